@@ -26,7 +26,7 @@ Spacing = Literal["uniform", "poisson"]
 ArrivalKind = Literal["uniform", "poisson", "closed", "trace", "live"]
 
 
-class Source(Protocol):
+class ArrivalSource(Protocol):
     """Where the requests of one tenant come from; times are of the stage's clock, ns."""
 
     def next_ns(self) -> int | None:
@@ -50,7 +50,7 @@ class Source(Protocol):
         ...
 
 
-class Scheduled:
+class ScheduledArrivals:
     """Requests whose times are known beforehand, whatever becomes of them.
 
     Args:
@@ -82,7 +82,7 @@ class Scheduled:
         return self._next_ns is None
 
 
-class Closed:
+class ClosedLoopArrivals:
     """Clients that send their next request when the last was answered.
 
     Args:
@@ -118,7 +118,7 @@ class Closed:
         return self._over and not self._sent_ns
 
 
-class Lines:
+class LineArrivals:
     """Requests from outside, one a line; a stage may ``select`` on this until it has ``ended``.
 
     A request arrives when it is taken: the loop takes it as soon as the stage has seen that there is something to read.
@@ -216,7 +216,7 @@ class ArrivalSpec:
             return self.window_s * len(self.rates_per_s)
         return self.times_s[-1] if self.period_s is None else self.period_s
 
-    def source(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0, batch_size: int = 1) -> Source:
+    def source(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0, batch_size: int = 1) -> ArrivalSource:
         """Return the requests of a run.
 
         Args:
@@ -225,10 +225,10 @@ class ArrivalSpec:
             batch_size: Requests per minibatch: how many clients there are where nobody said.
         """
         if self.kind == "live":
-            return Lines(end_ns=end_ns)
+            return LineArrivals(end_ns=end_ns)
         if self.kind == "closed":
-            return Closed(self.clients or batch_size, begin_ns, end_ns)
-        return Scheduled(self.times_ns(begin_ns, end_ns, seed))
+            return ClosedLoopArrivals(self.clients or batch_size, begin_ns, end_ns)
+        return ScheduledArrivals(self.times_ns(begin_ns, end_ns, seed))
 
     def times_ns(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0) -> Iterator[int]:
         """Return when requests arrive that do not depend on answers or on anybody outside; see ``source``."""

@@ -73,7 +73,7 @@ PROBLEM_COLUMNS = tuple(field.name for field in fields(EvaluationRow))[7:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class EvaluationRun:
     """The rows of one run: what they share, then a value per problem; not a number where a row has ``None``."""
 
     family: str
@@ -111,7 +111,7 @@ class Evaluation:
     """All runs and their header."""
 
     header: Header
-    runs: tuple[Run, ...]
+    runs: tuple[EvaluationRun, ...]
 
 
 def evaluation_table(evaluation: Evaluation) -> Any:
@@ -143,11 +143,11 @@ def evaluation_of(header: Header, table: Any) -> Evaluation:
         rows = np.flatnonzero(keys == keys[start])
         same: dict[str, Any] = {name: column[start].as_py() for name, column in zip(RUN_COLUMNS, shared, strict=True)}
         own: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
-        runs.append(Run(**same, **own))
+        runs.append(EvaluationRun(**same, **own))
     return Evaluation(header, tuple(runs))
 
 
-def _arrow(run: Run, schema: Any) -> Any:
+def _arrow(run: EvaluationRun, schema: Any) -> Any:
     import pyarrow as pa
 
     count = len(run.problem)

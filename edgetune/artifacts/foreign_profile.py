@@ -17,7 +17,7 @@ from typing import Any
 
 from edgetune.artifacts.column_meanings import OURS, Meaning, meaning_of, normal, stems_of, unit_in, units_of
 from edgetune.artifacts.csv_numbers import plain_numbers
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
 from edgetune.artifacts.profile_checks import check_units, checked_profile
@@ -46,7 +46,7 @@ class ForeignTable:
     """A table whose columns are a profile's, typed and checked, and what there is to say about how it was read."""
 
     table: Any
-    cautions: tuple[Caution, ...]
+    data_warnings: tuple[DataWarning, ...]
 
 
 def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> ForeignTable:
@@ -77,12 +77,12 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> Forei
     unknown = [theirs for theirs in unknown if theirs in found]
     _refuse_merging(table, typed, unknown, name=name)
     read = [f"{theirs} as {m.column}" for theirs, m in meanings.items() if theirs != m.column and theirs not in columns]
-    cautions = check_units(typed, name=name)
+    data_warnings = check_units(typed, name=name)
     if read:
-        cautions += (Caution("column-read", f"read {', '.join(read)}"),)
+        data_warnings += (DataWarning("column-read", f"read {', '.join(read)}"),)
     if unknown:
-        cautions += (Caution("column-ignored", _ignored(unknown, used)),)
-    return ForeignTable(typed, cautions)
+        data_warnings += (DataWarning("column-ignored", _ignored(unknown, used)),)
+    return ForeignTable(typed, data_warnings)
 
 
 def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
@@ -116,7 +116,7 @@ def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str,
         exact = [pair for pair in candidates if pair[0] == ours]
         if len(candidates) > 1 and not exact:
             listed = " and ".join(theirs for theirs, _ in candidates)
-            hint = f"choose one: {_told(name, f'{candidates[0][0]}={ours}')}"
+            hint = f"choose one: {_describe(name, f'{candidates[0][0]}={ours}')}"
             raise InputError(f"{name}: {listed} could each be {ours}", hint)
         theirs, meaning = (exact or candidates)[0]
         meanings[theirs] = meaning
@@ -166,10 +166,10 @@ def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -
         of_knobs = (f"{theirs}={knob}" for knob in SETTINGS for theirs in _probable(knob, unknown))
         said.append(next(of_knobs, "THEIRS=power_mode"))
     found = f"it has {_listed(unknown)}; " if unknown else ""
-    raise InputError(f"{name} has no {' and no '.join(lacks)}", f"{found}add them; or e.g. {_told(name, *said)}")
+    raise InputError(f"{name} has no {' and no '.join(lacks)}", f"{found}add them; or e.g. {_describe(name, *said)}")
 
 
-def _told(name: str, *pairs: str) -> str:
+def _describe(name: str, *pairs: str) -> str:
     """Return the command that says what columns are, once for every command that then reads the table."""
     return f"edgetune show {name} {' '.join(f'--column {shlex.quote(pair)}' for pair in pairs)} -o NEW.parquet"
 
@@ -229,7 +229,7 @@ def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str
         raise InputError(
             f"{name}, rows {first + 1} and {second + 1}: only {theirs} tells them apart "
             f"({found[first]} and {found[second]}), and what it sets is not known",
-            f"say what it is: {_told(name, f'{theirs}={knob}')}; {theirs}=- if rows repeat a measurement",
+            f"say what it is: {_describe(name, f'{theirs}={knob}')}; {theirs}=- if rows repeat a measurement",
         )
 
 

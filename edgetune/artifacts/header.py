@@ -11,7 +11,7 @@ from edgetune import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Caution:
+class DataWarning:
     """A typed warning that travels with the data and is worded later.
 
     Args:
@@ -45,7 +45,7 @@ class Header:
     tool: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    warnings: tuple[Caution, ...] = ()
+    warnings: tuple[DataWarning, ...] = ()
 
     @property
     def simulated(self) -> bool:
@@ -66,7 +66,7 @@ class Header:
         *,
         inputs: Mapping[str, Any] | None = None,
         conditions: Mapping[str, Any] | None = None,
-        warnings: tuple[Caution, ...] = (),
+        warnings: tuple[DataWarning, ...] = (),
     ) -> Header:
         """Return the header of an artifact made now by this program."""
         now = datetime.now(timezone.utc).replace(microsecond=0)

@@ -38,7 +38,7 @@ from edgetune.artifacts.event_checks import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_table
 from edgetune.artifacts.formats import Document, Format, format_of
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.jobs_document import jobs_of, jobs_text
 from edgetune.artifacts.json_table import json_bytes, json_document
@@ -444,7 +444,9 @@ def _foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, nam
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
         conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
-    header = _foreign_header(profile.KIND, data, name, columns=columns, conditions=conditions, warnings=found.cautions)
+    header = _foreign_header(
+        profile.KIND, data, name, columns=columns, conditions=conditions, warnings=found.data_warnings
+    )
     return Profile(header, rows)
 
 
@@ -471,7 +473,7 @@ def _foreign_header(
     *,
     columns: Mapping[str, str] | None = None,
     conditions: Mapping[str, Any] | None = None,
-    warnings: tuple[Caution, ...] = (),
+    warnings: tuple[DataWarning, ...] = (),
 ) -> Header:
     table = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
     return Header(

@@ -14,7 +14,7 @@ from edgetune.artifacts.jobs import DEFAULT_POLICY, DEFAULT_WORKERS, Choice, Job
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan_document import refuse_unknown, validated
 from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import Block, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -186,12 +186,12 @@ def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
 def jobs_text(jobs: Jobs) -> str:
     """Return the document: the head, the budget and the workers, the networks, and a line for each job."""
     head = plain(jobs.header)
-    head = {key: Block(value) if isinstance(value, dict) else value for key, value in head.items() if value}
+    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
     memory = {} if jobs.memory_bytes is None else {"memory": exact_bytes(jobs.memory_bytes)}
     whole = {"workers": jobs.workers, "policy": jobs.policy, "seed": jobs.seed}
-    networks = Block({each.name: _network_words(each) for each in jobs.networks})
+    networks = BlockMapping({each.name: _network_words(each) for each in jobs.networks})
     return dump_yaml(
-        Block({**head, **memory, **whole, "networks": networks, "jobs": [_job_words(j) for j in jobs.jobs]})
+        BlockMapping({**head, **memory, **whole, "networks": networks, "jobs": [_job_words(j) for j in jobs.jobs]})
     )
 
 

@@ -23,7 +23,7 @@ from edgetune.artifacts.kernel_tasks import (
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan_document import refuse_unknown, validated
 from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import Block, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -230,11 +230,11 @@ def _bytes(said: str | float, what: str) -> float:
 def kernel_tasks_text(tasks: KernelTasks) -> str:
     """Return the document: the head, what it runs on, a line for each task, and the networks."""
     head = plain(tasks.header)
-    head = {key: Block(value) if isinstance(value, dict) else value for key, value in head.items() if value}
+    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
     whole = {"gpu": tasks.gpu, "policy": tasks.policy, "duration": exact_time(tasks.duration_s), "seed": tasks.seed}
-    networks = {"networks": Block({each.name: Block(_network_words(each)) for each in tasks.networks})}
+    networks = {"networks": BlockMapping({each.name: BlockMapping(_network_words(each)) for each in tasks.networks})}
     lines = [_task_words(each) for each in tasks.tasks]
-    return dump_yaml(Block({**head, **whole, "tasks": lines, **(networks if tasks.networks else {})}))
+    return dump_yaml(BlockMapping({**head, **whole, "tasks": lines, **(networks if tasks.networks else {})}))
 
 
 def _task_words(task: KernelTask) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _network_words(network: KernelNetwork) -> dict[str, Any]:
         sizes=dict(network.sizes) or None,
         source=network.source,
         calls=[_call_words(each) for each in network.calls] or None,
-        buffers=Block(buffers) if buffers else None,
+        buffers=BlockMapping(buffers) if buffers else None,
     )
 
 

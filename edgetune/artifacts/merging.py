@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
 
 NOT_MEASURED = ("point_timeout_s", "retries", "cool_timeout_s")
@@ -27,7 +27,7 @@ _COUNTED = {"points-failed": "failed", "points-throttled": "throttled", "points-
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ProfileDifference:
     """The first thing in which two profiles differ so that they do not fit together."""
 
     what: str
@@ -38,23 +38,23 @@ class Difference:
         return f"{self.what} is {self.ours} there and {self.theirs} here"
 
 
-def first_difference(before: Header, after: Header) -> Difference | None:
+def first_difference(before: Header, after: Header) -> ProfileDifference | None:
     """Return the first thing that keeps two tables apart: device, network, options or software.
 
     What one of the two does not state is no difference: tables of others state little.
     """
     for what, ours, theirs in _pairs(before, after):
         if ours is not None and theirs is not None and ours != theirs:
-            return Difference(what, _short(ours), _short(theirs))
+            return ProfileDifference(what, _short(ours), _short(theirs))
     return None
 
 
-def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> Difference | None:
+def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> ProfileDifference | None:
     """Return the first of device and network in which the rows of two tables differ."""
     for what, name in (("device", "device"), ("network", "workload")):
         ours, theirs = ({getattr(row, name) for row in rows} - {None} for rows in (before, after))
         if ours and theirs and ours != theirs:
-            return Difference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)))
+            return ProfileDifference(what, ", ".join(sorted(ours)), ", ".join(sorted(theirs)))
     return None
 
 
@@ -105,16 +105,16 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:12]}..."
 
 
-def _warnings(headers: Sequence[Header], rows: Sequence[ProfileRow]) -> tuple[Caution, ...]:
+def _warnings(headers: Sequence[Header], rows: Sequence[ProfileRow]) -> tuple[DataWarning, ...]:
     """Return the cautions of all tables, each once; those that count rows count them anew."""
     last = {(row.point, row.round): row for row in rows}.values()
-    found: dict[str, Caution] = {}
-    for caution in (caution for header in headers for caution in header.warnings):
-        before = found.get(caution.code)
-        if before is not None and "points" in before.numbers and "points" in caution.numbers:
-            points = before.numbers["points"] + caution.numbers["points"]
-            caution = replace(caution, numbers={**caution.numbers, "points": points})  # noqa: PLW2901
-        found[caution.code] = caution
+    found: dict[str, DataWarning] = {}
+    for data_warning in (data_warning for header in headers for data_warning in header.warnings):
+        before = found.get(data_warning.code)
+        if before is not None and "points" in before.numbers and "points" in data_warning.numbers:
+            points = before.numbers["points"] + data_warning.numbers["points"]
+            data_warning = replace(data_warning, numbers={**data_warning.numbers, "points": points})  # noqa: PLW2901
+        found[data_warning.code] = data_warning
     for code, status in _COUNTED.items():
         count = sum(row.status == status for row in last)
         if code in found and count:

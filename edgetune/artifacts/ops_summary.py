@@ -34,7 +34,7 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class OperatorCosts:
     """Costs of some rows, added up.
 
     Args:
@@ -80,7 +80,7 @@ def ledger_shares(table: OpsTable) -> dict[Ledger, float]:
     return {entry.ledger: entry.share for entry in ledger(table)}
 
 
-def totals(table: OpsTable) -> Costs:
+def totals(table: OpsTable) -> OperatorCosts:
     """Return the costs of all rows."""
     return _sum(table.workload, "", table.rows)
 
@@ -95,7 +95,7 @@ def flops_by_precision(table: OpsTable) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def grouped(table: OpsTable, by: By) -> list[Costs]:
+def grouped(table: OpsTable, by: By) -> list[OperatorCosts]:
     """Return the rows added up by operator type or class, and by phase; or each row, in the order of the graph.
 
     Groups are in descending order of FLOP, then of bytes.
@@ -109,8 +109,8 @@ def grouped(table: OpsTable, by: By) -> list[Costs]:
     return sorted(costs, key=lambda cost: (-cost.flops, -cost.bytes_moved, cost.name, cost.phase))
 
 
-def _sum(name: str, phase: str, rows: Sequence[OpRow]) -> Costs:
-    return Costs(
+def _sum(name: str, phase: str, rows: Sequence[OpRow]) -> OperatorCosts:
+    return OperatorCosts(
         name=name,
         phase=phase,
         rows=len(rows),

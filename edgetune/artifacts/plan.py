@@ -43,7 +43,7 @@ class HalfFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PlanFigures:
     """Figures of one configuration, measured or predicted; ``None`` where there is none.
 
     Of two workloads ``power_w`` is the larger, ``latency_s`` that of the urgent one, ``throughput_per_s`` that of the
@@ -82,6 +82,6 @@ class Plan:
     header: Header
     problem: Problem
     configuration: Configuration
-    measured: Figures
+    measured: PlanFigures
     search: SearchSummary
-    predicted: Figures | None = None
+    predicted: PlanFigures | None = None

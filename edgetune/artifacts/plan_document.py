@@ -16,7 +16,7 @@ from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.versions import MADE_BY, Raw
-from edgetune.artifacts.yaml_document import Block, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def plan_text(plan: Plan) -> str:
     """Return the document: the head, then problem, configuration, measured, predicted and search; nothing empty."""
     whole = plain(plan)
     head = whole.pop("header")
-    head.update({key: Block(head[key]) for key in ("inputs", "conditions")})
+    head.update({key: BlockMapping(head[key]) for key in ("inputs", "conditions")})
     sections = {key: _present(value) for key, value in whole.items() if value is not None}
     order = ("problem", "configuration", "measured", "predicted", "search")
     if plan.problem.margin == 0:
@@ -44,7 +44,7 @@ def plan_text(plan: Plan) -> str:
         del sections["problem"]["epochs_to_target"]
     mode = sections["configuration"]["mode"]
     mode.update({knob: int(value) for knob, value in mode.items() if knob in KNOBS and float(value).is_integer()})
-    return dump_yaml(Block({**head, **{key: sections[key] for key in order if key in sections}}))
+    return dump_yaml(BlockMapping({**head, **{key: sections[key] for key in order if key in sections}}))
 
 
 def _present(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, SETTINGS
 from edgetune.artifacts.table_checks import first_true
 from edgetune.errors import InputError
@@ -66,7 +66,7 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
     return table
 
 
-def check_units(table: Any, *, name: str) -> tuple[Caution, ...]:
+def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
     """Return what looks odd about the units of a table that edgetune did not write; arguments as above.
 
     Raises:
@@ -74,7 +74,7 @@ def check_units(table: Any, *, name: str) -> tuple[Caution, ...]:
     """
     for column in table.column_names:
         _check_unit(table, column, name=name)
-    return _time_caution(table)
+    return _time_warning(table)
 
 
 def _measured(table: Any) -> Any:
@@ -173,9 +173,9 @@ def _median(table: Any) -> float:
     return float(pc.quantile(times, 0.5)[0].as_py()) if len(times) else 0.0
 
 
-def _time_caution(table: Any) -> tuple[Caution, ...]:
+def _time_warning(table: Any) -> tuple[DataWarning, ...]:
     median = _median(table)
     if median <= _SUSPECT_MEDIAN_S:
         return ()
     advice = "minibatch_s is in seconds: if these are milliseconds, divide by 1000"
-    return (Caution("unit-suspect", advice, {"minibatch_median_s": median}),)
+    return (DataWarning("unit-suspect", advice, {"minibatch_median_s": median}),)

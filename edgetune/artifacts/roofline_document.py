@@ -19,7 +19,7 @@ from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan_document import refuse_impossible, refuse_unknown, validated
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import Block, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
 from edgetune.errors import InputError
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(KernelRun) if field.name != "mode")
@@ -48,15 +48,15 @@ class _Runs:
 def roofline_text(roofline: Roofline) -> str:
     """Return the document: the head, the device, its roofs, and what was measured as a table."""
     head = plain(roofline.header)
-    head.update({key: Block(head[key]) for key in ("inputs", "conditions")})
-    roofs = [Block({**_figures(plain(roof)), "mode": _mode(roof.mode)}) for roof in roofline.roofs]
-    document = Block({**head, "device": roofline.device, "roofs": roofs})
+    head.update({key: BlockMapping(head[key]) for key in ("inputs", "conditions")})
+    roofs = [BlockMapping({**_figures(plain(roof)), "mode": _mode(roof.mode)}) for roof in roofline.roofs]
+    document = BlockMapping({**head, "device": roofline.device, "roofs": roofs})
     if roofline.runs:
         modes = [
-            Block({"mode": _mode(mode), "rows": [_row(run) for run in runs]})
+            BlockMapping({"mode": _mode(mode), "rows": [_row(run) for run in runs]})
             for mode, runs in groupby(roofline.runs, key=lambda run: run.mode)
         ]
-        document["runs"] = Block({"columns": list(_COLUMNS), "modes": modes})
+        document["runs"] = BlockMapping({"columns": list(_COLUMNS), "modes": modes})
     return dump_yaml(document)
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts import file_operations, opened
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.output_folder import identity_at, locate
 from edgetune.artifacts.plain import plain
 
 _ENDING = ".rows.json"
 _FLUSH_EVERY_S = 1.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-UNFINISHED = Caution("unfinished", "the run ended before its file was written; rows are there as far as they came")
+UNFINISHED = DataWarning("unfinished", "the run ended before its file was written; rows are there as far as they came")
 
 
 class RowsFile:

@@ -17,7 +17,7 @@ from edgetune.errors import InputError
 from edgetune.visible import is_visible, visible_in_yaml
 
 
-class Block(dict[str, Any]):
+class BlockMapping(dict[str, Any]):
     """A mapping written with one key per line, also when it holds nothing but plain values."""
 
 
@@ -83,6 +83,7 @@ def _dumper() -> Any:
         ),
     )
     Readable.add_representer(
-        Block, lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=False)
+        BlockMapping,
+        lambda dumper, data: dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=False),
     )
     return Readable

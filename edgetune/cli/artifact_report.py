@@ -37,9 +37,9 @@ def show_header(header: Header) -> None:
                 f"{visible(str(name))}: {dump_value(value)}", width - 6, break_long_words=False, break_on_hyphens=False
             )
             print_lines(*[f"  {first}", *(f"      {line}" for line in more)])
-    for caution in header.warnings:
-        numbers = "".join(f" {name}={value:g}" for name, value in caution.numbers.items())
-        print_lines(f"warning: {caution.code}{numbers}: {caution.advice}")
+    for data_warning in header.warnings:
+        numbers = "".join(f" {name}={value:g}" for name, value in data_warning.numbers.items())
+        print_lines(f"warning: {data_warning.code}{numbers}: {data_warning.advice}")
     print_lines()
 
 
@@ -52,7 +52,7 @@ def show_profile_rows(
     if not rows:
         print_lines("no rows", stream=stream)
         return
-    varying = _tell_common(rows if whole is None else whole, stream)
+    varying = _report_common(rows if whole is None else whole, stream)
     if any(row.energy_j is None and energy_per_minibatch_j(row) is not None for row in rows):
         print_folded("energy: power times time, where the table has none", stream=stream)
     columns = (*map(_column, varying), "minibatch>", "ci95>", "power>", "energy>", "timed>")
@@ -71,7 +71,7 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
     if not rows:
         print_lines("no rows")
         return
-    varying = _tell_common(rows, None)
+    varying = _report_common(rows, None)
     verdict = {True: "", False: "over budget; ", None: "cannot tell; "}
     table(
         ("step>", *map(_column, varying), "minibatch>", "power>", "objective>", "why"),
@@ -125,7 +125,7 @@ def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
     return _pretty(roof.static_w, "W"), *constants, residual
 
 
-def _tell_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
+def _report_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
     """Print what all rows share, and return the names of the settings in which they differ."""
     from edgetune.artifacts.mode import SETTINGS, Mode
 

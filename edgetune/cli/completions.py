@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from edgetune.cli.screen import print_document
-from edgetune.cli.shells import Entry, Switch, bash, fish, zsh
+from edgetune.cli.shells import CommandEntry, Switch, bash, fish, zsh
 from edgetune.errors import InputError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -106,7 +106,7 @@ def _of_kernels() -> dict[str, tuple[str, ...]]:
 DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
 
 
-def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[Entry]:
+def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[CommandEntry]:
     """Return the entry of ``command`` and those of everything below it."""
     from edgetune.cli.app import COMMANDS
 
@@ -126,7 +126,7 @@ def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tup
     )
     offered = tuple(word for argument in arguments for word in known.get(argument.metavar or "", ()))
     summary = COMMANDS.get(" ".join(path)) or " ".join((command.help or "").partition("\n\n")[0].split())
-    entries = [Entry(path, summary, switches, offered)]
+    entries = [CommandEntry(path, summary, switches, offered)]
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         below = command.get_command(context, name)
         with below.make_context(name, [], parent=context, resilient_parsing=True) as inner:

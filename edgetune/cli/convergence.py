@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.output import choose_target
-from edgetune.cli.request import parse_batch_sizes
+from edgetune.cli.parse_options import parse_batch_sizes
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
 from edgetune.units import parse_share
 
 if TYPE_CHECKING:
-    from edgetune.cli.run_profile import Asked
+    from edgetune.cli.run_profile import ProfileCommandOptions
     from edgetune.profiling.convergence.datasets import Dataset
     from edgetune.profiling.convergence.proxy import Proxy
 
@@ -28,7 +28,7 @@ _GPU_JOBS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class ConvergenceOptions:
     """The options of ``--convergence`` as written; what was not given is ``None``."""
 
     dataset: str | None
@@ -40,7 +40,7 @@ class Training:
     learning_rate: float | None
 
 
-def refuse_training(training: Training) -> None:
+def refuse_training(training: ConvergenceOptions) -> None:
     """Refuse options of training where nothing is trained.
 
     Raises:
@@ -54,7 +54,14 @@ def refuse_training(training: Training) -> None:
             )
 
 
-def train(asked: Asked, training: Training, given: Mapping[str, object], *, first_seed: int, screen: Screen) -> None:
+def train(
+    asked: ProfileCommandOptions,
+    training: ConvergenceOptions,
+    given: Mapping[str, object],
+    *,
+    first_seed: int,
+    screen: Screen,
+) -> None:
     """Train every run and write the table.
 
     Args:
@@ -69,7 +76,7 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
         PartialError: after writing, a target that nothing reached.
         typer.Exit: with 5 when some runs failed.
     """
-    from edgetune.cli.convergence_report import report, tell_plan
+    from edgetune.cli.convergence_report import report, report_plan
     from edgetune.cli.run_convergence import train_missing
 
     _refuse_measuring(asked, given)
@@ -79,7 +86,7 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
     tasks = [(size, seed) for seed in seeds for size in sizes]
     jobs = min(training.jobs or _default_jobs(proxy.device), len(tasks))
     if asked.dry_run:
-        tell_plan(proxy, tasks, jobs, json=asked.json)
+        report_plan(proxy, tasks, jobs, json=asked.json)
         return
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
     target = choose_target(asked.output, name, resumes=True, json=asked.json)
@@ -88,7 +95,7 @@ def train(asked: Asked, training: Training, given: Mapping[str, object], *, firs
     report(table, target, screen, json=asked.json)
 
 
-def _refuse_measuring(asked: Asked, given: Mapping[str, object]) -> None:
+def _refuse_measuring(asked: ProfileCommandOptions, given: Mapping[str, object]) -> None:
     if asked.subject.task == "infer":
         raise InputError("--convergence trains, and --task is infer", "leave --task out")
     others = {"--modes": asked.subject.modes, "--ops": asked.subject.ops, **given}
@@ -98,7 +105,7 @@ def _refuse_measuring(asked: Asked, given: Mapping[str, object]) -> None:
             raise InputError(message, f"leave {option} out, or --convergence")
 
 
-def _proxy(asked: Asked, training: Training) -> Proxy:
+def _proxy(asked: ProfileCommandOptions, training: ConvergenceOptions) -> Proxy:
     """Return what is to be trained, its data set loaded and everything checked.
 
     Raises:

@@ -30,7 +30,7 @@ def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, scree
     require_sizes(sizes, [*found.by_batch, *found.absent], name=name, command=command_of(table, name))
     for size, why in found.absent.items():
         if size in sizes:
-            screen.say(f"note: {name}, batch size {size}: {why}, so it is not chosen")
+            screen.info(f"note: {name}, batch size {size}: {why}, so it is not chosen")
     return found.by_batch
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetune.profiling.convergence.proxy import Proxy, Task
 
 
-def tell_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -> None:
+def report_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -> None:
     """Print what would be trained, and how much at most."""
     samples, options = len(proxy.dataset.x), proxy.options
     sizes, seeds = (list(dict.fromkeys(values)) for values in zip(*tasks, strict=True))
@@ -64,7 +64,7 @@ def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> 
         show_runs(runs.rows, stream=sys.stderr)
     failed = sum(row.status == "failed" for row in runs.rows)
     if failed:
-        screen.say(f"{failed} of {len(runs.rows)} runs failed")
+        screen.info(f"{failed} of {len(runs.rows)} runs failed")
         raise typer.Exit(ExitCode.PARTIAL)
     name = str(target.path or "the table")
     try:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgetune.cli.device_option import Root
 from edgetune.cli.options import Json, Quiet
-from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines
-from edgetune.cli.where import Root
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -47,12 +47,12 @@ def set_mode(
       edgetune device set jetson MODE_30W
       edgetune device set jetson plan.yaml -- python train.py
     """
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
 
     screen = Screen(quiet)
     device = open_named(name, root)
     chosen = one_mode(device, mode)
-    label = Label(device.simulated)
+    label = SimulationLabel(device.simulated)
     if dry_run:
         answer({"device": device.name, "would_set": chosen.knobs()}) if json else print_lines(f"would set {chosen}")
         return
@@ -61,9 +61,9 @@ def set_mode(
         try:
             found = modes.read()
             applied = modes.apply(chosen)
-            label.say()
+            label.announce()
             if command:
-                screen.say(f"set {applied}; running {command[0]}")
+                screen.info(f"set {applied}; running {command[0]}")
                 raise typer.Exit(_run(command))
             modes.keep()
         finally:
@@ -71,12 +71,12 @@ def set_mode(
                 modes.restore()
             finally:
                 for sentence in modes.recovered:
-                    screen.say(f"note: {sentence}")
+                    screen.info(f"note: {sentence}")
     if json:
         answer({"device": device.name, "set": applied.knobs(), "found": found.knobs()})
     else:
         print_lines(f"set {applied}")
-        screen.say(f"{restoring(name, root)} puts back what was found")
+        screen.info(f"{restoring(name, root)} puts back what was found")
 
 
 def one_mode(device: Device, text: str) -> Mode:
@@ -85,7 +85,7 @@ def one_mode(device: Device, text: str) -> Mode:
     Raises:
         InputError: it names several, or none that the device has.
     """
-    from edgetune.cli.request import choose_modes
+    from edgetune.cli.parse_options import choose_modes
     from edgetune.errors import InputError
 
     chosen = choose_modes(device, text).modes
@@ -198,8 +198,8 @@ def restore(
     Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
     when there was nothing to do, and with 6 when it is not.
     """
-    from edgetune.cli.where import guardian_of
-    from edgetune.devices.guardian.client import left_behind, put_back
+    from edgetune.cli.device_option import guardian_of
+    from edgetune.devices.guardian.client import left_behind, restore_through_guardian
     from edgetune.devices.guardian.lock import hold_to_restore
     from edgetune.errors import InputError
 
@@ -212,7 +212,7 @@ def restore(
         with hold_to_restore(kind, Path(root or "/")) as in_use:
             if in_use:
                 print_folded(f"note: {in_use}; {kind} is put back all the same", stream=sys.stderr)
-            done = put_back(guardian, forget=forget)
+            done = restore_through_guardian(guardian, forget=forget)
     if json:
         answer({"device": kind, "would_restore" if dry_run else "restored": list(done)})
     elif done:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from edgetune.cli.device_option import Root
 from edgetune.cli.options import Json
 from edgetune.cli.screen import console, print_json_line, words
 from edgetune.cli.streams import notice_lost_terminal
-from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,7 @@ Extremes = Mapping[tuple[str, str], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class DisplayUnit:
     """How readings of one kind are shown.
 
     Args:
@@ -43,12 +43,12 @@ class Unit:
 
 
 UNITS = {
-    "_w": Unit("W", 2),  # the chips of a board tell current in steps of 8 mA: 0.04 W at 5 V
-    "_c": Unit("°C", 1),  # its zones, eighths of a degree
-    "_mhz": Unit("MHz"),
-    "_rpm": Unit("rpm"),
-    "_percent": Unit("%"),
-    "_bytes": Unit("MiB", 0, 2**-20),
+    "_w": DisplayUnit("W", 2),  # the chips of a board tell current in steps of 8 mA: 0.04 W at 5 V
+    "_c": DisplayUnit("°C", 1),  # its zones, eighths of a degree
+    "_mhz": DisplayUnit("MHz"),
+    "_rpm": DisplayUnit("rpm"),
+    "_percent": DisplayUnit("%"),
+    "_bytes": DisplayUnit("MiB", 0, 2**-20),
 }
 """By the end of a group's or a reading's name."""
 
@@ -66,7 +66,7 @@ def watch(
     In a terminal a table that renews itself; in a pipe, or with --json, one JSON document a line for each reading.
     Nothing is set, and root is not needed for what every user may read.
     """
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
     from edgetune.devices.telemetry import telemetry_of
     from edgetune.errors import InputError
     from edgetune.units import parse_time_s
@@ -175,9 +175,9 @@ def heading(group: str) -> str:
     return group.removesuffix(end).replace("_", " ").capitalize()
 
 
-def unit(group: str, name: str) -> Unit:
+def unit(group: str, name: str) -> DisplayUnit:
     """Return the unit of a reading, told by the end of its name or of its group's."""
-    return next((kind for end, kind in UNITS.items() if name.endswith(end) or group.endswith(end)), Unit(""))
+    return next((kind for end, kind in UNITS.items() if name.endswith(end) or group.endswith(end)), DisplayUnit(""))
 
 
 def shown(group: str, name: str, value: float | str | None) -> str:
@@ -187,7 +187,7 @@ def shown(group: str, name: str, value: float | str | None) -> str:
     return value if isinstance(value, str) else text(value, unit(group, name))
 
 
-def text(value: float, kind: Unit) -> str:
+def text(value: float, kind: DisplayUnit) -> str:
     """Return a figure for people, without its unit."""
     scaled = value * kind.scale
     return f"{scaled:.10g}" if kind.decimals is None else f"{scaled:.{kind.decimals}f}"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune import __version__
+from edgetune.cli.device_option import Root
 from edgetune.cli.options import Json
 from edgetune.cli.screen import answer, print_folded, print_lines, table
-from edgetune.cli.where import Root
 from edgetune.errors import DeviceError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from edgetune.cli.screen import print_lines, table
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.evaluation import Evaluation, Run
+    from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
     from edgetune.search.evaluation.merits import Merit
 
 
@@ -46,7 +46,7 @@ def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str,
     return {"simulated": evaluation.header.simulated, **dict(evaluation.header.conditions), "results": results}
 
 
-def _rows(runs: Sequence[Run], by: str) -> list[tuple[tuple[str, ...], Merit]]:
+def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...], Merit]]:
     from edgetune.search.evaluation.merits import merits
 
     whole: list[tuple[tuple[str, ...], Merit]] = [

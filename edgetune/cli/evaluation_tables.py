@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.header import Caution
+    from edgetune.artifacts.header import DataWarning
     from edgetune.artifacts.profile import ProfileRow, Task
     from edgetune.cli.screen import Screen
-    from edgetune.search.evaluation.cases import Subject
+    from edgetune.search.evaluation.cases import ProfiledWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
+class EvaluationTables:
     """What was read.
 
     Args:
@@ -24,17 +24,17 @@ class Tables:
         inputs: Name and hash of each file, for the header.
         devices: Their names.
         simulated: Whether any figure comes from a model.
-        cautions: What there is to say, e.g. of points measured twice.
+        data_warnings: What there is to say, e.g. of points measured twice.
     """
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ProfiledWorkload, ...]
     inputs: tuple[dict[str, str], ...]
     devices: tuple[str, ...]
     simulated: bool
-    cautions: tuple[Caution, ...]
+    data_warnings: tuple[DataWarning, ...]
 
 
-def read_tables(sources: Sequence[str]) -> Tables:
+def read_tables(sources: Sequence[str]) -> EvaluationTables:
     """Read profiles; those of one device are one table.
 
     Raises:
@@ -45,12 +45,12 @@ def read_tables(sources: Sequence[str]) -> Tables:
     from edgetune.artifacts.files import name_of, read_source
     from edgetune.artifacts.io import from_bytes
     from edgetune.devices.recorded import RecordedTable
-    from edgetune.search.evaluation.cases import Subject
+    from edgetune.search.evaluation.cases import ProfiledWorkload
 
     rows: dict[str | None, list[ProfileRow]] = {}
     names: dict[tuple[str | None, str, Task], list[str]] = {}
     inputs: list[dict[str, str]] = []
-    cautions: list[Caution] = []
+    data_warnings: list[DataWarning] = []
     simulated = False
     for source in sources:
         data, name = read_source(source), name_of(source)
@@ -66,18 +66,18 @@ def read_tables(sources: Sequence[str]) -> Tables:
     subjects: dict[tuple[str | None, str, Task], list[ProfileRow]] = {}
     for device, found in rows.items():
         table = RecordedTable.of(found, name=device or "the table")
-        cautions += table.cautions
+        data_warnings += table.data_warnings
         for row in table.rows:
             slim = replace(row, times_s=None, power_trace=None)  # worker processes get a copy, and need no raw readings
             subjects.setdefault((device, row.workload, row.task), []).append(slim)
-    made = [Subject(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
+    made = [ProfiledWorkload(" + ".join(names[key]), *key, tuple(found)) for key, found in subjects.items()]
     devices = tuple(sorted(device for device in rows if device is not None))
-    return Tables(tuple(made), tuple(inputs), devices, simulated, tuple(cautions))
+    return EvaluationTables(tuple(made), tuple(inputs), devices, simulated, tuple(data_warnings))
 
 
 def with_epochs(
-    subjects: Sequence[Subject], convergence: Sequence[str], screen: Screen
-) -> tuple[list[Subject], dict[str, tuple[tuple[int, float], ...]]]:
+    subjects: Sequence[ProfiledWorkload], convergence: Sequence[str], screen: Screen
+) -> tuple[list[ProfiledWorkload], dict[str, tuple[tuple[int, float], ...]]]:
     """Return the training workloads, less batch sizes that missed the target, and the epochs of each by batch size.
 
     Args:
@@ -106,7 +106,7 @@ def with_epochs(
     for subject in training:
         name, own = found.get(subject.workload, only)
         for size in sorted({row.batch_size for row in subject.rows} & own.absent.keys()):
-            screen.say(f"{name}: batch {size} is left out: {own.absent[size]}")
+            screen.info(f"{name}: batch {size} is left out: {own.absent[size]}")
         left.append(replace(subject, rows=tuple(row for row in subject.rows if row.batch_size not in own.absent)))
         epochs[subject.workload] = tuple(own.by_batch.items())
     return left, epochs

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.device_option import Root
 from edgetune.cli.output import begin_outputs
-from edgetune.cli.where import Root
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -110,18 +110,18 @@ def interleave(
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
-    from edgetune.cli.asked_tenants import Options
-    from edgetune.cli.run_interleave import Asked, carry_out
+    from edgetune.cli.run_interleave import InterleaveOptions, run_interleave
     from edgetune.cli.screen import Screen
+    from edgetune.cli.tenant_options import TenantOptions
 
     begin_outputs(force=force)
-    said = Options(
+    said = TenantOptions(
         infer, train, arrivals, latency_budget, batch_size, train_batch_size, inputs=inputs, handler=handler,
         checkpoint=checkpoint, resume=resume, batch_axis=",".join(batch_axis or ()) or None,
     )  # fmt: skip
-    asked = Asked(
+    opts = InterleaveOptions(
         plan, said, device, root, engine, turns, duration, power_budget, modes, tuple(profile or ()),
         tuple(dim or ()), output, plot, view, seed, adapt=adapt, govern=govern, best_effort=best_effort,
         explain=explain, dry_run=dry_run, json=json,
     )  # fmt: skip
-    carry_out(asked, Screen(quiet, verbose))
+    run_interleave(opts, Screen(quiet, verbose))

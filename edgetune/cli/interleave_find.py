@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.run_interleave import Planned
-    from edgetune.interleave.choices import Choices
+    from edgetune.cli.run_interleave import InterleaveJob
+    from edgetune.interleave.cycle_choice import CycleChooser
 
 STRATEGY = "roofline"
 AIM = 0.95
@@ -34,7 +34,7 @@ class Suggester:
         seed: Of the strategy.
     """
 
-    def __init__(self, planned: Planned, choices: Choices, modes: Sequence[Mode], seed: int) -> None:
+    def __init__(self, planned: InterleaveJob, choices: CycleChooser, modes: Sequence[Mode], seed: int) -> None:
         self._planned, self._choices, self._seed = planned, choices, seed
         self._candidates = self._offer(modes)
 
@@ -56,7 +56,7 @@ class Suggester:
         """Return the next point to try for a rate, 1/s; ``None`` where the search sees no use in any."""
         from edgetune.search.driver import run_search
 
-        asked: list[Point] = []
+        opts: list[Point] = []
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
         present = {row.point for row in self._choices.rows}
         size = self._choices.strongest(rate_per_s).infer.batch_size
@@ -72,7 +72,7 @@ class Suggester:
         def note(point: Point) -> ProfileRow:
             from edgetune.artifacts.profile import ProfileRow
 
-            asked.append(point)
+            opts.append(point)
             reason = "only asked for"
             row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=reason)
             return replace(row, **point.mode.settings())  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ class Suggester:
                 problem, candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
                 known=tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer"),
             )  # fmt: skip
-        return asked[0] if asked else None
+        return opts[0] if opts else None
 
     def _problem(self, rate_per_s: float) -> Problem:
         """Return what is to be found: where answers are late as it is, only what answers in time.
@@ -93,17 +93,17 @@ class Suggester:
         the problem would take as much as of time.
         """
         from edgetune.artifacts.problem import Problem
-        from edgetune.interleave.choices import SAFETY
+        from edgetune.interleave.cycle_choice import SAFETY
 
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
-        wanted = self._choices.wanted
-        kept = 1 - wanted.headroom
+        goals = self._choices.goals
+        kept = 1 - goals.headroom
         problem = Problem(
             "train+infer" if training else "infer",
-            latency_budget_s=kept * wanted.latency_budget_s,
+            latency_budget_s=kept * goals.latency_budget_s,
             arrival_rate_per_s=SAFETY * rate_per_s / kept,
-            power_budget_w=None if wanted.power_budget_w is None else AIM * wanted.power_budget_w,
+            power_budget_w=None if goals.power_budget_w is None else AIM * goals.power_budget_w,
         )
         if not training:
             return problem

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.cli.interleave_points import Measuring
-    from edgetune.cli.run_interleave import Planned
+    from edgetune.cli.run_interleave import InterleaveJob
     from edgetune.devices.device import Device
 
 
-class Model:
+class PointModel:
     """What is known of every point, and measured when asked for where the device is simulated itself.
 
     Args:
@@ -25,7 +25,7 @@ class Model:
         measure: Measures a point of a device that is simulated.
     """
 
-    def __init__(self, device: Device, planned: Planned, measure: Measuring) -> None:
+    def __init__(self, device: Device, planned: InterleaveJob, measure: Measuring) -> None:
         self._device, self._planned, self._measure = device, planned, measure
         self._idle_w: dict[Mode, float] = {}
 

@@ -7,33 +7,35 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.asked_tenants import plain_tenant
 from edgetune.cli.kept_rows import write_run
 from edgetune.cli.plot import draw_kept
+from edgetune.cli.tenant_options import plain_tenant
 from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.units import parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Run
-    from edgetune.cli.interleave_turns import Outcome
+    from edgetune.cli.interleave_turns import InterleaveResult
     from edgetune.cli.output import Target
-    from edgetune.cli.run_interleave import Planned, Setting
+    from edgetune.cli.run_interleave import InterleaveJob, InterleaveSetup
 
 
-def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target, rows: RowsFile | None) -> None:
+def finish(
+    setting: InterleaveSetup, planned: InterleaveJob, outcome: InterleaveResult, target: Target, rows: RowsFile | None
+) -> None:
     """Write the run, draw it and say what came of it.
 
     Raises:
         BaseException: what ended the run before its time, now that the rows so far are written.
     """
-    asked, device, screen = setting.asked, setting.device, setting.screen
+    opts, device, screen = setting.asked, setting.device, setting.screen
+    from edgetune.cli.device_option import recovered
     from edgetune.cli.interleave_report import report_answer, show_run
     from edgetune.cli.screen import answer
-    from edgetune.cli.where import recovered
 
     for sentence in recovered(device):
-        screen.say(f"note: {sentence}")
+        screen.info(f"note: {sentence}")
     if outcome.failure is not None and not outcome.rows:
         if rows is not None:
             rows.discard()
@@ -44,12 +46,12 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target,
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = error
     for note in outcome.notes:
-        screen.say(note)
-    if asked.json:
+        screen.info(note)
+    if opts.json:
         answer(report_answer(run))
     elif not screen.quiet:
         show_run(run, stream=sys.stderr if target.path is None else None)
-    draw_kept(run, asked.plot, screen, view=asked.view, file=target.file)
+    draw_kept(run, opts.plot, screen, view=opts.view, file=target.file)
     if outcome.failure is not None:
         raise outcome.failure
     if outcome.stopped_by is not None:
@@ -58,12 +60,12 @@ def finish(setting: Setting, planned: Planned, outcome: Outcome, target: Target,
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
+def run_of(setting: InterleaveSetup, planned: InterleaveJob, outcome: InterleaveResult) -> Run:
     """Return what came of all turns, with what ran under which conditions."""
     from edgetune.artifacts import run as runs
-    from edgetune.artifacts.header import Caution, Header
+    from edgetune.artifacts.header import DataWarning, Header
 
-    asked, device, tenants = setting.asked, setting.device, []
+    opts, device, tenants = setting.asked, setting.device, []
     ran = {row.engine for row in outcome.rows}
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         path = known.workload.path
@@ -74,14 +76,14 @@ def run_of(setting: Setting, planned: Planned, outcome: Outcome) -> Run:
         **device.conditions,
         "device": device.name,
         "simulated": setting.simulated or ran == {"simulated"},
-        "duration_s": parse_time_s(asked.duration, what="--duration"),
+        "duration_s": parse_time_s(opts.duration, what="--duration"),
         "mode": dict(planned.mode.settings()),
-        "seed": asked.seed,
+        "seed": opts.seed,
         "overhead": outcome.overhead,
-        "turns": asked.turns,
-        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(asked, name)],
+        "turns": opts.turns,
+        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(opts, name)],
     }
-    lost = Caution("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
+    lost = DataWarning("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
     header = Header.new(
         runs.KIND,
         runs.VERSION,

@@ -13,22 +13,22 @@ from edgetune.units import format_si
 if TYPE_CHECKING:
     from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
-    from edgetune.cli.interleave_points import Known
-    from edgetune.cli.run_interleave import Planned
-    from edgetune.interleave.cycle import Cycle, Half, Wanted
+    from edgetune.cli.interleave_points import TenantMeasurements
+    from edgetune.cli.run_interleave import InterleaveJob
+    from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
 
 
 def choose_tenants(
-    known: Sequence[Known],
+    known: Sequence[TenantMeasurements],
     specs: Mapping[str, ArrivalSpec],
     modes: Sequence[Mode],
     *,
     budgets: Budgets | None,
     best_effort: bool,
     adapt: bool,
-) -> Planned:
+) -> InterleaveJob:
     """Return what is to run.
 
     Args:
@@ -43,20 +43,20 @@ def choose_tenants(
         InfeasibleError: it cannot be served; the nearest rate that can be is named.
         InputError: a power budget without power, or nothing measured in one mode.
     """
-    from edgetune.cli.run_interleave import Planned
+    from edgetune.cli.run_interleave import InterleaveJob
 
     answering = [each for each in known if each.asked.task == "infer"]
     training = [each for each in known if each.asked.task == "train"]
     rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
     if len(answering) == 1 and len(training) <= 1:
-        wanted = _wanted(answering[0], rates, budgets)
-        cycle = _cycle(answering[0], training, modes, wanted, best_effort=best_effort)
-        tenants = _tenants_of_cycle(cycle, wanted, answering[0], training)
+        goals = _wanted(answering[0], rates, budgets)
+        cycle = _cycle(answering[0], training, modes, goals, best_effort=best_effort)
+        tenants = _tenants_of_cycle(cycle, goals, answering[0], training)
         _admit(tenants, best_effort=best_effort)
-        return Planned(tenants, (*answering, *training), cycle.infer.mode, dict(specs), cycle, wanted, budgets)
+        return InterleaveJob(tenants, (*answering, *training), cycle.infer.mode, dict(specs), cycle, goals, budgets)
     tenants = tuple(_tenant(each, modes[0], rates) for each in known)
     _admit(tenants, best_effort=best_effort)
-    return Planned(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+    return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
@@ -65,25 +65,30 @@ def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
     return first if adapt and first is not None else spec.peak_rate_per_s
 
 
-def _wanted(known: Known, rates: Mapping[str, float | None], budgets: Budgets | None) -> Wanted:
-    from edgetune.interleave.cycle import Wanted
+def _wanted(known: TenantMeasurements, rates: Mapping[str, float | None], budgets: Budgets | None) -> CycleGoals:
+    from edgetune.interleave.cycle import CycleGoals
 
     assert known.asked.latency_budget_s is not None
     power_w = None if budgets is None else budgets.at(0.0)
-    return Wanted(known.asked.latency_budget_s, rates[known.asked.name], power_w)
+    return CycleGoals(known.asked.latency_budget_s, rates[known.asked.name], power_w)
 
 
 def _cycle(
-    answering: Known, training: Sequence[Known], modes: Sequence[Mode], wanted: Wanted, *, best_effort: bool
+    answering: TenantMeasurements,
+    training: Sequence[TenantMeasurements],
+    modes: Sequence[Mode],
+    goals: CycleGoals,
+    *,
+    best_effort: bool,
 ) -> Cycle:
     from edgetune.interleave.planner import best_cycle
 
     infer = _halves(answering, modes)
     train = _halves(training[0], modes) if training else []
-    return best_cycle(infer, train, wanted, best_effort=best_effort)
+    return best_cycle(infer, train, goals, best_effort=best_effort)
 
 
-def _halves(known: Known, modes: Sequence[Mode]) -> list[Half]:
+def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPoint]:
     """Return what may be chosen: the batch size asked for, or any; in the modes asked for."""
     from edgetune.interleave.planner import halves
 
@@ -93,28 +98,30 @@ def _halves(known: Known, modes: Sequence[Mode]) -> list[Half]:
     return chosen or [half for half in found if size in (None, half.batch_size)]
 
 
-def _tenants_of_cycle(cycle: Cycle, wanted: Wanted, answering: Known, training: Sequence[Known]) -> tuple[Tenant, ...]:
+def _tenants_of_cycle(
+    cycle: Cycle, goals: CycleGoals, answering: TenantMeasurements, training: Sequence[TenantMeasurements]
+) -> tuple[Tenant, ...]:
     from edgetune.interleave.planner import tenants_of
     from edgetune.interleave.tenants import Training
 
     found: list[Tenant] = []
-    for tenant, known in zip(tenants_of(cycle, wanted), (answering, *training), strict=True):
+    for tenant, known in zip(tenants_of(cycle, goals), (answering, *training), strict=True):
         named = replace(tenant, name=known.asked.name)
         found.append(replace(named, weight=known.asked.weight) if isinstance(named, Training) else named)
     return tuple(found)
 
 
-def _tenant(known: Known, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
+def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
     """Return one of several tenants, at its batch size; where nobody said, at the smallest that was measured."""
     from edgetune.interleave.tenants import Inference, Training
 
-    asked = known.asked
+    opts = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
-    half = found[0] if asked.task == "train" else min(found, key=lambda half: half.batch_size)
-    if asked.task == "train":
-        return Training(asked.name, half.batch_size, half.minibatch_s, asked.weight)
-    assert asked.latency_budget_s is not None
-    return Inference(asked.name, half.batch_size, asked.latency_budget_s, rates[asked.name], half.minibatch_s)
+    half = found[0] if opts.task == "train" else min(found, key=lambda half: half.batch_size)
+    if opts.task == "train":
+        return Training(opts.name, half.batch_size, half.minibatch_s, opts.weight)
+    assert opts.latency_budget_s is not None
+    return Inference(opts.name, half.batch_size, opts.latency_budget_s, rates[opts.name], half.minibatch_s)
 
 
 def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
@@ -133,15 +140,15 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
         raise InfeasibleError(admission.reason, f"{admission.hint}; or --best-effort to run it all the same")
 
 
-def explained(planned: Planned) -> list[str]:
+def explained(planned: InterleaveJob) -> list[str]:
     """Return what is to run in words: where each millisecond of a cycle goes, or how busy several tenants are."""
     from edgetune.interleave.explain import explain
     from edgetune.interleave.tenants import Inference
 
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
-    if planned.cycle is not None and planned.wanted is not None:
-        return [*lines, *_cautious_times(planned), *explain(planned.cycle, planned.wanted), *_at_random(planned)]
+    if planned.cycle is not None and planned.goals is not None:
+        return [*lines, *_cautious_times(planned), *explain(planned.cycle, planned.goals), *_at_random(planned)]
     for tenant in planned.tenants:
         takes = format_si(tenant.minibatch_s, "s")
         if isinstance(tenant, Inference):
@@ -157,7 +164,7 @@ _CAUTIOUS = 1.05
 """From this ratio of the planned time to the median on, the plan tells both."""
 
 
-def _cautious_times(planned: Planned) -> list[str]:
+def _cautious_times(planned: InterleaveJob) -> list[str]:
     """Return a line for each tenant that is planned with a time well above the median that was measured."""
     lines = []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
@@ -171,7 +178,7 @@ def _cautious_times(planned: Planned) -> list[str]:
     return lines
 
 
-def _at_random(planned: Planned) -> list[str]:
+def _at_random(planned: InterleaveJob) -> list[str]:
     """Say that nothing is certain where requests do not come evenly, and that nothing trains where they never end."""
     names = [name for name, spec in planned.specs.items() if spec.kind not in ("uniform", "closed")]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
@@ -185,7 +192,7 @@ def _at_random(planned: Planned) -> list[str]:
     ]
 
 
-def cycle_figures(planned: Planned) -> dict[str, Any] | None:
+def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
     """Return the figures of the cycle and its parts as plain data; ``None`` where there are more than two tenants."""
     from edgetune.artifacts.plain import plain
     from edgetune.interleave.explain import parts_of

@@ -8,10 +8,10 @@ from edgetune.cli.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.cli.run_interleave import Asked, Planned, Setting
+    from edgetune.cli.run_interleave import InterleaveJob, InterleaveOptions, InterleaveSetup
 
 
-def check_figure(asked: Asked) -> None:
+def check_figure(opts: InterleaveOptions) -> None:
     """Refuse a figure that cannot be drawn before anything is run for it.
 
     Raises:
@@ -21,24 +21,24 @@ def check_figure(asked: Asked) -> None:
     from edgetune.cli.plot import is_page
     from edgetune.drawing import require_figure, styled
 
-    if asked.plot is None:
-        if asked.view is not None:
+    if opts.plot is None:
+        if opts.view is not None:
             raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
         return
     from edgetune.interleave.figures import VIEWS
 
-    if is_page(asked.plot) and not asked.explain:
-        if asked.view is not None:
+    if is_page(opts.plot) and not opts.explain:
+        if opts.view is not None:
             raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
         with styled():  # which needs matplotlib
             pass
         return
-    require_figure(asked.plot)
-    views = ("cycle",) if asked.explain else VIEWS
-    choose((asked.view or views[0]).partition(":")[0], views, what="view")
+    require_figure(opts.plot)
+    views = ("cycle",) if opts.explain else VIEWS
+    choose((opts.view or views[0]).partition(":")[0], views, what="view")
 
 
-def draw_plan(setting: Setting, planned: Planned) -> None:
+def draw_plan(setting: InterleaveSetup, planned: InterleaveJob) -> None:
     """Draw the cycle that is planned, where a figure was asked for.
 
     Raises:
@@ -50,7 +50,7 @@ def draw_plan(setting: Setting, planned: Planned) -> None:
     plot = setting.asked.plot
     if plot is None:
         return
-    if planned.cycle is None or planned.wanted is None:
+    if planned.cycle is None or planned.goals is None:
         raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
-    cycle, budget_s = planned.cycle, planned.wanted.latency_budget_s
+    cycle, budget_s = planned.cycle, planned.goals.latency_budget_s
     write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setting.simulated), plot, setting.screen)

@@ -13,8 +13,8 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import Point, ProfileRow, Task
-    from edgetune.cli.asked_tenants import AskedTenant
     from edgetune.cli.screen import Screen
+    from edgetune.cli.tenant_options import TenantSpec
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
@@ -28,7 +28,7 @@ OUTLIER = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TenantMeasurements:
     """A tenant, what it runs, and what has been measured of it.
 
     Args:
@@ -37,7 +37,7 @@ class Known:
         rows: Points measured, each ``ok``.
     """
 
-    asked: AskedTenant
+    asked: TenantSpec
     workload: Workload
     rows: tuple[ProfileRow, ...] = ()
 
@@ -58,7 +58,7 @@ class Measuring:
 
 @contextmanager
 def measuring(
-    device: Device, tenants: Sequence[Known], options: Callable[[AskedTenant], ProfileOptions]
+    device: Device, tenants: Sequence[TenantMeasurements], options: Callable[[TenantSpec], ProfileOptions]
 ) -> Iterator[Measuring]:
     """Hold a device and the tenants ready to be measured; the device is put back in the end."""
     from edgetune.profiling.profiler import open_profiler
@@ -73,7 +73,7 @@ def measuring(
         yield Measuring(profilers)
 
 
-def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: Device) -> list[Known]:
+def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Device) -> list[TenantMeasurements]:
     """Return the tenants with the rows that tables and the plan have of them.
 
     Raises:
@@ -94,44 +94,44 @@ def read_tables(tenants: Sequence[AskedTenant], files: Sequence[str], device: De
     if isinstance(device.source, TableSource):
         rows += device.source.rows
     known = []
-    for asked in tenants:
-        workload = resolve(asked.reference, parse_batch_axes(() if asked.batch_axis is None else [asked.batch_axis]))
-        if asked.handler is not None and workload.has_graph:
-            _require_first_axis(workload, asked)
-        own = [row for row in rows if (row.workload, row.task, row.status) == (workload.name, asked.task, "ok")]
+    for opts in tenants:
+        workload = resolve(opts.reference, parse_batch_axes(() if opts.batch_axis is None else [opts.batch_axis]))
+        if opts.handler is not None and workload.has_graph:
+            _require_first_axis(workload, opts)
+        own = [row for row in rows if (row.workload, row.task, row.status) == (workload.name, opts.task, "ok")]
         found = [row for row in own if row.minibatch_s is not None]
-        planned = planned_row(asked, workload, device)
+        planned = planned_row(opts, workload, device)
         if planned is not None and planned.point not in {row.point for row in found}:
             found.append(planned)
-        known.append(Known(asked, workload, tuple(found)))
+        known.append(TenantMeasurements(opts, workload, tuple(found)))
     return known
 
 
-def _require_first_axis(workload: Workload, asked: AskedTenant) -> None:
+def _require_first_axis(workload: Workload, opts: TenantSpec) -> None:
     """Refuse a handler, which puts requests along the first axis, where a network takes them along another."""
     from edgetune.workloads.batch import describe_axes
     from edgetune.workloads.onnx_file import network_batch
 
-    axes = network_batch(workload, asked.dimensions).axes
+    axes = network_batch(workload, opts.dimensions).axes
     if any(axis for _, axis in axes):
         raise InputError(
-            f"a handler puts requests along the first axis, and {asked.name} takes them along {describe_axes(axes)}",
+            f"a handler puts requests along the first axis, and {opts.name} takes them along {describe_axes(axes)}",
             "export the network with the batch first, or leave the handler out",
         )
 
 
-def planned_row(asked: AskedTenant, workload: Workload, device: Device) -> ProfileRow | None:
+def planned_row(opts: TenantSpec, workload: Workload, device: Device) -> ProfileRow | None:
     """Return what a plan says was measured of a tenant; ``None`` where it is run in another way than it was then.
 
     A model of a device is not measured: it is asked again, and tells the spread of times too, which a plan does not.
     """
     from edgetune.devices.device import ModelSource
 
-    planned = asked.planned
+    planned = opts.planned
     if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
         return None
-    same_inputs = asked.task == "train" or _resolved(asked.inputs) == _resolved(planned.inputs)
-    same_sizes = dict(asked.dimensions) == dict(planned.dimensions) and asked.batch_axis == planned.batch_axis
+    same_inputs = opts.task == "train" or _resolved(opts.inputs) == _resolved(planned.inputs)
+    same_sizes = dict(opts.dimensions) == dict(planned.dimensions) and opts.batch_axis == planned.batch_axis
     return planned.row(workload) if same_inputs and same_sizes else None
 
 
@@ -139,7 +139,9 @@ def _resolved(file: str | None) -> Path | None:
     return None if file is None else Path(file).resolve()
 
 
-def wanted_points(known: Known, modes: Sequence[Mode], options: ProfileOptions, *, several: bool) -> list[Point]:
+def wanted_points(
+    known: TenantMeasurements, modes: Sequence[Mode], options: ProfileOptions, *, several: bool
+) -> list[Point]:
     """Return the points that must be measured of a tenant, for no row tells of them.
 
     Args:
@@ -154,26 +156,26 @@ def wanted_points(known: Known, modes: Sequence[Mode], options: ProfileOptions, 
     from edgetune.artifacts.profile import Point
     from edgetune.cli.batch_choice import choose_batch_sizes
 
-    asked = known.asked
+    opts = known.asked
     there = {row.point for row in known.rows}
     sizes: Sequence[int] = ()
-    if asked.batch_size is not None or several or not known.rows:
-        default = (TRAIN_SIZE,) if asked.task == "train" else (1,) if several else INFER_SIZES
-        said = () if asked.batch_size is None else (asked.batch_size,)
+    if opts.batch_size is not None or several or not known.rows:
+        default = (TRAIN_SIZE,) if opts.task == "train" else (1,) if several else INFER_SIZES
+        said = () if opts.batch_size is None else (opts.batch_size,)
         sizes, _ = choose_batch_sizes(
-            known.workload, said, task=asked.task, dimensions=options.dimensions, inputs=options.inputs,
+            known.workload, said, task=opts.task, dimensions=options.dimensions, inputs=options.inputs,
             seed=options.seed, default=default,
         )  # fmt: skip
-    points = [Point(known.workload.name, asked.task, size, mode) for mode in modes for size in sizes]
+    points = [Point(known.workload.name, opts.task, size, mode) for mode in modes for size in sizes]
     return [point for point in points if point not in there]
 
 
 def measure_missing(
-    tenants: Sequence[Known],
+    tenants: Sequence[TenantMeasurements],
     points: Mapping[str, Sequence[Point]],
-    measure: Callable[[AskedTenant, Point], ProfileRow],
+    measure: Callable[[TenantSpec, Point], ProfileRow],
     screen: Screen,
-) -> list[Known]:
+) -> list[TenantMeasurements]:
     """Return the tenants with the rows of these points too, which are measured now.
 
     Raises:
@@ -189,14 +191,14 @@ def measure_missing(
             row = measure(known.asked, point)
             if row.status != "ok" or row.minibatch_s is None:
                 reason = row.reason or row.status
-                screen.say(f"{point}: {reason}")
+                screen.info(f"{point}: {reason}")
                 continue
             rows.append(row)
             if len(points[known.asked.name]) <= len(INFER_SIZES):
                 slowest_s = max((row.times_s or ())[row.warmups or 0 :], default=0.0)
                 outlier = f", the slowest {format_si(slowest_s, 's')}" if slowest_s > OUTLIER * row.minibatch_s else ""
-                screen.say(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
+                screen.info(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
         if not rows:
             raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
-        complete.append(Known(known.asked, known.workload, tuple(rows)))
+        complete.append(TenantMeasurements(known.asked, known.workload, tuple(rows)))
     return complete

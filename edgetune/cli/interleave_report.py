@@ -11,7 +11,7 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
-    from edgetune.interleave.summary import Answered, EngineSummary, Trained
+    from edgetune.interleave.summary import EngineSummary, InferenceSummary, TrainingSummary
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, and rows."""
@@ -108,7 +108,7 @@ def _rows(summary: EngineSummary) -> list[tuple[object, ...]]:
     ]
 
 
-def _answered(of: Answered) -> tuple[object, ...]:
+def _answered(of: InferenceSummary) -> tuple[object, ...]:
     notes = [f"{of.failed} failed"] if of.failed else []
     notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
     notes += [] if of.latency_budget_s is None else [f"due in {format_si(of.latency_budget_s, 's')}"]
@@ -118,7 +118,7 @@ def _answered(of: Answered) -> tuple[object, ...]:
     return of.tenant, f"{of.answered}/{of.requests}", late, *times, None, ", ".join(notes)
 
 
-def _trained(of: Trained) -> tuple[object, ...]:
+def _trained(of: TrainingSummary) -> tuple[object, ...]:
     notes = [f"{of.failed} minibatch{'es' * (of.failed > 1)} failed"] if of.failed else []
     if of.diverged:
         notes.append("DIVERGED: a loss was not a finite number")

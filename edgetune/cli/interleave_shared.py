@@ -20,9 +20,9 @@ from edgetune.units import NS
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.interleave_points import Known
+    from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.devices.device import Device
-    from edgetune.interleave.live import LiveStage
+    from edgetune.interleave.live import LiveMinibatchBackend
     from edgetune.interleave.tenants import Tenant
 
 MOST, LEAST, ENOUGH_S, LONGEST_S = 100, 20, 3.0, 10.0
@@ -32,7 +32,7 @@ slowest is about the 95th percentile."""
 
 def measure_shared(
     device: Device,
-    tenants: Sequence[Known],
+    tenants: Sequence[TenantMeasurements],
     points: Mapping[str, Sequence[Point]],
     *,
     seed: int,
@@ -51,7 +51,7 @@ def measure_shared(
     Raises:
         InputError, DeviceError: a tenant cannot be loaded at all, or the device refused a mode.
     """
-    from edgetune.interleave.live import LiveStage, LiveTenant
+    from edgetune.interleave.live import LiveMinibatchBackend, LiveTenant
 
     sizes = {each.asked.name: _first_size(each, points[each.asked.name]) for each in tenants}
     live = []
@@ -68,52 +68,58 @@ def measure_shared(
         )  # fmt: skip
     rows: dict[str, list[ProfileRow]] = {each.asked.name: [] for each in tenants}
     modes: list[Mode] = list(dict.fromkeys(point.mode for several in points.values() for point in several))
-    stage = LiveStage("managed", device, live, seed=seed)
+    backend = LiveMinibatchBackend("managed", device, live, seed=seed)
     try:
         for mode in modes:
-            apply_mode(stage, device, mode)
+            apply_mode(backend, device, mode)
             for each in tenants:
                 name = each.asked.name
                 held = sizes[name]
                 for point in (point for point in points[name] if point.mode == mode):
-                    rows[name].append(_row(stage, tenants, each, point, held))
+                    rows[name].append(_row(backend, tenants, each, point, held))
                     held = point.batch_size
-                    if stage.lost:  # say, out of memory at a large batch: the next point finds everyone as at first
-                        stage.close()
-                        stage = LiveStage("managed", device, live, seed=seed)
-                        apply_mode(stage, device, mode)
+                    if backend.lost:  # say, out of memory at a large batch: the next point finds everyone as at first
+                        backend.close()
+                        backend = LiveMinibatchBackend("managed", device, live, seed=seed)
+                        apply_mode(backend, device, mode)
                         held = sizes[name]
                 if held != sizes[name]:
-                    stage.prepare(name, sizes[name])
+                    backend.prepare(name, sizes[name])
     finally:
-        stage.close()
+        backend.close()
     return rows
 
 
-def apply_mode(stage: LiveStage, device: Device, mode: Mode) -> None:
+def apply_mode(backend: LiveMinibatchBackend, device: Device, mode: Mode) -> None:
     """Set a mode; where none can be set, only one without knobs is no error."""
     from edgetune.devices.device import Absent
 
     if mode.settings() or not isinstance(device.modes, Absent):
-        stage.apply(mode)
+        backend.apply(mode)
 
 
-def _first_size(known: Known, points: Sequence[Point]) -> int:
+def _first_size(known: TenantMeasurements, points: Sequence[Point]) -> int:
     if points:
         return points[0].batch_size
     return known.asked.batch_size or known.rows[0].batch_size
 
 
-def _tenant(known: Known, batch_size: int) -> Tenant:
+def _tenant(known: TenantMeasurements, batch_size: int) -> Tenant:
     from edgetune.interleave.tenants import Inference, Training
 
-    asked = known.asked
-    if asked.task == "train":
-        return Training(asked.name, batch_size, 0.0)
-    return Inference(asked.name, batch_size, asked.latency_budget_s or 0.0, None, 0.0)
+    opts = known.asked
+    if opts.task == "train":
+        return Training(opts.name, batch_size, 0.0)
+    return Inference(opts.name, batch_size, opts.latency_budget_s or 0.0, None, 0.0)
 
 
-def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point, held: int) -> ProfileRow:
+def _row(
+    backend: LiveMinibatchBackend,
+    tenants: Sequence[TenantMeasurements],
+    known: TenantMeasurements,
+    point: Point,
+    held: int,
+) -> ProfileRow:
     """Return what a minibatch of one tenant takes that is held ready at another batch size, or at this."""
     from dataclasses import replace
 
@@ -123,8 +129,8 @@ def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point,
     failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
         if point.batch_size != held:
-            stage.prepare(known.asked.name, point.batch_size)
-        times_s = _alternate(stage, tenants, known, point.batch_size)
+            backend.prepare(known.asked.name, point.batch_size)
+        times_s = _alternate(backend, tenants, known, point.batch_size)
     except InputError as error:
         return replace(failed, reason=error.message)
     warmups = find_warmup(times_s).length
@@ -133,20 +139,22 @@ def _row(stage: LiveStage, tenants: Sequence[Known], known: Known, point: Point,
     return replace(row, times_s=tuple(times_s), warmups=warmups, minibatches=len(steady_s))
 
 
-def _alternate(stage: LiveStage, tenants: Sequence[Known], known: Known, batch_size: int) -> list[float]:
+def _alternate(
+    backend: LiveMinibatchBackend, tenants: Sequence[TenantMeasurements], known: TenantMeasurements, batch_size: int
+) -> list[float]:
     """Run every tenant's minibatches in turn, and return what those of one took, s."""
-    from edgetune.interleave.stage import Minibatch
+    from edgetune.interleave.backend import Minibatch
 
     times_s: list[float] = []
     begun_s = time.monotonic()
     for number in range(MOST):
         for each in (*(other for other in tenants if other is not known), known):
-            asked = each.asked
-            count = (batch_size if each is known else 1) if asked.task == "infer" else 0
-            stage.start(Minibatch(asked.name, asked.task, number, tuple(range(count))))
-            (done,) = stage.wait(None)
+            opts = each.asked
+            count = (batch_size if each is known else 1) if opts.task == "infer" else 0
+            backend.start(Minibatch(opts.name, opts.task, number, tuple(range(count))))
+            (done,) = backend.wait(None)
             if done.failure is not None:
-                raise InputError(f"{asked.name}: {done.failure}", "mend it, and try again")
+                raise InputError(f"{opts.name}: {done.failure}", "mend it, and try again")
             if each is known and number:  # the first after loading is not like the others
                 times_s.append((done.end_ns - done.start_ns) / NS)
         enough = sum(times_s) >= ENOUGH_S or time.monotonic() - begun_s >= LONGEST_S

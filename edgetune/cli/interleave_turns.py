@@ -16,16 +16,16 @@ from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration
 
 if TYPE_CHECKING:
-    from edgetune.arrivals.sources import Source
+    from edgetune.arrivals.sources import ArrivalSource
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.interleave_points import Measuring
-    from edgetune.cli.run_interleave import Planned
+    from edgetune.cli.run_interleave import InterleaveJob
     from edgetune.devices.device import Device
-    from edgetune.interleave.live import LiveStage
-    from edgetune.interleave.loop import Loop, Overhead, Watcher
-    from edgetune.interleave.recorded import Recorded
-    from edgetune.interleave.simulated import SimulatedStage
-    from edgetune.interleave.snapshot import Policy
+    from edgetune.interleave.live import LiveMinibatchBackend
+    from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
+    from edgetune.interleave.recorded import RecordedRun
+    from edgetune.interleave.simulated import SimulatedMinibatchBackend
+    from edgetune.interleave.snapshot import InterleavePolicy
 
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
@@ -34,7 +34,7 @@ SAVE_EVERY_S = 60.0
 
 
 @dataclass(slots=True)
-class Outcome:
+class InterleaveResult:
     """What came of all turns.
 
     Args:
@@ -68,13 +68,13 @@ class Keeper:
         """Never look: rows come by themselves."""
         return None
 
-    def look(self, now_ns: int, loop: Loop) -> None:
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Do nothing."""
 
-    def arrived(self, tenant: str, at_ns: int) -> None:
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Do nothing: a request becomes a row when it is answered."""
 
-    def saw(self, row: RunRow) -> None:
+    def on_row(self, row: RunRow) -> None:
         """Keep the row."""
         self.rows.keep(row)
 
@@ -97,7 +97,7 @@ class Turns:
     def __init__(
         self,
         device: Device,
-        planned: Planned,
+        planned: InterleaveJob,
         measure: Measuring,
         *,
         duration_s: float,
@@ -111,16 +111,16 @@ class Turns:
         self._device, self._planned, self._measure = device, planned, measure
         self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
         self._screen = screen
-        self._outcome = Outcome()
+        self._outcome = InterleaveResult()
         self._stopping = Stopping()
         self._kept_of: Engine | None = None
         self._records = False
         """Whether a managed run is written down for a simulation: of one mode and the same batch sizes throughout."""
-        self._overheads: dict[Engine, list[Overhead]] = {}
-        self._recorded: Recorded | None = None
+        self._overheads: dict[Engine, list[SharingOverhead]] = {}
+        self._recorded: RecordedRun | None = None
         """What the last managed run took."""
 
-    def run(self, engines: Sequence[Engine], turns: int) -> Outcome:
+    def run(self, engines: Sequence[Engine], turns: int) -> InterleaveResult:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
 
         The simulation comes last in every turn: it is made of what the managed run took, where there was one. Whatever
@@ -143,27 +143,27 @@ class Turns:
         named = f"{engine}, turn {turn + 1}" if turn else engine
         if engine == "simulated" and self._recorded is not None:
             named += ", from the times of the managed run"
-        self._screen.say(f"{named}: {format_duration(self._duration_s)}")
+        self._screen.info(f"{named}: {format_duration(self._duration_s)}")
         if engine == "simulated":
             self._simulate(turn)
         else:
             self._live(engine, turn)
 
     def _simulate(self, turn: int) -> None:
-        from edgetune.cli.interleave_model import Model
+        from edgetune.cli.interleave_model import PointModel
         from edgetune.interleave.policies.managed import Managed
-        from edgetune.interleave.simulated import SimulatedStage, resampled
+        from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
         from edgetune.sim.clock import EventClock
 
-        model, clock, recorded = Model(self._device, self._planned, self._measure), EventClock(), self._recorded
+        model, clock, recorded = PointModel(self._device, self._planned, self._measure), EventClock(), self._recorded
         measured = resampled(model.times_ns, self._seed)
-        stage = SimulatedStage(
+        backend = SimulatedMinibatchBackend(
             clock, self._planned.tenants, measured if recorded is None else recorded.durations(clock, measured),
             overhead_ns=self._start_ns() if recorded is None else recorded.overhead(clock),
             mode=self._planned.mode, power_w=model.power_w if model.knows_power else None,
         )  # fmt: skip
-        watchers = self._watchers(stage)
-        self._loop("simulated", turn, stage, Managed(guard_ns=self._guard_ns()), watchers)
+        watchers = self._watchers(backend)
+        self._loop("simulated", turn, backend, Managed(guard_ns=self._guard_ns()), watchers)
 
     def _guard_ns(self) -> int:
         """Return how long before they are due answers are to be there, ns; computed times are never a surprise."""
@@ -181,47 +181,52 @@ class Turns:
 
     def _live(self, engine: Engine, turn: int) -> None:
         from edgetune.cli.interleave_shared import apply_mode
-        from edgetune.interleave.live import LiveStage
+        from edgetune.interleave.live import LiveMinibatchBackend
         from edgetune.interleave.policies import find_policy
 
         with ExitStack() as stack:
-            stage = LiveStage(
+            backend = LiveMinibatchBackend(
                 engine, self._device, self._live_tenants(engine), save_every_s=SAVE_EVERY_S, seed=self._seed
             )
-            stack.callback(stage.close)
-            apply_mode(stage, self._device, self._planned.mode)
+            stack.callback(backend.close)
+            apply_mode(backend, self._device, self._planned.mode)
             if self._adapt:
-                self._hold_ready(stage)
+                self._hold_ready(backend)
             policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
-            watchers = self._watchers(stage, stack)
-            self._loop(engine, turn, stage, policy, watchers)
-            self._tell_output(stage)
-            self._hand_back(stage)
+            watchers = self._watchers(backend, stack)
+            self._loop(engine, turn, backend, policy, watchers)
+            self._report_output(backend)
+            self._hand_back(backend)
 
-    def _hold_ready(self, stage: LiveStage) -> None:
+    def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
         """Load the network that answers at every batch size known: loading one in the run would make requests late."""
         tenant, known = self._planned.tenants[0], self._planned.known[0]
         for size in sorted({row.batch_size for row in known.rows} - {tenant.batch_size}):
-            stage.prepare(tenant.name, size)
-        stage.prepare(tenant.name, tenant.batch_size)
+            backend.prepare(tenant.name, size)
+        backend.prepare(tenant.name, tenant.batch_size)
 
     def _loop(
-        self, engine: Engine, turn: int, stage: LiveStage | SimulatedStage, policy: Policy, watchers: Sequence[Watcher]
+        self,
+        engine: Engine,
+        turn: int,
+        backend: LiveMinibatchBackend | SimulatedMinibatchBackend,
+        policy: InterleavePolicy,
+        watchers: Sequence[Watcher],
     ) -> None:
-        from edgetune.arrivals.sources import Lines
-        from edgetune.interleave.live import LiveStage
-        from edgetune.interleave.loop import Loop
+        from edgetune.arrivals.sources import LineArrivals
+        from edgetune.interleave.live import LiveMinibatchBackend
+        from edgetune.interleave.loop import InterleaveLoop
         from edgetune.interleave.recorded import Recorder
 
-        begin_ns = stage.now_ns()
+        begin_ns = backend.now_ns()
         end_ns = begin_ns + round(self._duration_s * NS)
         sources = self._sources(begin_ns, end_ns, turn)
-        if isinstance(stage, LiveStage):
-            stage.listen({name: source for name, source in sources.items() if isinstance(source, Lines)})
+        if isinstance(backend, LiveMinibatchBackend):
+            backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
         watchers = [*watchers, *([] if self._rows is None else [Keeper(self._rows)])]
-        recorder = Recorder(stage) if engine == "managed" and self._records else None
-        loop = Loop(
-            engine, recorder or stage, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
+        recorder = Recorder(backend) if engine == "managed" and self._records else None
+        loop = InterleaveLoop(
+            engine, recorder or backend, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
             turn=turn, stopped=lambda: self._stopping.number is not None,
         )  # fmt: skip
         collecting = gc.isenabled()
@@ -238,7 +243,7 @@ class Turns:
         self._keep_overhead(engine, loop)
         self._recorded = self._recorded if recorder is None else recorder.recorded()
 
-    def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, Source]:
+    def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
         """Return the requests of every tenant; those of one turn are the same for every engine."""
         sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
         return {
@@ -252,43 +257,45 @@ class Turns:
 
         found = []
         for tenant, known in zip(self._planned.tenants, self._planned.known, strict=True):
-            asked = known.asked
-            files = (asked.handler, asked.checkpoint, asked.resume)
+            opts = known.asked
+            files = (opts.handler, opts.checkpoint, opts.resume)
             handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
-            live = LiveTenant(tenant, known.workload, asked.inputs, handler, checkpoint, resume)
+            live = LiveTenant(tenant, known.workload, opts.inputs, handler, checkpoint, resume)
             live = live if engine == self._kept_of else replace(live, checkpoint=None)
-            found.append(replace(live, dimensions=dict(asked.dimensions)))
+            found.append(replace(live, dimensions=dict(opts.dimensions)))
         return found
 
-    def _tell_output(self, stage: LiveStage) -> None:
+    def _report_output(self, backend: LiveMinibatchBackend) -> None:
         """Tell the curious what each workload printed last: its last words, where it crashed."""
         for tenant in self._planned.tenants:
-            for line in stage.log_tail(tenant.name).splitlines():
+            for line in backend.log_tail(tenant.name).splitlines():
                 self._screen.detail(f"{tenant.name}: {line}")
 
-    def _hand_back(self, stage: LiveStage) -> None:
+    def _hand_back(self, backend: LiveMinibatchBackend) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]
         if unkept and not self._outcome.notes:
             self._outcome.notes.append(f"what {', '.join(unkept)} learnt is not kept; --checkpoint FILE keeps it")
-        for saved in stage.save():
+        for saved in backend.save():
             if saved.failure is not None:
                 self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
             else:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
-    def _watchers(self, stage: LiveStage | SimulatedStage, stack: ExitStack | None = None) -> list[Watcher]:
+    def _watchers(
+        self, backend: LiveMinibatchBackend | SimulatedMinibatchBackend, stack: ExitStack | None = None
+    ) -> list[Watcher]:
         from edgetune.cli.interleave_watchers import power_watcher, replanner
 
         found: list[Watcher] = []
-        begin_ns = stage.now_ns()
-        power = power_watcher(self._device, self._planned, stage, begin_ns, stack, govern=self._govern)
+        begin_ns = backend.now_ns()
+        power = power_watcher(self._device, self._planned, backend, begin_ns, stack, govern=self._govern)
         found += [] if power is None else [power]
         if self._adapt:
             end_ns = begin_ns + round(self._duration_s * NS)
             found.append(replanner(self._planned, begin_ns, end_ns, seed=self._seed))
         return found
 
-    def _keep_overhead(self, engine: Engine, loop: Loop) -> None:
+    def _keep_overhead(self, engine: Engine, loop: InterleaveLoop) -> None:
         """Note what sharing cost in all turns of an engine so far."""
         turns = self._overheads.setdefault(engine, [])
         turns.append(loop.overhead)

@@ -37,7 +37,7 @@ def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type
     if target.path is None or (target.path.exists() and not target.path.is_file()):
         return None
     for left in left_rows(target.path):
-        screen.say(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
+        screen.info(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
     try:
         return RowsFile(target.path, unfinished().header, row_type)
     except OSError as error:
@@ -61,7 +61,7 @@ def write_run(target: Target, run: Artifact, rows: RowsFile | None, screen: Scre
         raise InputError(message, _where(target, run, rows)) from None
     if rows is not None:
         rows.discard()
-    target.tell(screen)
+    target.report(screen)
 
 
 def _where(target: Target, run: Artifact, rows: RowsFile) -> str:

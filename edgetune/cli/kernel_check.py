@@ -13,11 +13,11 @@ from edgetune.cli.screen import Screen
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 if TYPE_CHECKING:
-    from edgetune.elastic.check import Verdict
+    from edgetune.elastic.cpu_equivalence import Verdict
     from edgetune.elastic.cuda.context import Context
     from edgetune.elastic.cuda.program import Build
-    from edgetune.elastic.kernel import Transformed
-    from edgetune.elastic.trials import Trial
+    from edgetune.elastic.kernel import TransformResult
+    from edgetune.elastic.sample_launches import SampleLaunch
 
 CPU = "CPU"
 CHECK_WITHOUT = "without --device the check runs on the CPU"
@@ -28,7 +28,7 @@ _NO_END = InputError(
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KernelSource:
     """What is tried.
 
     Args:
@@ -37,7 +37,7 @@ class Source:
         folders: Of headers.
     """
 
-    done: Transformed
+    done: TransformResult
     name: str
     folders: Sequence[Path]
 
@@ -57,8 +57,8 @@ class Launches:
         missing: Why a kernel has neither, by its name.
     """
 
-    given: Sequence[Trial]
-    guessed: Sequence[Trial]
+    given: Sequence[SampleLaunch]
+    guessed: Sequence[SampleLaunch]
     missing: Mapping[str, EdgetuneError]
 
     def is_guess(self, kernel: str) -> bool:
@@ -67,7 +67,7 @@ class Launches:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class CheckResult:
     """What came of trying elastic kernels in one place.
 
     Args:
@@ -83,7 +83,7 @@ class Tried:
     gpu: str | None = None
 
 
-def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
+def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launches:
     """Return the launches in a source and on the command line, and guesses for kernels that have none there.
 
     Args:
@@ -94,15 +94,15 @@ def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
     Raises:
         InputError: one cannot be read, or is of a kernel that the file does not have.
     """
-    from edgetune.elastic.source.guess import guessed_launch
-    from edgetune.elastic.trials import HINT, trials_in
+    from edgetune.elastic.sample_launches import HINT, sample_launches_in
+    from edgetune.elastic.source.launch_guess import guessed_launch
 
     for each in words:
         if "grid=" not in each:  # which would be a sentence in a comment
             raise InputError(f"--launch {each!r} is no launch: it needs a kernel, grid= and block=", HINT)
     given = [
-        *trials_in(text, source.name),
-        *trials_in("\n".join(f"// launch {each}" for each in words), "--launch"),
+        *sample_launches_in(text, source.name),
+        *sample_launches_in("\n".join(f"// launch {each}" for each in words), "--launch"),
     ]
     kernels = {one.kernel.name for one in source.done.kernels}
     for each in words:
@@ -111,7 +111,7 @@ def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
             names = ", ".join(sorted(source.elastic))
             raise InputError(f"--launch: {source.name} has no kernel {named}", f"one of {names}")
     known = {trial.call.kernel for trial in given}
-    guessed: list[Trial] = []
+    guessed: list[SampleLaunch] = []
     missing: dict[str, EdgetuneError] = {}
     for elastic in source.done.kernels:
         kernel = elastic.kernel
@@ -121,20 +121,20 @@ def launches_of(source: Source, text: str, words: Sequence[str]) -> Launches:
                 why = InputError("it has no launch, and none can be guessed for its parameters", _LAUNCH)
                 missing[kernel.name] = why
             else:
-                guessed += trials_in(f"// launch {guess}", "a guess")
+                guessed += sample_launches_in(f"// launch {guess}", "a guess")
     return Launches(given, guessed, missing)
 
 
-def tried_on_cpu(source: Source, launches: Launches) -> Tried:
+def tried_on_cpu(source: KernelSource, launches: Launches) -> CheckResult:
     """Try kernels on the CPU.
 
     Raises:
         InputError: a launch that was given is none that its kernel takes, or g++ refuses the source.
         DeviceError: there is no g++.
     """
-    from edgetune.elastic.check import check
+    from edgetune.elastic.cpu_equivalence import check
 
-    def verdicts(trials: Sequence[Trial]) -> tuple[Verdict, ...]:
+    def verdicts(trials: Sequence[SampleLaunch]) -> tuple[Verdict, ...]:
         return check(source.done, trials, name=source.name, include=source.folders)
 
     found = [(each, False) for each in verdicts(launches.given)]
@@ -144,10 +144,10 @@ def tried_on_cpu(source: Source, launches: Launches) -> Tried:
             found += [(each, True) for each in verdicts([trial])]
         except InputError as error:  # it cannot be built, e.g. because it stands under an #if that does not hold
             untried[trial.call.kernel] = error
-    return Tried(CPU, tuple(found), untried)
+    return CheckResult(CPU, tuple(found), untried)
 
 
-def tried_on_gpu(source: Source, launches: Launches, device: str, screen: Screen) -> tuple[Tried, ...]:
+def tried_on_gpu(source: KernelSource, launches: Launches, device: str, screen: Screen) -> tuple[CheckResult, ...]:
     """Try kernels on a GPU, and on the CPU before where that is possible: its orders show races that a GPU may hide.
 
     Raises:
@@ -155,11 +155,11 @@ def tried_on_gpu(source: Source, launches: Launches, device: str, screen: Screen
         DeviceError: cuda-bindings, NVRTC, the driver or the GPU is missing.
     """
     from edgetune.cli.cache_folder import compiled_folder
-    from edgetune.elastic.cuda.checked import build
+    from edgetune.elastic.cuda.gpu_equivalence import build
 
     with _opened(device) as context:
-        on_gpu = Tried(device, gpu=context.facts.gpu.name)
-        screen.say(f"checking on {device}, {on_gpu.gpu}")
+        on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
+        screen.info(f"checking on {device}, {on_gpu.gpu}")
         try:
             built = build(source.done, context, name=source.name, include=source.folders, cache=compiled_folder())
         except InputError as error:
@@ -185,22 +185,22 @@ def _opened(device: str) -> Iterator[Context]:
         yield context
 
 
-def _beside(source: Source, launches: Launches, screen: Screen) -> tuple[Tried, ...]:
+def _beside(source: KernelSource, launches: Launches, screen: Screen) -> tuple[CheckResult, ...]:
     """Try kernels on the CPU where that is possible; what is not is no error where a GPU was asked for."""
     if shutil.which("g++") is None:
-        screen.say("not checked on the CPU too, where other orders show races that a GPU may hide: that needs g++")
+        screen.info("not checked on the CPU too, where other orders show races that a GPU may hide: that needs g++")
         return ()
     try:
         return (tried_on_cpu(source, launches),)
     except InputError as error:
-        return (Tried(CPU, (), dict.fromkeys(source.elastic, error)),)
+        return (CheckResult(CPU, (), dict.fromkeys(source.elastic, error)),)
 
 
 def _on_gpu(
-    context: Context, built: Build, source: Source, launches: Launches, before: Sequence[Tried]
+    context: Context, built: Build, source: KernelSource, launches: Launches, before: Sequence[CheckResult]
 ) -> tuple[tuple[tuple[Verdict, bool], ...], dict[str, EdgetuneError]]:
-    """Return verdicts and what was not tried of a GPU, as ``Tried`` has them."""
-    from edgetune.elastic.cuda.checked import check
+    """Return verdicts and what was not tried of a GPU, as ``CheckResult`` has them."""
+    from edgetune.elastic.cuda.gpu_equivalence import check
 
     ends_not = {each.kernel for one in before for each, _ in one.verdicts if each.answer == "fails"}
     trials = [each for each in (*launches.given, *launches.guessed) if each.call.kernel not in ends_not]

@@ -12,7 +12,7 @@ from edgetune.units import parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.model import Model
+    from edgetune.elastic.model import GpuTimingModel
 
 _TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s"}
 _SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
@@ -21,7 +21,7 @@ ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
 _NOTHING = ("0", "0s")
 
 
-def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, Model]:
+def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
     """Return the GPU and the model with what is assumed of them.
 
     Args:
@@ -31,7 +31,7 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, Model]:
     Raises:
         InputError: there is no such number, or it is no time, share or number of threads.
     """
-    from edgetune.elastic.model import Model
+    from edgetune.elastic.model import GpuTimingModel
 
     said: dict[str, Any] = {}
     for word in (each.strip() for listed in words for each in listed.split(",")):
@@ -48,7 +48,7 @@ def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, Model]:
             said[_SHARES[name]] = _share(value, what)
         else:
             said["saturating_threads"] = _threads(value, what)
-    return gpu, Model(**said)
+    return gpu, GpuTimingModel(**said)
 
 
 def _time_s(value: str, what: str) -> float:

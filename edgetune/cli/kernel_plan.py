@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.model import Model
-    from edgetune.elastic.work import Task
+    from edgetune.elastic.model import GpuTimingModel
+    from edgetune.elastic.work import GpuTask
 
 _DEFAULT_NAME = "kernels.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KernelRunOptions:
     """What was asked for, as written on the command line."""
 
     tasks: str
@@ -40,7 +40,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KernelRun:
     """What is to run.
 
     Args:
@@ -55,16 +55,16 @@ class Plan:
     """
 
     document: KernelTasks
-    tasks: Sequence[Task]
+    tasks: Sequence[GpuTask]
     policies: Sequence[str]
     gpu: Gpu
     duration_s: float
     seed: int
-    model: Model | None = None
+    model: GpuTimingModel | None = None
     kept: Sequence[str] = ()
 
 
-def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> Plan:
+def plan_of(opts: KernelRunOptions, document: KernelTasks, *, simulated: bool = True) -> KernelRun:
     """Return what is to run.
 
     Raises:
@@ -73,36 +73,36 @@ def plan_of(asked: Asked, document: KernelTasks, *, simulated: bool = True) -> P
     """
     from edgetune.artifacts.files import name_of
     from edgetune.cli.kernel_model import assumed
-    from edgetune.elastic.expected import check_count
     from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.launch_estimate import check_count
     from edgetune.elastic.loop import check_tasks
     from edgetune.elastic.tables import read_tables
     from edgetune.elastic.tasks import tasks_of
 
-    file = name_of(asked.tasks)
-    names = _policies(asked, document, file)
-    with blaming(file if asked.gpu is None else "--gpu"):
-        gpu = find_gpu(document.gpu if asked.gpu is None else asked.gpu)
-    gpu, model = assumed(asked.assume, gpu)
-    duration_s = document.duration_s if asked.duration is None else parse_time_s(asked.duration, what="--duration")
-    seed = document.seed if asked.seed is None else asked.seed
+    file = name_of(opts.tasks)
+    names = _policies(opts, document, file)
+    with blaming(file if opts.gpu is None else "--gpu"):
+        gpu = find_gpu(document.gpu if opts.gpu is None else opts.gpu)
+    gpu, model = assumed(opts.assume, gpu)
+    duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
+    seed = document.seed if opts.seed is None else opts.seed
     with blaming(file):
-        tasks = tasks_of(document, folder=Path() if asked.tasks == "-" else Path(asked.tasks).parent)
+        tasks = tasks_of(document, folder=Path() if opts.tasks == "-" else Path(opts.tasks).parent)
         check_tasks(tasks)
         if simulated:  # of a real GPU the limits are known once it is open, and what is compiled needs is, too
             check_kernels(tasks, gpu)
         check_count(tasks, names, gpu if simulated else None, duration_s=duration_s)
     if simulated:
-        read_tables(asked.kept, gpu)
-    return Plan(document, tasks, names, gpu, duration_s, seed, model, asked.kept)
+        read_tables(opts.kept, gpu)
+    return KernelRun(document, tasks, names, gpu, duration_s, seed, model, opts.kept)
 
 
-def _policies(asked: Asked, document: KernelTasks, file: str) -> list[str]:
+def _policies(opts: KernelRunOptions, document: KernelTasks, file: str) -> list[str]:
     from edgetune.elastic.policies import find_policy
 
-    words = document.policy if asked.policy is None else asked.policy
+    words = document.policy if opts.policy is None else opts.policy
     names = [word.strip() for word in words.split(",")]
-    with blaming(file if asked.policy is None else "--policy"):
+    with blaming(file if opts.policy is None else "--policy"):
         for name in names:
             find_policy(name)
         if len(set(names)) < len(names):
@@ -110,7 +110,7 @@ def _policies(asked: Asked, document: KernelTasks, file: str) -> list[str]:
     return names
 
 
-def check_kernels(tasks: Sequence[Task], gpu: Gpu, *, simulated: bool = True) -> None:
+def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True) -> None:
     """Check that blocks of all kernels fit on a GPU, and where it is simulated, that it is known how long they take.
 
     Raises:
@@ -126,20 +126,20 @@ def check_kernels(tasks: Sequence[Task], gpu: Gpu, *, simulated: bool = True) ->
                 check_fits(call, gpu)
 
 
-def target_of(asked: Asked, document: KernelTasks) -> Target:
+def target_of(opts: KernelRunOptions, document: KernelTasks) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice."""
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import choose_target
+    from edgetune.cli.output_checks import check_outputs
 
-    target = choose_target(asked.output, _DEFAULT_NAME, last=True, json=asked.json)
-    outputs = {"-o": target.file, "--plot": asked.plot}
-    folder = Path(asked.tasks).parent
+    target = choose_target(opts.output, _DEFAULT_NAME, last=True, json=opts.json)
+    outputs = {"-o": target.file, "--plot": opts.plot}
+    folder = Path(opts.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
-    check_outputs(outputs, [asked.tasks, *sources, *asked.kept], {"-o": "kernel_timeline"})
+    check_outputs(outputs, [opts.tasks, *sources, *opts.kept], {"-o": "kernel_timeline"})
     return target
 
 
-def check_view(asked: Asked, plan: Plan) -> None:
+def check_view(opts: KernelRunOptions, plan: KernelRun) -> None:
     """Refuse a part of the figure that there will not be.
 
     Raises:
@@ -148,7 +148,7 @@ def check_view(asked: Asked, plan: Plan) -> None:
     from edgetune.cli.plot import kernel_view
     from edgetune.elastic.solo import SOLO
 
-    policy, from_s, _ = kernel_view(asked.view or "gantt")
+    policy, from_s, _ = kernel_view(opts.view or "gantt")
     drawn = [*plan.policies, *([SOLO] if any(task.critical for task in plan.tasks) else [])]
     if policy is not None and policy not in drawn:
         raise InputError(f"--view: policy {policy!r} does not run", f"there will be: {', '.join(drawn)}")
@@ -159,22 +159,22 @@ def check_view(asked: Asked, plan: Plan) -> None:
         raise InputError(message, "choose an earlier part, or run longer with --duration")
 
 
-def tell_unused(plan: Plan, screen: Screen) -> None:
+def report_unused(plan: KernelRun, screen: Screen) -> None:
     """Say which files of kept pieces nothing will be looked up in."""
     from edgetune.elastic.policies.elastic import Elastic
     from edgetune.elastic.tables import read_tables
 
     if plan.kept and Elastic.name not in plan.policies:
-        screen.say(f"--kept is not used: only the policy {Elastic.name} launches pieces")
+        screen.info(f"--kept is not used: only the policy {Elastic.name} launches pieces")
         return
     cut = {(call.kernel, call.logical) for task in plan.tasks if not task.critical for call in task.network.calls}
     for file in plan.kept:
         if not cut & read_tables([file], plan.gpu).keys():
             told = "it has no kernel of a best-effort task at the launch that the task makes"
-            screen.say(f"--kept {file} is not used: {told}; pieces are worked out")
+            screen.info(f"--kept {file} is not used: {told}; pieces are worked out")
 
 
-def tell_plan(plan: Plan, screen: Screen) -> None:
+def report_plan(plan: KernelRun, screen: Screen) -> None:
     """Say what would run."""
     for task in plan.tasks:
         blocks = [call.logical.blocks for call in task.network.calls]
@@ -182,8 +182,8 @@ def tell_plan(plan: Plan, screen: Screen) -> None:
         size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
         due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
         kind = f"critical, priority {task.priority}" if task.critical else "best effort"
-        screen.say(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
+        screen.info(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
     alone = sum(task.critical for task in plan.tasks)
     before = f"{alone} critical task{'' if alone == 1 else 's'} alone before"
     runs = f"{', '.join(plan.policies)}; {before}"
-    screen.say(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
+    screen.info(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")

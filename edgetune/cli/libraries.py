@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from dataclasses import dataclass
 
-from edgetune.devices.jetpack import REMEDIES, Board
+from edgetune.devices.jetpack import REMEDIES, JetsonRelease
 
 CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
 EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -41,7 +41,7 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def inventory(board: Board | None) -> list[Library]:
+def inventory(board: JetsonRelease | None) -> list[Library]:
     """Return every library of the core and of the extras, with the remedy for those that are missing."""
     found = []
     for name in CORE:
@@ -54,7 +54,7 @@ def inventory(board: Board | None) -> list[Library]:
     return found
 
 
-def _remedy(extra: str, name: str, board: Board | None) -> str:
+def _remedy(extra: str, name: str, board: JetsonRelease | None) -> str:
     if board is not None and board.jetpack in REMEDIES and extra in ("ort", "torch"):
         remedy = REMEDIES[board.jetpack]
         return next((command for command in remedy.commands if name in command), remedy.note)
@@ -63,7 +63,7 @@ def _remedy(extra: str, name: str, board: Board | None) -> str:
     return f"pip install 'edgetune[{extra}]'"
 
 
-def conflicts(board: Board | None) -> list[str]:
+def conflicts(board: JetsonRelease | None) -> list[str]:
     """Return what does not go together, each as one sentence with its remedy."""
     found = []
     if version_of("onnxruntime") and version_of("onnxruntime-gpu"):

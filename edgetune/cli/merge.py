@@ -42,9 +42,9 @@ def merge(
     """
     from edgetune.artifacts.plain import plain
     from edgetune.cli.output import choose_target
-    from edgetune.cli.request import parse_columns
-    from edgetune.cli.screen import Label, Screen, answer
-    from edgetune.cli.table_offer import read_table
+    from edgetune.cli.parse_options import parse_columns
+    from edgetune.cli.screen import Screen, SimulationLabel, answer
+    from edgetune.cli.table_candidates import read_table
 
     begin_outputs(force=force)
     screen, said = Screen(quiet), parse_columns(column or ())
@@ -55,13 +55,13 @@ def merge(
     target = choose_target(output, "merged.parquet", json=json)
     _check(output, tables)
     target.check("profile")
-    Label(whole.header.simulated).say()
+    SimulationLabel(whole.header.simulated).announce()
     target.write(whole)
     rows = [len(profile.rows) for profile in profiles]
     if json:
         answer({"file": target.file, "rows": len(whole.rows), **plain(whole.header)})
-    screen.say(f"{' + '.join(map(str, rows))} rows are {len(whole.rows)}")
-    target.tell(screen)
+    screen.info(f"{' + '.join(map(str, rows))} rows are {len(whole.rows)}")
+    target.report(screen)
 
 
 def _refuse_difference(first: Profile, other: Profile, name: str, other_name: str) -> None:
@@ -92,7 +92,7 @@ def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Pr
 
 def _check(output: str | None, tables: Sequence[str]) -> None:
     """Refuse an output that holds something else; one of the tables may be it, whose rows all are in the new one."""
-    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output_checks import check_outputs
 
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:

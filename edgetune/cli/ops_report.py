@@ -11,7 +11,7 @@ from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.ops_summary import By, Costs
+    from edgetune.artifacts.ops_summary import By, OperatorCosts
 
 _WORDS = {"modelled": "modelled", "zero": "zero by definition", "unmodelled": "unmodelled"}
 _NAMED = 8
@@ -40,9 +40,9 @@ def show_ops(table: OpsTable, by: By) -> None:
     draw(("", "nodes>", "share>", "operators"), rows)
     if any(entry.ledger == "unmodelled" and entry.nodes for entry in ledger(table)):
         print_lines("totals leave unmodelled operators out: they are lower bounds")
-    for caution in table.header.warnings:
-        if caution.code != "unmodelled-operators":
-            print_folded(f"note: {caution.advice}")
+    for data_warning in table.header.warnings:
+        if data_warning.code != "unmodelled-operators":
+            print_folded(f"note: {data_warning.advice}")
     whole = totals(table)
     print_lines("", "totals")
     draw(("", "value>"), _totals(table, whole))
@@ -55,7 +55,7 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
     from edgetune.artifacts.ops_summary import flops_by_precision, grouped, ledger, totals
     from edgetune.artifacts.plain import plain
 
-    def costs(cost: Costs) -> dict[str, Any]:
+    def costs(cost: OperatorCosts) -> dict[str, Any]:
         return {**plain(cost), "intensity_flop_per_byte": cost.intensity}
 
     return {
@@ -92,7 +92,7 @@ def types_of(table: OpsTable) -> list[str]:
     return told
 
 
-def _totals(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
+def _totals(table: OpsTable, whole: OperatorCosts) -> list[tuple[str, str]]:
     intensity = "-" if whole.intensity is None else f"{whole.intensity:.3g} FLOP/byte"
     return [
         ("multiply-accumulates", format_si(whole.macs, "MAC", 4)),
@@ -117,7 +117,7 @@ def _operating_point(table: OpsTable) -> str:
     return "" if words_of_phase is None else ", " + words_of_phase.format_map(dict(conditions))
 
 
-def _saved(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
+def _saved(table: OpsTable, whole: OperatorCosts) -> list[tuple[str, str]]:
     """Return what the fused view saves over the operators one by one, or what the eager view adds."""
     unfused = table.header.conditions.get("unfused")
     if not isinstance(unfused, Mapping):
@@ -133,7 +133,7 @@ def _saved(table: OpsTable, whole: Costs) -> list[tuple[str, str]]:
     ]
 
 
-def _show_groups(groups: Sequence[Costs], whole: Costs, by: By, *, phases: bool) -> None:
+def _show_groups(groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, *, phases: bool) -> None:
     """Draw the rows; the phase only where there are several, the count only where it says something."""
     columns = [{"op": "operator", "class": "class", "node": "node"}[by]]
     columns += ["phase"] * phases + ["n>"] * (by != "node")

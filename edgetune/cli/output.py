@@ -73,10 +73,10 @@ class Target:
             return
         write_bytes(io.to_bytes(artifact))
 
-    def tell(self, screen: Screen) -> None:
+    def report(self, screen: Screen) -> None:
         """Say that the file is written; of standard output there is nothing to say."""
         if self.path is not None:
-            screen.say(wrote(self.path))
+            screen.info(wrote(self.path))
 
 
 _force = False

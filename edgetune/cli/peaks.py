@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.header import Caution
+    from edgetune.artifacts.header import DataWarning
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.roofline import Roof, Roofline
@@ -53,20 +53,20 @@ def measured_peaks(
     """
     from edgetune.artifacts import roofline as rooflines
     from edgetune.artifacts.header import Header
-    from edgetune.cli.busy import tell_load
+    from edgetune.cli.load_warning import warn_of_load
     from edgetune.devices.device import TableSource
+    from edgetune.roofline.buffer_limits import buffer_limits_on
     from edgetune.roofline.fit import fit_roofs
     from edgetune.roofline.idle import idle_run
     from edgetune.roofline.kernel_plan import plan_kernels
     from edgetune.roofline.measure import measure_peaks
-    from edgetune.roofline.room import room_on
 
     if isinstance(device.source, TableSource):
         raise InputError(f"{device.name} is a table: kernels cannot run on it", "--peaks FILE gives its device's peaks")
-    room = room_on(device)
-    kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=quick)
-    tell_load(device, screen)
-    screen.say(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
+    limits = buffer_limits_on(device)
+    kernels = plan_kernels(limits.memory_bytes, precisions, cache_bytes=limits.cache_bytes, quick=quick)
+    warn_of_load(device, screen)
+    screen.info(f"measuring peaks of {device.name}: {len(modes)} mode{'s' if len(modes) > 1 else ''}")
     with bench_on(device) as bench:
         peaks: Peaks = measure_peaks(bench.measure, lambda mode: idle_run(device, mode), modes, kernels)
     fit = fit_roofs(peaks.runs)
@@ -75,7 +75,7 @@ def measured_peaks(
         rooflines.KIND,
         rooflines.VERSION,
         conditions={**conditions, "simulated": device.simulated},
-        warnings=(*peaks.notes, *bench.cautions, *fit.cautions),
+        warnings=(*peaks.notes, *bench.data_warnings, *fit.data_warnings),
     )
     return rooflines.Roofline(header, device.name, fit.roofs, peaks.runs)
 
@@ -92,11 +92,11 @@ _AGAIN = 12
 
 
 @contextmanager
-def bench_on(device: Device) -> Iterator[Bench]:
+def bench_on(device: Device) -> Iterator[KernelBench]:
     """Have a device to this process, run kernels on it, and put it back."""
     from edgetune.devices.device import Absent
 
-    with device.exclusive(), Bench(device) as bench:
+    with device.exclusive(), KernelBench(device) as bench:
         try:
             yield bench
         finally:
@@ -104,7 +104,7 @@ def bench_on(device: Device) -> Iterator[Bench]:
                 device.modes.restore()
 
 
-class Bench:
+class KernelBench:
     """Runs kernels; one that is loaded stays so while the mode changes. A kernel that others disturb is run again."""
 
     def __init__(self, device: Device) -> None:
@@ -115,22 +115,22 @@ class Bench:
         self._again_left = _AGAIN
         self._disturbed: list[ProfileRow] = []
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> KernelBench:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property
-    def cautions(self) -> tuple[Caution, ...]:
+    def data_warnings(self) -> tuple[DataWarning, ...]:
         """What to say of kernels that others disturbed each time."""
-        from edgetune.artifacts.header import Caution
+        from edgetune.artifacts.header import DataWarning
 
         if not self._disturbed:
             return ()
         most = max(row.others_cpu_share or 0.0 for row in self._disturbed)
         advice = "other processes used the CPUs, so peaks may be too low; stop them and measure the peaks again"
-        return (Caution("peaks-busy", advice, {"kernels": len(self._disturbed), "others_cpu_share_max": most}),)
+        return (DataWarning("peaks-busy", advice, {"kernels": len(self._disturbed), "others_cpu_share_max": most}),)
 
     def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
         """Measure one kernel in one mode, again while others use the CPUs: undisturbed, else the fastest counts."""

@@ -52,9 +52,9 @@ def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Scree
     with bounded():
         drawing = draw()
         data = drawing if isinstance(drawing, bytes) else figure_bytes(drawing, format_of(target))
-    screen.say(f"wrote {write_atomically(data, target)}")
+    screen.info(f"wrote {write_atomically(data, target)}")
     for note in [] if isinstance(drawing, bytes) else left_out_of(drawing):
-        screen.say(f"{target}: {note}")
+        screen.info(f"{target}: {note}")
 
 
 def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen: Screen, again: str | None) -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
+from edgetune.cli.device_option import Root
 from edgetune.cli.output import begin_outputs
-from edgetune.cli.where import Root
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -81,16 +81,16 @@ def profile(
     Run the same command again to resume what was interrupted. Ends with 5 when some points failed; they are in the
     table with their reason.
     """
-    from edgetune.cli.convergence import Training, refuse_training, train
-    from edgetune.cli.request import profile_options
-    from edgetune.cli.run_profile import Asked, carry_out
+    from edgetune.cli.convergence import ConvergenceOptions, refuse_training, train
+    from edgetune.cli.parse_options import profile_options
+    from edgetune.cli.run_profile import ProfileCommandOptions, run_profile
     from edgetune.cli.screen import Screen
-    from edgetune.cli.subject import Words
+    from edgetune.cli.subject import WorkloadOptions
 
     begin_outputs(force=force)
-    words = Words(model, task, batch_sizes, modes, ops, tuple(batch_axis or ()))
-    asked = Asked(words, device, output, fresh=fresh, dry_run=dry_run, json=json, root=root)
-    training = Training(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
+    words = WorkloadOptions(model, task, batch_sizes, modes, ops, tuple(batch_axis or ()))
+    asked = ProfileCommandOptions(words, device, output, fresh=fresh, dry_run=dry_run, json=json, root=root)
+    training = ConvergenceOptions(dataset, target_accuracy, max_epochs, seeds, jobs, optimizer, learning_rate)
     if convergence:
         given = {
             "--inputs": inputs, "--minibatches": minibatches, "--dim": dim, "--batch-axis": batch_axis,
@@ -112,4 +112,4 @@ def profile(
         precision=precision,
         seed=seed,
     )
-    carry_out(asked, measuring, Screen(quiet, verbose))
+    run_profile(asked, measuring, Screen(quiet, verbose))

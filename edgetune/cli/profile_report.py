@@ -9,7 +9,7 @@ import typer
 
 from edgetune.cli.artifact_report import show_profile_rows
 from edgetune.cli.output import Target
-from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
 
@@ -23,7 +23,7 @@ _SHOWN = 20
 """Rows shown to people; files hold all."""
 
 
-def tell_plan(
+def report_plan(
     device: Device, workload: Workload, points: list[Point], options: ProfileOptions, *, left: list[Point],
     file: str | None, json: bool,
 ) -> None:  # fmt: skip
@@ -42,10 +42,10 @@ def tell_plan(
     from edgetune.profiling.estimate import estimate
 
     if not left:
-        _tell_complete(device, points, file, json=json)
+        _report_complete(device, points, file, json=json)
         return
     expected = estimate(device, workload, left, options, run_code=False)
-    Label(device.simulated).say()
+    SimulationLabel(device.simulated).announce()
     if json:
         answer({**plain(expected), "device": device.name, "listed": [str(point) for point in left]})
         return
@@ -63,9 +63,9 @@ def tell_plan(
     print_folded(summary)
 
 
-def _tell_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
+def _report_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
     """Say that nothing would be measured."""
-    Label(device.simulated).say()
+    SimulationLabel(device.simulated).announce()
     if json:
         answer({"points": 0, "duration_s": 0.0, "energy_j": 0.0, "device": device.name, "listed": []})
     else:
@@ -81,13 +81,13 @@ def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> Non
     if not screen.quiet:
         show_profile_rows(table.rows[:_SHOWN], whole=table.rows, stream=sys.stderr)
         if len(table.rows) > _SHOWN:
-            screen.say(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show {target.path or 'FILE'})")
-        for caution in table.header.warnings:
-            if caution.code != "no-power":  # the note below the rows said why
-                screen.say(f"warning: {caution.code}: {caution.advice}")
+            screen.info(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show {target.path or 'FILE'})")
+        for data_warning in table.header.warnings:
+            if data_warning.code != "no-power":  # the note below the rows said why
+                screen.info(f"warning: {data_warning.code}: {data_warning.advice}")
     failed = unfinished(table)
     if failed:
-        screen.say(f"{len(failed)} of {len(_last_rows(table))} points were not measured")
+        screen.info(f"{len(failed)} of {len(_last_rows(table))} points were not measured")
         raise typer.Exit(ExitCode.PARTIAL)
 
 

@@ -9,34 +9,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Label, Screen, console
+from edgetune.cli.screen import Screen, SimulationLabel, console
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.profiling.cooling import Cooling
-    from edgetune.profiling.sweep import Progress
+    from edgetune.profiling.sweep import SweepProgress
 
-OnProgress = Callable[["Progress"], None]
+OnProgress = Callable[["SweepProgress"], None]
 _LONGEST_NAME = 60
 """Characters of what a bar says that it is at."""
 
 
 @contextmanager
-def watch(screen: Screen, label: Label) -> Iterator[OnProgress]:
+def watch(screen: Screen, label: SimulationLabel) -> Iterator[OnProgress]:
     """Return what to tell the progress of a sweep to; the label is said before the first figure."""
-    teller = Teller(screen, label)
+    reporter = ProgressReporter(screen, label)
     if screen.quiet or not sys.stderr.isatty():
-        yield teller.tell
+        yield reporter.report
     else:
-        with _bar(teller) as on_progress:
+        with _bar(reporter) as on_progress:
             yield on_progress
-    teller.release()
+    reporter.release()
 
 
 @contextmanager
-def _bar(teller: Teller) -> Iterator[OnProgress]:
+def _bar(reporter: ProgressReporter) -> Iterator[OnProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
     from rich.progress import Progress as Bar
     from rich.text import Text
@@ -53,7 +53,7 @@ def _bar(teller: Teller) -> Iterator[OnProgress]:
     with Bar(*columns, console=console(sys.stderr), transient=True) as bar:
         task = bar.add_task("measuring", total=None, eta_s=None, told_s=start_s)
 
-        def show(progress: Progress) -> None:
+        def show(progress: SweepProgress) -> None:
             if progress.cooling is not None:
                 bar.update(task, description=waiting(progress.cooling), completed=progress.done, total=progress.total)
                 return
@@ -61,7 +61,7 @@ def _bar(teller: Teller) -> Iterator[OnProgress]:
                 task, description="measuring", completed=progress.done, total=progress.total, eta_s=progress.eta_s,
                 told_s=time.monotonic(),
             )  # fmt: skip
-            teller.tell(progress)
+            reporter.report(progress)
 
         yield show
 
@@ -101,18 +101,18 @@ def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
 
 
 @dataclass(slots=True)
-class Teller:
+class ProgressReporter:
     """Says what was resumed, what failed, and with --verbose every point and every wait for the device to cool.
 
     Failures before the first success are held back: when nothing works, the error that ends the run says it alone.
     """
 
     screen: Screen
-    label: Label
+    label: SimulationLabel
     _held: list[str] | None = field(default_factory=list)
     _cooling: bool = False
 
-    def tell(self, progress: Progress) -> None:
+    def report(self, progress: SweepProgress) -> None:
         """Tell one step of a sweep."""
         row, began = progress.row, progress.cooling is not None and not self._cooling
         self._cooling = progress.cooling is not None
@@ -124,22 +124,22 @@ class Teller:
                 self.screen.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"
-                self.screen.say(f"resuming: {points}; --fresh starts over")
+                self.screen.info(f"resuming: {points}; --fresh starts over")
                 self.release()
         elif row.status == "ok":
             self.release()
             if self.screen.verbose:
-                self.label.say()
+                self.label.announce()
             self.screen.detail(f"{progress.done} of {progress.total}: {figures(row)}")
         elif self._held is None:
-            self.screen.say(f"{row.status}: {row.point}: {row.reason}")
+            self.screen.info(f"{row.status}: {row.point}: {row.reason}")
         else:
             self._held.append(f"{row.status}: {row.point}: {row.reason}")
 
     def release(self) -> None:
         """Tell what was held back; from here on nothing is."""
         for line in self._held or ():
-            self.screen.say(line)
+            self.screen.info(line)
         self._held = None
 
 

@@ -8,9 +8,9 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.device_option import Root
 from edgetune.cli.output import begin_outputs
 from edgetune.cli.screen import Screen, answer, print_document
-from edgetune.cli.where import Root
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
@@ -110,16 +110,16 @@ def roofline(
     if model is device is None and not (root or peaks or output or dry_run):
         print_document(ctx.get_help())
         return
-    from edgetune.cli.roofline_request import AskedRoofline
-    from edgetune.cli.run_roofline import carry_out
+    from edgetune.cli.roofline_request import RooflineOptions
+    from edgetune.cli.run_roofline import run_roofline
 
-    asked = AskedRoofline(
+    opts = RooflineOptions(
         model, task_of(task, train=train), device or "auto", root, modes, batch_sizes, precision, tuple(dim or ()),
         peaks, profile, output, plot, view, tune, fused=fused, layers=layers, quick=quick, force=force,
         no_measure=no_measure, dry_run=dry_run, json=json, seed=seed, phase=phase, context=context,
         batch_axis=tuple(batch_axis or ()), inputs=inputs,
     )  # fmt: skip
-    carry_out(asked, Screen(quiet, verbose))
+    run_roofline(opts, Screen(quiet, verbose))
 
 
 @app.command()
@@ -174,11 +174,11 @@ def ops(
     from edgetune.artifacts.ops_summary import By
     from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
     from edgetune.cli.choices import choose
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.ops_report import ops_answer, show_ops
     from edgetune.cli.output import Target, choose_target
+    from edgetune.cli.output_checks import check_outputs
+    from edgetune.cli.parse_options import parse_dimensions, parse_inputs, parse_precision, parse_task
     from edgetune.cli.phases import with_phase
-    from edgetune.cli.request import parse_dimensions, parse_inputs, parse_precision, parse_task
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.observed import Feed
     from edgetune.workloads.resolve import resolve
@@ -200,10 +200,10 @@ def ops(
     if strict:
         require_known(table)
     if batch is not None:
-        Screen(quiet).say(batch)
+        Screen(quiet).info(batch)
     if output is not None:
         target.write(table)
-        target.tell(Screen(quiet))
+        target.report(Screen(quiet))
     if output == "-":
         return
     answer(ops_answer(table, grouping, output)) if json else show_ops(table, grouping)

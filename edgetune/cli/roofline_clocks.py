@@ -9,13 +9,15 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.roofline_request import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import Placed, RooflineOptions
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
     from edgetune.roofline.next_clocks import Change
 
 
-def next_changes(device: Device, asked: AskedRoofline, placed: Placed, screen: Screen) -> dict[int, tuple[Change, ...]]:
+def next_changes(
+    device: Device, asked: RooflineOptions, placed: Placed, screen: Screen
+) -> dict[int, tuple[Change, ...]]:
     """Return what the next clocks change for the first batch size, measuring the network with those not yet visited."""
     from edgetune.cli.roofline_tokens import firsts
     from edgetune.roofline.next_clocks import changes, next_modes
@@ -34,11 +36,11 @@ def next_changes(device: Device, asked: AskedRoofline, placed: Placed, screen: S
 
 
 def _rows_with(
-    device: Device, asked: AskedRoofline, table: OpsTable, modes: Sequence[Mode], screen: Screen
+    device: Device, asked: RooflineOptions, table: OpsTable, modes: Sequence[Mode], screen: Screen
 ) -> dict[Mode, ProfileRow]:
     """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
     from edgetune.artifacts.profile import Point
-    from edgetune.cli.busy import tell_disturbed
+    from edgetune.cli.load_warning import warn_of_contention
     from edgetune.cli.roofline_measuring import measured, tabled
     from edgetune.cli.roofline_plan import counted
     from edgetune.errors import EdgetuneError, NotRestoredError
@@ -46,16 +48,16 @@ def _rows_with(
     points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]
     if asked.profile is not None:
         return {point.mode: row for point in points if (row := tabled(asked.profile, point)) is not None}
-    screen.say(f"measuring {table.workload} with the next clocks: {counted(len(modes), 'mode')}")
+    screen.info(f"measuring {table.workload} with the next clocks: {counted(len(modes), 'mode')}")
     rows = {}
     for point in points:
         try:
             rows[point.mode] = measured(device, asked, table, point)
-            tell_disturbed(point, rows[point.mode], screen)
+            warn_of_contention(point, rows[point.mode], screen)
         except NotRestoredError:
             raise
         except EdgetuneError as error:
-            screen.say(f"note: no measured time of {point} in {table.precision}: {error.message}")
+            screen.info(f"note: no measured time of {point} in {table.precision}: {error.message}")
     return rows
 
 

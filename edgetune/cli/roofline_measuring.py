@@ -9,23 +9,23 @@ from edgetune.cli.roofline_tokens import dimension_words
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.roofline_request import AskedRoofline
+    from edgetune.cli.roofline_request import RooflineOptions
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
 
 
-def precision_to_run(asked: AskedRoofline, table: OpsTable) -> str | None:
+def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:
     """Return the precision that a measurement is asked for: none where none was, and the network runs as it is."""
     return None if asked.precision is None else table.precision
 
 
-def measuring(asked: AskedRoofline, table: OpsTable) -> ProfileOptions:
+def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
     """Return how the network of a table is measured.
 
     Raises:
         InputError: see ``profile_options``.
     """
-    from edgetune.cli.request import profile_options
+    from edgetune.cli.parse_options import profile_options
 
     return profile_options(
         inputs=asked.inputs,
@@ -35,7 +35,7 @@ def measuring(asked: AskedRoofline, table: OpsTable) -> ProfileOptions:
     )
 
 
-def measured(device: Device, asked: AskedRoofline, table: OpsTable, point: Point) -> ProfileRow:
+def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Point) -> ProfileRow:
     """Measure the network in the roof's mode, and put the device back."""
     from edgetune.profiling.profiler import open_profiler
 

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.roofline_request import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import Placed, RooflineOptions
     from edgetune.devices.device import Device
-    from edgetune.roofline.figures import Network
+    from edgetune.roofline.figures import PlacedNetwork
 
 VIEWS = ("roofs", "batches", "clocks")
 
 
-def check_figure(asked: AskedRoofline) -> None:
+def check_figure(opts: RooflineOptions) -> None:
     """Refuse a figure that cannot be drawn of what is asked, before anything is measured for it.
 
     Raises:
@@ -29,20 +29,20 @@ def check_figure(asked: AskedRoofline) -> None:
     from edgetune.cli.plot import is_page
     from edgetune.drawing import require_figure
 
-    if asked.view is not None:
-        if asked.plot is None:
+    if opts.view is not None:
+        if opts.plot is None:
             raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
-        choose(asked.view, VIEWS, what="view")
-    if asked.plot is None:
+        choose(opts.view, VIEWS, what="view")
+    if opts.plot is None:
         return
-    if not is_page(asked.plot):
-        require_figure(asked.plot)
-    elif asked.view is not None:
+    if not is_page(opts.plot):
+        require_figure(opts.plot)
+    elif opts.view is not None:
         raise InputError("a page has every figure, and --view chooses between them", "leave it out")
-    if asked.view == "batches":
-        sizes = asked.sizes
-        if asked.model is None or len(sizes) == 1:
-            lacks = "there is none" if asked.model is None else f"there is batch size {sizes[0]} alone"
+    if opts.view == "batches":
+        sizes = opts.sizes
+        if opts.model is None or len(sizes) == 1:
+            lacks = "there is none" if opts.model is None else f"there is batch size {sizes[0]} alone"
             raise InputError(
                 f"--view batches draws a network over batch sizes, and {lacks}",
                 "e.g. edgetune roofline zoo:resnet18 --batch-sizes 1,4,16,64 --plot FIGURE.svg --view batches",
@@ -105,18 +105,18 @@ def _figure(found: Sequence[Placed], view: str) -> Figure:
     return roof_figure(_roofs(found), networks, layers_of=_layered(networks), device=device, simulated=simulated)
 
 
-def _networks(found: Sequence[Placed]) -> list[Network]:
-    from edgetune.roofline.figures import Network
+def _networks(found: Sequence[Placed]) -> list[PlacedNetwork]:
+    from edgetune.roofline.figures import PlacedNetwork
 
     return [
-        Network(placement, None if index else each.layers, measured_j)
+        PlacedNetwork(placement, None if index else each.layers, measured_j)
         for one in found
         for each in one.everywhere
         for index, (placement, measured_j) in enumerate(zip(each.placements, each.measured_j, strict=True))
     ]
 
 
-def _layered(networks: Sequence[Network]) -> Network | None:
+def _layered(networks: Sequence[PlacedNetwork]) -> PlacedNetwork | None:
     return next((network for network in networks if network.layers is not None), None)
 
 

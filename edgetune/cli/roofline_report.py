@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.cli.roofline_request import Placed
     from edgetune.roofline.clocks import Correlation
     from edgetune.roofline.next_clocks import Change, Share
-    from edgetune.roofline.place import Placement
+    from edgetune.roofline.placement import Placement
 
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
@@ -92,8 +92,8 @@ def show_device(found: Sequence[Placed]) -> None:
     for sentence in statements_of(found):
         print_folded(sentence)
     _show_correlations(found)
-    for caution in roofline.header.warnings:
-        print_folded(f"note: {caution.code}: {caution.advice}")
+    for data_warning in roofline.header.warnings:
+        print_folded(f"note: {data_warning.code}: {data_warning.advice}")
 
 
 def _mode(roof: Roof) -> str:
@@ -271,7 +271,7 @@ def _reached(placement: Placement) -> str | None:
 
 def _of_roof_words(reached: float) -> str:
     """Return a share of the roof; above the roof there is none to tell, for it is too low or does not hold there."""
-    from edgetune.roofline.place import NOTABLY
+    from edgetune.roofline.placement import NOTABLY
 
     if reached > NOTABLY:
         return "above"
@@ -300,7 +300,7 @@ def words(placement: Placement, roof: Roof) -> list[str]:
 
 def _distance_words(over: float) -> str:
     """Return what lies between the least and the measured time, given their ratio."""
-    from edgetune.roofline.place import NOTABLY
+    from edgetune.roofline.placement import NOTABLY
 
     if over >= _HOST_BOUND:
         return f"it takes {over:.3g} times the least time: launching kernels and the host bound it, not its kernels"
@@ -327,7 +327,7 @@ _MOST_LAYERS = 15
 def show_layers(layers: Layers, roof: Roof) -> None:
     """Print where the time goes: the slowest layers, and what is not explained by any."""
     from edgetune.roofline.balance import work_time
-    from edgetune.roofline.place import NOTABLY, time_bound
+    from edgetune.roofline.placement import NOTABLY, time_bound
 
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
     rows, above = [], False
@@ -348,8 +348,8 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     print_folded(f"{explained}: {parts}")
     if above:
         print_folded(_ABOVE)
-    for caution in layers.measured.cautions:
-        print_folded(f"note: {caution}")
+    for data_warning in layers.measured.cautions:
+        print_folded(f"note: {data_warning}")
 
 
 def _change(change: Change) -> str:

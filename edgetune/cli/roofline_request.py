@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.request import parse_batch_sizes
+from edgetune.cli.parse_options import parse_batch_sizes
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.roofline import Roof, Roofline
     from edgetune.roofline.next_clocks import Change
-    from edgetune.roofline.place import Placement
+    from edgetune.roofline.placement import Placement
     from edgetune.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRoofline:
+class RooflineOptions:
     """What was asked for, as written on the command line."""
 
     model: str | None
@@ -87,7 +87,7 @@ class Placed:
     @property
     def measured_j(self) -> tuple[float | None, ...]:
         """Energy of one minibatch as measured, J, one per placement."""
-        from edgetune.roofline.slowdown import energy_of
+        from edgetune.roofline.slowdown_forecast import energy_of
 
         return tuple(None if row is None else energy_of(row) for row in self.rows)
 

@@ -13,32 +13,32 @@ from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
-    from edgetune.cli.roofline_request import AskedRoofline, Placed
+    from edgetune.cli.roofline_request import Placed, RooflineOptions
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device
-    from edgetune.roofline.place import Placement
+    from edgetune.roofline.placement import Placement
     from edgetune.roofline.tokens import TokenBound
 
 
-def dimensions_asked(asked: AskedRoofline) -> tuple[dict[str, int], ...]:
+def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
     """Return the dimensions of every operating point that is asked for; one, unless of a language model.
 
     Raises:
         InputError: a phase or context that is none, or for what is no language model; several operating points where
             the measurements or the plan are of one.
     """
+    from edgetune.cli.parse_options import parse_dimensions
     from edgetune.cli.phases import operating_points
-    from edgetune.cli.request import parse_dimensions
 
-    if asked.model is None:
-        if asked.phase is not None or asked.context is not None:
+    if opts.model is None:
+        if opts.phase is not None or opts.context is not None:
             raise InputError(
                 "--phase and --context are for a language model, and none is named", "e.g. llm:config.json"
             )
         return ({},)
-    dimensions = parse_dimensions(asked.dimensions)
-    points = operating_points(asked.workload, dimensions, asked.phase, asked.context)
-    single = {"--tune": asked.tune, "--profile": asked.profile}
+    dimensions = parse_dimensions(opts.dimensions)
+    points = operating_points(opts.workload, dimensions, opts.phase, opts.context)
+    single = {"--tune": opts.tune, "--profile": opts.profile}
     option = next((name for name, value in single.items() if value is not None), None)
     if len(points) > 1 and option is not None:
         raise InputError(
@@ -48,30 +48,30 @@ def dimensions_asked(asked: AskedRoofline) -> tuple[dict[str, int], ...]:
     return points
 
 
-def dimension_words(table: OpsTable, asked: AskedRoofline) -> tuple[str, ...]:
+def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
     """Return the dimensions of the operating point that a table costs, as --dim writes them."""
     found = table.header.conditions.get("dimensions")
-    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else asked.dimensions
+    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else opts.dimensions
 
 
-def what_can_run(asked: AskedRoofline, device: Device, screen: Screen) -> AskedRoofline:
+def what_can_run(opts: RooflineOptions, device: Device, screen: Screen) -> RooflineOptions:
     """Return what is asked, without running a configuration on a device that is no simulation; that is told once."""
     from edgetune.devices.device import LiveSource
     from edgetune.workloads.llm import PREFIX
 
-    configured = asked.model is not None and asked.model.startswith(PREFIX)
-    if not configured or not isinstance(device.source, LiveSource) or asked.no_measure or asked.profile is not None:
-        return asked
-    screen.say(f"note: {asked.model} has no weights to run, so that no time is measured; an ONNX export of it would be")
-    return replace(asked, no_measure=True)
+    configured = opts.model is not None and opts.model.startswith(PREFIX)
+    if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
+        return opts
+    screen.info(f"note: {opts.model} has no weights to run, so that no time is measured; an ONNX export of it would be")
+    return replace(opts, no_measure=True)
 
 
-def memory_known(device: Device, asked: AskedRoofline) -> int | None:
+def memory_known(device: Device, opts: RooflineOptions) -> int | None:
     """Return the memory of the device, bytes; ``None`` where nobody says."""
     from edgetune.devices.sysfs import Sysfs
-    from edgetune.roofline.room import memory_of
+    from edgetune.roofline.buffer_limits import memory_of
 
-    return memory_of(device, None if asked.root is None else Sysfs(Path(asked.root)))
+    return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.output import Target, forced
-from edgetune.cli.screen import Label, Screen
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.screen import Screen, SimulationLabel
+from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def train_missing(
     from edgetune.profiling.convergence.runs import train_all
     from edgetune.profiling.identity import default_journal_path, identity_sha256
     from edgetune.profiling.journal import discard_journal
-    from edgetune.profiling.sweep import Progress
+    from edgetune.profiling.sweep import SweepProgress
 
     regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
     journal = default_journal_path(regular, proxy.identity, tasks)
@@ -34,35 +34,35 @@ def train_missing(
         if known is not None and {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(
             tasks
         ):
-            screen.say(f"{target.path} has these runs already; --fresh trains them again")
+            screen.info(f"{target.path} has these runs already; --fresh trains them again")
             return known
     kept = "finished runs are kept, and the same command resumes"
     with (
-        telling_kept(screen, lambda: kept if journal.exists() else "no run was finished yet"),
-        watch(screen, Label(False)) as on_progress,
+        reporting_saved(screen, lambda: kept if journal.exists() else "no run was finished yet"),
+        watch(screen, SimulationLabel(False)) as on_progress,
     ):
 
         def tell(progress: RunProgress) -> None:
             resumed = progress.resumed if progress.row is None else 0
-            on_progress(Progress(progress.done, progress.total, resumed, progress.eta_s))
+            on_progress(SweepProgress(progress.done, progress.total, resumed, progress.eta_s))
             if progress.row is not None:
-                _tell_run(progress, screen)
+                _report_run(progress, screen)
 
         table = train_all(proxy, tasks, journal, jobs=jobs, known=known, on_progress=tell, fresh=fresh)
     target.write(table)
     discard_journal(journal)
-    target.tell(screen)
+    target.report(screen)
     return table
 
 
-def _tell_run(progress: RunProgress, screen: Screen) -> None:
+def _report_run(progress: RunProgress, screen: Screen) -> None:
     row = progress.row
     assert row is not None
     what = f"batch {row.batch_size} seed {row.seed}"
     if row.reached:
         screen.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
     else:
-        screen.say(f"{row.status}: {what}: {row.reason}")
+        screen.info(f"{row.status}: {what}: {row.reason}")
 
 
 def _earlier(path: Path, request_sha256: str) -> Convergence | None:

@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.cli.choices import choose
-from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.output import Target, choose_target
-from edgetune.cli.screen import SIMULATED, Label, Screen, answer, print_lines, print_over
-from edgetune.cli.stopping import STOPS, telling_kept
+from edgetune.cli.output_checks import check_outputs
+from edgetune.cli.screen import SIMULATED, Screen, SimulationLabel, answer, print_lines, print_over
+from edgetune.cli.stopping import STOPS, reporting_saved
 from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_share
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.evaluation import Evaluation, Run
-    from edgetune.artifacts.header import Caution
-    from edgetune.cli.evaluation_tables import Tables
-    from edgetune.search.evaluation.board import Board, Progress
-    from edgetune.search.evaluation.cases import Case
+    from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
+    from edgetune.artifacts.header import DataWarning
+    from edgetune.cli.evaluation_tables import EvaluationTables
+    from edgetune.search.evaluation.cases import EvaluationCase
     from edgetune.search.evaluation.contenders import Contender
     from edgetune.search.evaluation.families import Family, GridName
+    from edgetune.search.evaluation.runner import EvaluationProgress, EvaluationRunner
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 _SAMPLE = 5000
@@ -32,7 +32,7 @@ _TELL_EVERY_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Traffic:
+class TrafficOptions:
     """Requests of the ``dynamic`` family, as written on the command line."""
 
     arrivals: str | None
@@ -42,7 +42,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
+class EvaluationOptions:
     """What to evaluate and where it goes, as written on the command line."""
 
     tables: tuple[str, ...]
@@ -56,69 +56,69 @@ class Play:
     tie: str
     by: str
     convergence: tuple[str, ...]
-    traffic: Traffic
+    traffic: TrafficOptions
     jobs: int | None
     output: str | None
     plot: str | None
     json: bool
 
 
-def carry_out(play: Play, screen: Screen) -> None:
+def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:
     """Replay, print, and write what was asked for; stopped half-way, with what there is by then."""
     from edgetune.cli.evaluation_tables import read_tables
     from edgetune.drawing import require_figure
     from edgetune.search.evaluation.contenders import parse_contenders
 
-    _check(play)
-    contenders = parse_contenders(play.strategies)
-    if play.plot is not None:
-        require_figure(play.plot)
-    target = choose_target(play.output, "evaluation.parquet", last=True, json=play.json)
-    check_outputs({"-o": target.file, "--plot": play.plot}, [*play.tables, *play.convergence], {"-o": "evaluation"})
-    tables = read_tables(play.tables)
-    family = play.family or _family_of(tables)
-    Label(tables.simulated and (play.json or target.path is None)).say()
-    for caution in tables.cautions:
-        screen.say(f"{caution.code}: {caution.advice}")
+    _check(opts)
+    contenders = parse_contenders(opts.strategies)
+    if opts.plot is not None:
+        require_figure(opts.plot)
+    target = choose_target(opts.output, "evaluation.parquet", last=True, json=opts.json)
+    check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
+    tables = read_tables(opts.tables)
+    family = opts.family or _family_of(tables)
+    SimulationLabel(tables.simulated and (opts.json or target.path is None)).announce()
+    for data_warning in tables.data_warnings:
+        screen.info(f"{data_warning.code}: {data_warning.advice}")
     if family == "dynamic":
         from edgetune.cli.run_replay import replay_all
 
-        with telling_kept(screen, lambda: "nothing is kept: the table is written when all is replayed"):
-            runs, conditions = replay_all(play, tables, contenders, screen)
-        _give(play, target, _evaluation(tables, runs, conditions), screen)
+        with reporting_saved(screen, lambda: "nothing is kept: the table is written when all is replayed"):
+            runs, conditions = replay_all(opts, tables, contenders, screen)
+        _give(opts, target, _evaluation(tables, runs, conditions), screen)
         return
-    board, conditions = _board(play, family, tables, contenders, screen)
+    board, conditions = _board(opts, family, tables, contenders, screen)
     stopped: BaseException | None = None
     try:
-        board.play(None if screen.quiet else _teller(screen))
+        board.run(None if screen.quiet else _progress_reporter(screen))
     except BaseException as error:
         if not board.runs():
             if isinstance(error, STOPS):
-                screen.say("stopped; nothing was replayed yet")
+                screen.info("stopped; nothing was replayed yet")
             raise
         stopped = error
-        screen.say("stopped; this is what was replayed by then, and the same command starts over")
-    cautions = () if stopped is None else (_stopped(board),)
-    _give(play, target, _evaluation(tables, board.runs(), conditions, cautions), screen)
+        screen.info("stopped; this is what was replayed by then, and the same command starts over")
+    data_warnings = () if stopped is None else (_stopped(board),)
+    _give(opts, target, _evaluation(tables, board.runs(), conditions, data_warnings), screen)
     if stopped is not None:
         raise stopped
 
 
-def _check(play: Play) -> None:
-    if play.family is not None:
-        choose(play.family, FAMILIES, what="family")
-    if play.grid is not None:
-        choose(play.grid, ("fulcrum", "auto"), what="grid")
-    choose(play.by, ("strategy", "workload"), what="grouping")
-    if play.sample is not None and play.everything:
+def _check(opts: EvaluationOptions) -> None:
+    if opts.family is not None:
+        choose(opts.family, FAMILIES, what="family")
+    if opts.grid is not None:
+        choose(opts.grid, ("fulcrum", "auto"), what="grid")
+    choose(opts.by, ("strategy", "workload"), what="grouping")
+    if opts.sample is not None and opts.everything:
         raise InputError("--sample and --all exclude each other", "leave one of them out")
-    if play.convergence and play.family != "accuracy":
+    if opts.convergence and opts.family != "accuracy":
         raise InputError("--convergence: only for problems of time to accuracy", "--family accuracy, or leave it out")
-    if (play.traffic.arrivals or play.traffic.scale) and play.family != "dynamic":
+    if (opts.traffic.arrivals or opts.traffic.scale) and opts.family != "dynamic":
         raise InputError("--arrivals and --scale: only for changing rates", "--family dynamic, or leave them out")
 
 
-def _family_of(tables: Tables) -> str:
+def _family_of(tables: EvaluationTables) -> str:
     tasks = sorted({subject.task for subject in tables.subjects})
     if len(tasks) == 1:
         return tasks[0]
@@ -126,19 +126,19 @@ def _family_of(tables: Tables) -> str:
 
 
 def _board(
-    play: Play, family: str, tables: Tables, contenders: Sequence[Contender], screen: Screen
-) -> tuple[Board, dict[str, Any]]:
+    opts: EvaluationOptions, family: str, tables: EvaluationTables, contenders: Sequence[Contender], screen: Screen
+) -> tuple[EvaluationRunner, dict[str, Any]]:
     """Return what is to be played, and the conditions for the header."""
     import numpy as np
 
     from edgetune.cli.evaluation_tables import with_epochs
     from edgetune.search.evaluation.answering import require_solvers
-    from edgetune.search.evaluation.board import Board, Conditions, truths
     from edgetune.search.evaluation.cases import cases_of, stratified
+    from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationRunner, truths
 
-    grid, kind = cast("GridName | None", play.grid), cast("Family", family)
+    grid, kind = cast("GridName | None", opts.grid), cast("Family", family)
     subjects, epochs = (
-        with_epochs(tables.subjects, play.convergence, screen) if family == "accuracy" else (tables.subjects, None)
+        with_epochs(tables.subjects, opts.convergence, screen) if family == "accuracy" else (tables.subjects, None)
     )
     cases = cases_of(subjects, kind, grid=grid, epochs=epochs)
     require_solvers(cases, list(contenders))
@@ -148,31 +148,31 @@ def _board(
     whole, count = sum(len(case.problems) for case in cases), sum(map(len, solvable))
     if count == 0:
         raise InputError(f"no {family} problem has a solution in these tables", "--grid auto suits any table")
-    sample = play.sample if play.sample is not None or once or play.everything else _SAMPLE
+    sample = opts.sample if opts.sample is not None or once or opts.everything else _SAMPLE
     if sample is None or sample >= count:
         chosen = [np.arange(len(case.problems)) for case in cases]
     else:
         chosen = stratified(cases, solvable, sample, seed=0)
-    conditions = Conditions(
-        play.seeds, parse_share(play.noise, what="--noise"), parse_share(play.tie, what="--tie"),
-        play.jobs or len(os.sched_getaffinity(0)),
+    conditions = EvaluationConditions(
+        opts.seeds, parse_share(opts.noise, what="--noise"), parse_share(opts.tie, what="--tie"),
+        opts.jobs or len(os.sched_getaffinity(0)),
     )  # fmt: skip
     replayed = count if sample is None else min(count, sample)
     for line in _counts(family, cases, whole, count, replayed):
-        screen.say(line)
+        screen.info(line)
     told = {
         "family": family,
         "grids": sorted({case.grid for case in cases}),
         "problems": {"all": whole, "solvable": count, "replayed": replayed},
-        "strategies": play.strategies,
-        "seeds": play.seeds,
+        "strategies": opts.strategies,
+        "seeds": opts.seeds,
         "noise": conditions.noise,
         "tie": conditions.tie,
     }
-    return Board(cases, best, chosen, contenders, conditions), told
+    return EvaluationRunner(cases, best, chosen, contenders, conditions), told
 
 
-def _counts(family: str, cases: list[Case], whole: int, solvable: int, replayed: int) -> list[str]:
+def _counts(family: str, cases: list[EvaluationCase], whole: int, solvable: int, replayed: int) -> list[str]:
     from edgetune.search.evaluation.families import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS
 
     study = [case for case in cases if case.grid == "fulcrum"]
@@ -186,19 +186,19 @@ def _counts(family: str, cases: list[Case], whole: int, solvable: int, replayed:
     return [line, *listed, *([f"background batch sizes: {sizes}"] if background else [])]
 
 
-def _teller(screen: Screen) -> Callable[[Progress], None]:
+def _progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None]:
     """Return what tells how far it is now and then, with an estimate; over the last line on a terminal."""
     terminal = sys.stderr.isatty()
     last_s = time.monotonic()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: EvaluationProgress) -> None:
         nonlocal last_s
         now_s = time.monotonic()
         ended = progress.done == progress.total
         if terminal and (ended or now_s - last_s > 0.2):
             print_over(_line(progress), last=ended)
         elif not terminal and not ended and now_s - last_s > _TELL_EVERY_S:
-            screen.say(_line(progress))
+            screen.info(_line(progress))
         else:
             return
         last_s = now_s
@@ -206,20 +206,23 @@ def _teller(screen: Screen) -> Callable[[Progress], None]:
     return tell
 
 
-def _line(progress: Progress) -> str:
+def _line(progress: EvaluationProgress) -> str:
     left = format_duration(float(f"{progress.left_s:.2g}"))
     return f"{progress.done:,} of {progress.total:,} searches, about {left} left"
 
 
-def _stopped(board: Board) -> Caution:
-    from edgetune.artifacts.header import Caution
+def _stopped(board: EvaluationRunner) -> DataWarning:
+    from edgetune.artifacts.header import DataWarning
 
     done = sum(len(run.problem) for run in board.runs())
-    return Caution("stopped-early", "the evaluation was stopped; run it again for the rest", {"rows": float(done)})
+    return DataWarning("stopped-early", "the evaluation was stopped; run it again for the rest", {"rows": float(done)})
 
 
 def _evaluation(
-    tables: Tables, runs: list[Run], told: dict[str, Any], cautions: tuple[Caution, ...] = ()
+    tables: EvaluationTables,
+    runs: list[EvaluationRun],
+    told: dict[str, Any],
+    data_warnings: tuple[DataWarning, ...] = (),
 ) -> Evaluation:
     from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation
     from edgetune.artifacts.header import Header
@@ -227,22 +230,24 @@ def _evaluation(
     device = {"device": ", ".join(tables.devices)} if tables.devices else {}
     conditions = {**device, "simulated": tables.simulated, **told}
     inputs = {"tables": list(tables.inputs)}
-    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(*tables.cautions, *cautions))
+    header = Header.new(
+        KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(*tables.data_warnings, *data_warnings)
+    )
     return Evaluation(header, tuple(runs))
 
 
-def _give(play: Play, target: Target, evaluation: Evaluation, screen: Screen) -> None:
+def _give(opts: EvaluationOptions, target: Target, evaluation: Evaluation, screen: Screen) -> None:
     from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
     from edgetune.cli.plot import draw_kept
 
     try:
         target.write(evaluation)
-        target.tell(screen)
+        target.report(screen)
     finally:  # a full disk does not cost the table
-        if play.json:
-            answer(evaluation_answer(evaluation, play.by))
+        if opts.json:
+            answer(evaluation_answer(evaluation, opts.by))
         elif target.path is not None:
             if evaluation.header.simulated:
                 print_lines(SIMULATED)
-            show_evaluation(evaluation, play.by)
-    draw_kept(evaluation, play.plot, screen, view=None, file=target.file)
+            show_evaluation(evaluation, opts.by)
+    draw_kept(evaluation, opts.plot, screen, view=None, file=target.file)

@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from edgetune.cli.asked_tenants import KIND as TENANTS
-from edgetune.cli.asked_tenants import AskedTenant, Options, given, tenants_of_document, tenants_of_options
-from edgetune.cli.busy import tell_load
 from edgetune.cli.choices import choose
 from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.kept_rows import keep_rows
-from edgetune.cli.screen import Label, Screen, answer, print_lines
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.load_warning import warn_of_load
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines
+from edgetune.cli.stopping import reporting_saved
+from edgetune.cli.tenant_options import KIND as TENANTS
+from edgetune.cli.tenant_options import TenantOptions, TenantSpec, given, tenants_of_document, tenants_of_options
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Engine
-    from edgetune.cli.interleave_points import Known, Measuring
-    from edgetune.cli.interleave_turns import Outcome
+    from edgetune.cli.interleave_points import Measuring, TenantMeasurements
+    from edgetune.cli.interleave_turns import InterleaveResult
     from edgetune.cli.output import Target
     from edgetune.devices.device import Device
-    from edgetune.interleave.cycle import Cycle, Wanted
+    from edgetune.interleave.cycle import Cycle, CycleGoals
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
     from edgetune.profiling.options import ProfileOptions
@@ -42,11 +42,11 @@ ENGINES = ("managed", "native", "streams", "simulated")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class InterleaveOptions:
     """What was asked for, as written on the command line."""
 
     plan: str | None
-    said: Options
+    said: TenantOptions
     device: str
     root: str | None
     engine: str | None
@@ -69,7 +69,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class InterleaveJob:
     """What is to run.
 
     Args:
@@ -78,26 +78,26 @@ class Planned:
         mode: The power mode.
         specs: How requests arrive, by tenant.
         cycle: Where one workload answers and at most one trains.
-        wanted: What the cycle was planned for.
+        goals: What the cycle was planned for.
         budgets: Of power; ``None`` where there is none.
         tried: Modes that may be tried during the run.
     """
 
     tenants: tuple[Tenant, ...]
-    known: tuple[Known, ...]
+    known: tuple[TenantMeasurements, ...]
     mode: Mode
     specs: dict[str, ArrivalSpec]
     cycle: Cycle | None = None
-    wanted: Wanted | None = None
+    goals: CycleGoals | None = None
     budgets: Budgets | None = None
     tried: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class InterleaveSetup:
     """What was asked for, where, how the device is to be shared, and what measures there."""
 
-    asked: Asked
+    asked: InterleaveOptions
     device: Device
     engines: Sequence[Engine]
     measure: Measuring
@@ -109,7 +109,7 @@ class Setting:
         return self.device.simulated or all(engine == "simulated" for engine in self.engines)
 
 
-def carry_out(asked: Asked, screen: Screen) -> None:
+def run_interleave(opts: InterleaveOptions, screen: Screen) -> None:
     """Plan, run every engine in turn, write the run and say what came of it.
 
     Raises:
@@ -118,65 +118,65 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     """
     from edgetune.artifacts.run import RunRow
     from edgetune.cli.interleave_points import measuring, read_tables
-    from edgetune.cli.interleave_turns import Outcome
+    from edgetune.cli.interleave_turns import InterleaveResult
 
-    if asked.adapt and asked.govern:
+    if opts.adapt and opts.govern:
         raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
-    plan, wanted_tenants = read_asked(asked)
-    wanted_tenants = _sized(wanted_tenants, asked.dimensions)
-    parse_time_s(asked.duration, what="--duration")
-    check_figure(asked)
-    if _budgets(asked, plan) is None and asked.govern:
+    plan, wanted_tenants = read_asked(opts)
+    wanted_tenants = _sized(wanted_tenants, opts.dimensions)
+    parse_time_s(opts.duration, what="--duration")
+    check_figure(opts)
+    if _budgets(opts, plan) is None and opts.govern:
         raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
-    target = _target(asked, wanted_tenants)
-    device = _opened(asked, plan)
-    engines = _engines(asked.engine, device)
-    known = read_tables(wanted_tenants, asked.profiles, device)
+    target = _target(opts, wanted_tenants)
+    device = _opened(opts, plan)
+    engines = _engines(opts.engine, device)
+    known = read_tables(wanted_tenants, opts.profiles, device)
     with ExitStack() as stack:
         stack.enter_context(device.exclusive())
         measured = ExitStack()
         stack.callback(measured.close)
-        measure = measured.enter_context(measuring(device, known, lambda tenant: _options(asked, tenant)))
-        setting = Setting(asked, device, engines, measure, screen)
-        if not (setting.simulated or asked.dry_run or asked.explain):
-            tell_load(device, screen)
-        with telling_kept(screen, lambda: _UNKEPT):
+        measure = measured.enter_context(measuring(device, known, lambda tenant: _options(opts, tenant)))
+        setting = InterleaveSetup(opts, device, engines, measure, screen)
+        if not (setting.simulated or opts.dry_run or opts.explain):
+            warn_of_load(device, screen)
+        with reporting_saved(screen, lambda: _UNKEPT):
             planned = _planned(setting, plan, known)
         if planned is None:
             return
-        _tell(planned, screen, json=asked.json, explain=asked.explain)
-        if asked.explain:
+        _report(planned, screen, json=opts.json, explain=opts.explain)
+        if opts.explain:
             draw_plan(setting, planned)
             return
         if not device.simulated:
             measured.close()
-        rows = keep_rows(target, lambda: run_of(setting, planned, Outcome()), RunRow, screen)
+        rows = keep_rows(target, lambda: run_of(setting, planned, InterleaveResult()), RunRow, screen)
         outcome = _run(setting, planned, rows)
     finish(setting, planned, outcome, target, rows)
 
 
-def _sized(tenants: Sequence[AskedTenant], words: Sequence[str]) -> tuple[AskedTenant, ...]:
+def _sized(tenants: Sequence[TenantSpec], words: Sequence[str]) -> tuple[TenantSpec, ...]:
     """Return the tenants with the dimensions of ``--dim``, which go before those of a plan."""
-    from edgetune.cli.request import parse_dimensions
+    from edgetune.cli.parse_options import parse_dimensions
 
     said = parse_dimensions(words)
     return tuple(replace(tenant, dimensions={**tenant.dimensions, **said}) for tenant in tenants)
 
 
-def _opened(asked: Asked, plan: Plan | None) -> Device:
+def _opened(opts: InterleaveOptions, plan: Plan | None) -> Device:
     """Open the device that was asked for; where none was, the one that a plan was measured on, unless a model was.
 
     Raises:
         InputError, DeviceError: it is not here, or another than the plan is for.
     """
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
     from edgetune.devices.discover import AUTO
     from edgetune.interleave.planner import refuse_other
 
     made_for = None if plan is None or plan.header.simulated else plan.header.conditions.get("device")
-    unsaid = asked.device == AUTO and asked.root is None and isinstance(made_for, str)
+    unsaid = opts.device == AUTO and opts.root is None and isinstance(made_for, str)
     try:
-        device = open_named(str(made_for) if unsaid else asked.device, asked.root, seed=asked.seed)
+        device = open_named(str(made_for) if unsaid else opts.device, opts.root, seed=opts.seed)
     except DeviceError as error:
         raise DeviceError(f"the plan is for {made_for}: {error.message}", error.hint) if unsaid else error from None
     if plan is not None:
@@ -184,7 +184,7 @@ def _opened(asked: Asked, plan: Plan | None) -> Device:
     return device
 
 
-def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
+def read_asked(opts: InterleaveOptions) -> tuple[Plan | None, tuple[TenantSpec, ...]]:
     """Return the plan, where there is one, and the tenants.
 
     Raises:
@@ -194,35 +194,35 @@ def read_asked(asked: Asked) -> tuple[Plan | None, tuple[AskedTenant, ...]]:
     from edgetune.artifacts.io import from_bytes
     from edgetune.artifacts.yaml_document import load_yaml
 
-    if asked.plan == "-" and asked.said.arrivals == "-":
+    if opts.plan == "-" and opts.said.arrivals == "-":
         raise InputError("standard input cannot be both the plan and the requests", "give the plan as a file")
-    if asked.plan is None:
-        return None, tenants_of_options(asked.said, None)
-    data, name = read_source(asked.plan), name_of(asked.plan)
+    if opts.plan is None:
+        return None, tenants_of_options(opts.said, None)
+    data, name = read_source(opts.plan), name_of(opts.plan)
     try:
         document = load_yaml(data.decode("utf-8-sig"), name=name)
     except UnicodeDecodeError:
         raise InputError(f"{name} is not a plan: it is no text", "give a plan, as edgetune search prints it") from None
     if isinstance(document, dict) and document.get("kind") == TENANTS:
-        if options := list(given(asked.said)):
+        if options := list(given(opts.said)):
             raise InputError(f"{name} is a file of tenants, and {options[0]} is of one", f"write it into {name}")
         return None, tenants_of_document(document, name=name)
     plan = from_bytes(data, kind="plan", name=name)
-    return plan, tenants_of_options(asked.said, plan)
+    return plan, tenants_of_options(opts.said, plan)
 
 
-def _target(asked: Asked, tenants: Sequence[AskedTenant]) -> Target:
+def _target(opts: InterleaveOptions, tenants: Sequence[TenantSpec]) -> Target:
     """Return where the run goes; no file that is read is written, and none twice.
 
     Raises:
         InputError: one would be, or a file cannot be made.
     """
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import choose_target
+    from edgetune.cli.output_checks import check_outputs
 
-    target = choose_target(asked.output, "run.parquet", last=True, json=asked.json)
-    inputs = [asked.plan, *asked.profiles]
-    outputs = {"-o": target.file, "--plot": asked.plot}
+    target = choose_target(opts.output, "run.parquet", last=True, json=opts.json)
+    inputs = [opts.plan, *opts.profiles]
+    outputs = {"-o": target.file, "--plot": opts.plot}
     kinds: dict[str, str | None] = {"-o": "run"}
     for tenant in tenants:
         inputs += [tenant.reference, tenant.handler, tenant.inputs]
@@ -251,75 +251,75 @@ def _engines(words: str | None, device: Device) -> list[Engine]:
     return cast("list[Engine]", list(dict.fromkeys(engines)))
 
 
-def _options(asked: Asked, tenant: AskedTenant) -> ProfileOptions:
-    from edgetune.cli.request import profile_options
+def _options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOptions:
+    from edgetune.cli.parse_options import profile_options
 
-    options = profile_options(inputs=tenant.inputs, precision=tenant.precision, seed=asked.seed)
+    options = profile_options(inputs=tenant.inputs, precision=tenant.precision, seed=opts.seed)
     return replace(options, dimensions=tenant.dimensions)
 
 
-def _planned(setting: Setting, plan: Plan | None, known: Sequence[Known]) -> Planned | None:
+def _planned(setting: InterleaveSetup, plan: Plan | None, known: Sequence[TenantMeasurements]) -> InterleaveJob | None:
     """Return what is to run, measured where it was not known; ``None`` after a dry run."""
-    from edgetune.arrivals.words import parse_arrivals
+    from edgetune.arrivals.grammar import parse_arrivals
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
-    from edgetune.cli.request import choose_modes, mode_here
+    from edgetune.cli.parse_options import choose_modes, mode_here
 
-    asked, device, screen = setting.asked, setting.device, setting.screen
+    opts, device, screen = setting.asked, setting.device, setting.screen
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
     _check_input(setting, [name for name, spec in specs.items() if spec.kind == "live"])
-    if plan is not None and (asked.adapt or asked.modes is None):
+    if plan is not None and (opts.adapt or opts.modes is None):
         modes = [mode_here(device, plan.configuration.mode)]
     else:
-        modes = list(choose_modes(device, asked.modes).modes)
+        modes = list(choose_modes(device, opts.modes).modes)
     counts = {task: sum(each.asked.task == task for each in known) for task in ("infer", "train")}
     several = max(counts.values()) > 1
-    points = {k.asked.name: wanted_points(k, modes, _options(asked, k.asked), several=several) for k in known}
-    if asked.dry_run:
-        _tell_dry_run(asked, known, points, specs, screen)
+    points = {k.asked.name: wanted_points(k, modes, _options(opts, k.asked), several=several) for k in known}
+    if opts.dry_run:
+        _report_dry_run(opts, known, points, specs, screen)
         return None
-    Label(setting.simulated).say()
+    SimulationLabel(setting.simulated).announce()
     if plan is not None and not device.simulated and not any(points.values()):
-        screen.say("minibatches take what the plan says; nothing is measured again")
+        screen.info("minibatches take what the plan says; nothing is measured again")
     complete = measure_missing(known, points, _measure(setting, known, points), screen)
     planned = choose_tenants(
-        complete, specs, modes, budgets=_budgets(asked, plan), best_effort=asked.best_effort, adapt=asked.adapt
+        complete, specs, modes, budgets=_budgets(opts, plan), best_effort=opts.best_effort, adapt=opts.adapt
     )
-    return replace(planned, tried=_tried(asked, device)) if asked.adapt else planned
+    return replace(planned, tried=_tried(opts, device)) if opts.adapt else planned
 
 
-def _check_input(setting: Setting, names: Sequence[str]) -> None:
+def _check_input(setting: InterleaveSetup, names: Sequence[str]) -> None:
     """Refuse requests from standard input where they cannot be what was asked for: it is read once, in real time.
 
     Raises:
         InputError: several tenants or engines would read it, or it is the plan, or time is only computed.
     """
-    asked, engines = setting.asked, setting.engines
-    if not names or asked.explain or asked.dry_run:
+    opts, engines = setting.asked, setting.engines
+    if not names or opts.explain or opts.dry_run:
         return
-    if len(names) > 1 or asked.plan == "-":
-        other = "the plan" if asked.plan == "-" else f"the requests of {names[1]}"
+    if len(names) > 1 or opts.plan == "-":
+        other = "the plan" if opts.plan == "-" else f"the requests of {names[1]}"
         raise InputError(f"standard input cannot be both the requests of {names[0]} and {other}", "name a file")
     if "simulated" in engines:
         raise InputError("requests come line by line in real time, and a simulation has none", "--arrivals trace:FILE")
-    if len(engines) * asked.turns > 1:
-        message = f"standard input is read once, and {len(engines) * asked.turns} turns are to answer it"
+    if len(engines) * opts.turns > 1:
+        message = f"standard input is read once, and {len(engines) * opts.turns} turns are to answer it"
         raise InputError(message, "name one engine and one turn, or --arrivals trace:FILE")
 
 
-def _tried(asked: Asked, device: Device) -> tuple[Mode, ...]:
+def _tried(opts: InterleaveOptions, device: Device) -> tuple[Mode, ...]:
     """Return the modes that may be tried when nothing measured serves a rate: those asked for, else a grid of all."""
-    from edgetune.cli.request import choose_modes
+    from edgetune.cli.parse_options import choose_modes
     from edgetune.devices.device import Absent
 
     if isinstance(device.modes, Absent):
         return ()
-    return tuple(choose_modes(device, asked.modes or TRIED_GRID).modes)
+    return tuple(choose_modes(device, opts.modes or TRIED_GRID).modes)
 
 
 def _measure(
-    setting: Setting, known: Sequence[Known], points: Mapping[str, Sequence[Point]]
-) -> Callable[[AskedTenant, Point], ProfileRow]:
+    setting: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
+) -> Callable[[TenantSpec, Point], ProfileRow]:
     """Return what measures a point: on a real device among the others, with the power it draws alone where that counts.
 
     Raises:
@@ -328,56 +328,62 @@ def _measure(
     from edgetune.cli.interleave_shared import measure_shared
     from edgetune.devices.device import Absent, LiveSource
 
-    asked, device = setting.asked, setting.device
+    opts, device = setting.asked, setting.device
     if not isinstance(device.source, LiveSource) or not any(points.values()):
         return lambda _, point: setting.measure(point)
     count = sum(map(len, points.values()))
-    setting.screen.say(f"measuring {count} point{'s' * (count > 1)}, all workloads taking turns as they will")
-    shared = measure_shared(device, known, points, seed=asked.seed)
+    setting.screen.info(f"measuring {count} point{'s' * (count > 1)}, all workloads taking turns as they will")
+    shared = measure_shared(device, known, points, seed=opts.seed)
     rows = {(name, row.point): row for name, several in shared.items() for row in several}
-    if isinstance(device.power, Absent) or asked.power_budget is None:
+    if isinstance(device.power, Absent) or opts.power_budget is None:
         return lambda tenant, point: rows[tenant.name, point]
 
-    def measure(tenant: AskedTenant, point: Point) -> ProfileRow:
+    def measure(tenant: TenantSpec, point: Point) -> ProfileRow:
         alone = setting.measure(point)
         return replace(rows[tenant.name, point], power_w=alone.power_w, power_source=alone.power_source)
 
     return measure
 
 
-def _budgets(asked: Asked, plan: Plan | None) -> Budgets | None:
+def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
     """Return the power budget: ``30W``, or ``30W,20W@60s`` from a minute on; the plan's where none is said."""
     from edgetune.interleave.power import Budgets
 
-    if asked.power_budget is None:
+    if opts.power_budget is None:
         watts = None if plan is None else plan.problem.power_budget_w
         return None if watts is None else Budgets(((0.0, watts),))
     steps = []
-    for number, word in enumerate(asked.power_budget.split(",")):
+    for number, word in enumerate(opts.power_budget.split(",")):
         watts_word, at, time_word = word.partition("@")
         if bool(at) != bool(number):
-            raise InputError(f"--power-budget: {asked.power_budget!r} is no course", "e.g. 30W, or 30W,20W@60s")
+            raise InputError(f"--power-budget: {opts.power_budget!r} is no course", "e.g. 30W, or 30W,20W@60s")
         from_s = parse_time_s(time_word, what="--power-budget") if at else 0.0
         steps.append((from_s, parse_power_w(watts_word, what="--power-budget")))
     if [from_s for from_s, _ in steps] != sorted({from_s for from_s, _ in steps}):
-        raise InputError(f"--power-budget: the times of {asked.power_budget!r} do not rise", "e.g. 30W,20W@60s,25W@2m")
+        raise InputError(f"--power-budget: the times of {opts.power_budget!r} do not rise", "e.g. 30W,20W@60s,25W@2m")
     return Budgets(tuple(steps))
 
 
-def _tell_dry_run(
-    asked: Asked, known: Sequence[Known], points: dict[str, Any], specs: dict[str, ArrivalSpec], screen: Screen
+def _report_dry_run(
+    opts: InterleaveOptions,
+    known: Sequence[TenantMeasurements],
+    points: dict[str, Any],
+    specs: dict[str, ArrivalSpec],
+    screen: Screen,
 ) -> None:
-    duration_s = parse_time_s(asked.duration, what="--duration")
-    engines = [] if asked.engine is None else asked.engine.split(",")
+    duration_s = parse_time_s(opts.duration, what="--duration")
+    engines = [] if opts.engine is None else opts.engine.split(",")
     for each in known:
         spec = specs.get(each.asked.name)
         how = f", requests {each.asked.arrivals}" if spec is not None else ""
-        screen.say(f"{each.asked.name}: {each.asked.task}{how}; {len(points[each.asked.name])} points to measure first")
-    whole_s = duration_s * asked.turns * max(len(engines), 1)
-    screen.say(f"then {format_duration(whole_s)} of running in all")
+        screen.info(
+            f"{each.asked.name}: {each.asked.task}{how}; {len(points[each.asked.name])} points to measure first"
+        )
+    whole_s = duration_s * opts.turns * max(len(engines), 1)
+    screen.info(f"then {format_duration(whole_s)} of running in all")
 
 
-def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> None:
+def _report(planned: InterleaveJob, screen: Screen, *, json: bool, explain: bool) -> None:
     """Say what is to run; as the answer where that was asked for."""
     from edgetune.cli.interleave_plan import cycle_figures, explained
 
@@ -388,19 +394,19 @@ def _tell(planned: Planned, screen: Screen, *, json: bool, explain: bool) -> Non
         print_lines(*lines)
     else:
         for line in lines:
-            screen.say(line)
+            screen.info(line)
 
 
-def _run(setting: Setting, planned: Planned, rows: RowsFile | None) -> Outcome:
+def _run(setting: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None) -> InterleaveResult:
     from edgetune.cli.interleave_turns import Turns
     from edgetune.devices.device import Absent
 
-    asked, device = setting.asked, setting.device
+    opts, device = setting.asked, setting.device
     turns = Turns(
-        device, planned, setting.measure, duration_s=parse_time_s(asked.duration, what="--duration"),
-        seed=asked.seed, adapt=asked.adapt, govern=asked.govern, screen=setting.screen, rows=rows,
+        device, planned, setting.measure, duration_s=parse_time_s(opts.duration, what="--duration"),
+        seed=opts.seed, adapt=opts.adapt, govern=opts.govern, screen=setting.screen, rows=rows,
     )  # fmt: skip
-    outcome = turns.run(setting.engines, asked.turns)
+    outcome = turns.run(setting.engines, opts.turns)
     if not isinstance(device.modes, Absent):
         try:
             device.modes.restore()

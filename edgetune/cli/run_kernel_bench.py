@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune import __version__
-from edgetune.cli.screen import Label, Screen, answer, print_folded, print_lines, table
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines, table
 from edgetune.cli.stopping import STOPS, stop_code
 from edgetune.errors import InputError, blaming
 
 if TYPE_CHECKING:
-    from edgetune.elastic.bench import Answers, PolicyFigures, Ratio, Runner, WorkloadFigures
+    from edgetune.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, Runner, WorkloadBenchmark
     from edgetune.elastic.bench_runs import StageFactory
     from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.mdtb.workloads import Workload
-    from edgetune.elastic.view import Policy
-    from edgetune.elastic.work import Task
+    from edgetune.elastic.mdtb.workloads import TaskPair
+    from edgetune.elastic.view import ElasticPolicy
+    from edgetune.elastic.work import GpuTask
 
 
 _NOTE = (
@@ -31,7 +31,7 @@ _NOTE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KernelBenchOptions:
     """What was asked for, as written on the command line."""
 
     workloads: Sequence[str]
@@ -49,19 +49,19 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BenchTarget:
     """Where to run.
 
     Args:
         gpu: Limits.
-        stage: Gives stages.
+        backend: Gives stages.
         fitted: Has tasks say what their kernels need there, and what they take on a real GPU.
         conditions: What figures depend on.
     """
 
     gpu: Gpu
-    stage: StageFactory
-    fitted: Callable[[Sequence[Task]], Sequence[Task]]
+    backend: StageFactory
+    fitted: Callable[[Sequence[GpuTask]], Sequence[GpuTask]]
     conditions: dict[str, Any]
 
     @property
@@ -70,7 +70,7 @@ class Place:
         return self.gpu if self.conditions["simulated"] else None
 
 
-def carry_out(asked: Asked, screen: Screen) -> None:
+def run_kernel_bench(opts: KernelBenchOptions, screen: Screen) -> None:
     """Run workloads by policies, write and print their figures; if interrupted, those of the completed workloads.
 
     Raises:
@@ -80,45 +80,45 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     """
     from edgetune.artifacts.files import write_atomically
     from edgetune.artifacts.json_table import json_document
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import choose_target
+    from edgetune.cli.output_checks import check_outputs
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import parse_time_s
 
-    target = choose_target(asked.output, "bench.json", last=True, json=asked.json)
+    target = choose_target(opts.output, "bench.json", last=True, json=opts.json)
     check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
-    names = list(dict.fromkeys(name.strip() for name in asked.policy.split(",")))
+    names = list(dict.fromkeys(name.strip() for name in opts.policy.split(",")))
     for name in names:
         find_policy(name)
-    chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, asked.workloads or WORKLOADS))]
-    duration_s, share = parse_time_s(asked.duration, what="--duration"), _share(asked.load)
+    chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
+    duration_s, share = parse_time_s(opts.duration, what="--duration"), _share(opts.load)
     if share is not None and all(each.critical.arrivals == "closed" for each in chosen):
         which = " and ".join(each.name for each in chosen)
         message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
         raise InputError(message, "leave it out, or choose other workloads")
-    found: list[WorkloadFigures] = []
+    found: list[WorkloadBenchmark] = []
     stopped = 0
-    with _place(asked) as place:
+    with _place(opts) as place:
         try:
             for each in chosen:
-                found.append(_figures(each, asked, place, names, duration_s, share, screen))
+                found.append(_figures(each, opts, place, names, duration_s, share, screen))
         except STOPS as end:
             left = ", ".join(each.name for each in chosen[len(found) :])
-            screen.say(f"stopped; of {left} there are no figures: name them in another run")
+            screen.info(f"stopped; of {left} there are no figures: name them in another run")
             if not found:
                 raise
             stopped = stop_code(end)
         document = {
             "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
-            "duration_s": duration_s, "seed": asked.seed, "published_source": SOURCE,
+            "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
         }  # fmt: skip
-    Label(document["simulated"]).say()
+    SimulationLabel(document["simulated"]).announce()
     if target.path is not None:
         write_atomically(json_document(document), target.path)
-        target.tell(screen)
-    if asked.json or target.path is None:
+        target.report(screen)
+    if opts.json or target.path is None:
         answer(document)
     else:
         _show(found, place)
@@ -127,14 +127,19 @@ def carry_out(asked: Asked, screen: Screen) -> None:
 
 
 def _figures(  # noqa: PLR0917 (what was asked for, read)
-    each: Workload, asked: Asked, place: Place, names: Sequence[str], duration_s: float, share: float | None,
+    each: TaskPair,
+    opts: KernelBenchOptions,
+    place: BenchTarget,
+    names: Sequence[str],
+    duration_s: float,
+    share: float | None,
     screen: Screen,
-) -> WorkloadFigures:  # fmt: skip
+) -> WorkloadBenchmark:
     """Run a workload alone and by all policies."""
     from edgetune.cli.run_kernel_simulate import bar
     from edgetune.elastic.bench import bench
     from edgetune.elastic.bench_runs import runner
-    from edgetune.elastic.expected import check_count
+    from edgetune.elastic.launch_estimate import check_count
     from edgetune.units import format_duration
 
     critical, normal = place.fitted((each.critical, each.normal))
@@ -142,12 +147,12 @@ def _figures(  # noqa: PLR0917 (what was asked for, read)
     with blaming(f"workload {each.name}"):  # records of a run are kept until it is over
         check_count((critical, normal), names[:1], place.known, duration_s=duration_s)
     policies = _policies(names, (critical, normal), place.gpu)
-    run = runner(place.stage, policies, place.gpu, duration_s=duration_s, seed=asked.seed)
-    screen.say(f"workload {each.name}: {asked.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
-    with bar(screen, asked.turns * (len(names) + 1)) as advance:
+    run = runner(place.backend, policies, place.gpu, duration_s=duration_s, seed=opts.seed)
+    screen.info(f"workload {each.name}: {opts.turns} x {len(names) + 1} runs of {format_duration(duration_s)}")
+    with bar(screen, opts.turns * (len(names) + 1)) as advance:
         return bench(
-            _loaded(fitted, share, run), names, _counted(run, advance), turns=asked.turns,
-            deadline=asked.deadline, seed=asked.seed, note=screen.detail,
+            _loaded(fitted, share, run), names, _counted(run, advance), turns=opts.turns,
+            deadline=opts.deadline, seed=opts.seed, on_run=screen.detail,
         )  # fmt: skip
 
 
@@ -161,30 +166,30 @@ def _share(words: str | None) -> float | None:
 
 
 @contextmanager
-def _place(asked: Asked) -> Iterator[Place]:
+def _place(opts: KernelBenchOptions) -> Iterator[BenchTarget]:
     """Give the model of a GPU, or the GPU that was asked for."""
-    if asked.device is not None:
-        from edgetune.cli.run_kernel_device import AskedDevice, conditions, opened
+    if opts.device is not None:
+        from edgetune.cli.run_kernel_device import KernelDeviceOptions, conditions, opened
 
-        where = AskedDevice(asked.device, asked.sms, records=False)
-        with opened(where, seed=asked.seed) as ready:
+        where = KernelDeviceOptions(opts.device, opts.sms, records=False)
+        with opened(where, seed=opts.seed) as ready:
 
-            def measured(tasks: Sequence[Task]) -> Sequence[Task]:
+            def measured(tasks: Sequence[GpuTask]) -> Sequence[GpuTask]:
                 return ready.measured(ready.fitted(tasks))
 
-            yield Place(ready.gpu, ready.stage, measured, conditions(ready, where))
+            yield BenchTarget(ready.gpu, ready.stage, measured, conditions(ready, where))
         return
-    if asked.sms is not None:
+    if opts.sms is not None:
         raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
     from edgetune.cli.run_kernel_simulate import simulated_on
     from edgetune.elastic.bench_runs import simulated
     from edgetune.elastic.gpus import find_gpu
 
-    gpu = find_gpu(asked.gpu)
-    yield Place(gpu, simulated(gpu), tuple, simulated_on(gpu))
+    gpu = find_gpu(opts.gpu)
+    yield BenchTarget(gpu, simulated(gpu), tuple, simulated_on(gpu))
 
 
-def _policies(names: Sequence[str], tasks: Sequence[Task], gpu: Gpu) -> dict[str, Policy]:
+def _policies(names: Sequence[str], tasks: Sequence[GpuTask], gpu: Gpu) -> dict[str, ElasticPolicy]:
     """Return policies by name; what the elastic one looks up is worked out now, and not while the GPU waits."""
     from edgetune.elastic.policies import make_policy
 
@@ -194,7 +199,7 @@ def _policies(names: Sequence[str], tasks: Sequence[Task], gpu: Gpu) -> dict[str
 def _counted(run: Runner, advance: Callable[[float], None]) -> Runner:
     """Return what runs tasks and tells that one run more is done."""
 
-    def counted(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+    def counted(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         answers = run(tasks, policy, turn)
         advance(1)
         return answers
@@ -202,7 +207,7 @@ def _counted(run: Runner, advance: Callable[[float], None]) -> Runner:
     return counted
 
 
-def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
+def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
     """Return a workload whose critical requests take a share of the time, where one was asked for."""
     from edgetune.elastic.bench import with_load
     from edgetune.elastic.solo import SOLO
@@ -214,7 +219,7 @@ def _loaded(workload: Workload, share: float | None, run: Runner) -> Workload:
     return with_load(workload, share, median(run((task,), SOLO, 0).latencies_s[task.name]))
 
 
-def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
+def _show(found: Sequence[WorkloadBenchmark], place: BenchTarget) -> None:
     """Print each workload: latency and throughput, each beside what was published of it."""
     from edgetune.units import format_duration
 
@@ -237,7 +242,7 @@ def _show(found: Sequence[WorkloadFigures], place: Place) -> None:
     print_folded(f"{_NOTE}; {ours}.")
 
 
-def _latency(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
+def _latency(policy: PolicyBenchmark, figures: WorkloadBenchmark) -> list[str]:
     from edgetune.units import format_si
 
     return [
@@ -251,7 +256,7 @@ def _latency(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
     ]
 
 
-def _throughput(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
+def _throughput(policy: PolicyBenchmark, figures: WorkloadBenchmark) -> list[str]:
     return [
         policy.policy,
         f"{policy.critical_per_s:.1f}",
@@ -262,7 +267,7 @@ def _throughput(policy: PolicyFigures, figures: WorkloadFigures) -> list[str]:
     ]
 
 
-def _published(policy: str, what: str, figures: WorkloadFigures) -> str:
+def _published(policy: str, what: str, figures: WorkloadBenchmark) -> str:
     """Return what the paper has of a policy, device by device."""
     of = (each for each in figures.published if (each.policy, each.what) == (policy, what))
     return ", ".join(f"{each.device} {each.value:g}" for each in of) or "-"

@@ -12,17 +12,24 @@ import typer
 
 from edgetune.cli.cache_folder import compiled_folder
 from edgetune.cli.kernel_plan import (
-    Asked,
-    Plan,
+    KernelRun,
+    KernelRunOptions,
     check_kernels,
     check_view,
     plan_of,
+    report_plan,
+    report_unused,
     target_of,
-    tell_plan,
-    tell_unused,
 )
 from edgetune.cli.launch_costs import costs_folder
-from edgetune.cli.run_kernel_simulate import Outcome, check_answered, finish, run_all, tell_stopped, timeline_of
+from edgetune.cli.run_kernel_simulate import (
+    KernelSimulationResult,
+    check_answered,
+    finish,
+    report_stopped,
+    run_all,
+    timeline_of,
+)
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.elastic.cuda.driver import WITHOUT
@@ -32,18 +39,18 @@ from edgetune.units import NS
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.elastic.cuda.context import Context
+    from edgetune.elastic.cuda.gpu_session import GpuSession
     from edgetune.elastic.cuda.program import Build
-    from edgetune.elastic.cuda.ready import ReadyGpu
     from edgetune.elastic.records import Record
-    from edgetune.elastic.view import Policy
-    from edgetune.elastic.work import Network, Task
+    from edgetune.elastic.view import ElasticPolicy
+    from edgetune.elastic.work import GpuTask, KernelSequence
 
 _LOOK_NS = 100_000_000
 """How soon a signal is noted, at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedDevice:
+class KernelDeviceOptions:
     """Where to run, as written on the command line.
 
     Args:
@@ -78,23 +85,23 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
 
 
 @contextmanager
-def opened(where: AskedDevice, *, seed: int = 0) -> Iterator[ReadyGpu]:
+def opened(where: KernelDeviceOptions, *, seed: int = 0) -> Iterator[GpuSession]:
     """Open the GPU that was asked for.
 
     Raises:
         InputError: it is no NVIDIA GPU.
         DeviceError: cuda-bindings, the driver or the GPU is missing; the message says which, and that simulating works.
     """
-    from edgetune.elastic.compiler import Options
+    from edgetune.elastic.compiler import CompileOptions
+    from edgetune.elastic.cuda.gpu_session import open_gpu_session
     from edgetune.elastic.cuda.program import build
-    from edgetune.elastic.cuda.ready import open_ready
 
-    def builder(network: Network, context: Context, recorded: bool) -> Build:
-        options = Options(include=where.include)
+    def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
+        options = CompileOptions(include=where.include)
         return build(network, context, recorded=recorded, options=options, cache=compiled_folder())
 
     index = gpu_index(where.device)
-    with open_ready(
+    with open_gpu_session(
         index, sm_count=where.sms, recorded=where.records, seed=seed, launch_s=known_launch_s, builder=builder
     ) as ready:
         yield ready
@@ -117,7 +124,7 @@ def known_launch_s(context: Context) -> float:
     return costs.reaction_s
 
 
-def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
+def run_kernel_device(opts: KernelRunOptions, where: KernelDeviceOptions, screen: Screen) -> None:
     """Run every critical task alone and all tasks by every policy on a GPU; write the timeline and say what came of it.
 
     Raises:
@@ -130,32 +137,32 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.elastic.cuda.program import check_source
 
-    document = read_kernel_tasks(asked.tasks)
-    check_figure(asked.plot, asked.view)
-    plan, target = plan_of(asked, document, simulated=False), target_of(asked, document)
-    check_view(asked, plan)
-    file = name_of(asked.tasks)
+    document = read_kernel_tasks(opts.tasks)
+    check_figure(opts.plot, opts.view)
+    plan, target = plan_of(opts, document, simulated=False), target_of(opts, document)
+    check_view(opts, plan)
+    file = name_of(opts.tasks)
     for task in plan.tasks:
         with blaming(f"{file}: task {task.name}"):
             check_source(task.network)
-    where = replace(where, include=(*_beside(asked, document), *where.include))
+    where = replace(where, include=(*_beside(opts, document), *where.include))
     with opened(where, seed=plan.seed) as ready:
-        screen.say(f"compiling for {ready.gpu.name}")
+        screen.info(f"compiling for {ready.gpu.name}")
         plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
         with blaming(file):
             check_kernels(plan.tasks, plan.gpu, simulated=False)
-        tell_unused(plan, screen)
-        if asked.dry_run:
-            tell_plan(plan, screen)
+        report_unused(plan, screen)
+        if opts.dry_run:
+            report_plan(plan, screen)
             return
-        outcome = Outcome()
-        screen.say("timing their kernels")
+        outcome = KernelSimulationResult()
+        screen.info("timing their kernels")
         plan = replace(plan, tasks=ready.measured(plan.tasks))
         with noting_signals(screen, "the launches in flight") as stopping:
             run_all(plan, outcome, screen, stopping, on(ready))
-        timeline = timeline_of(asked.tasks, plan, outcome, conditions(ready, where))
-        tell_stopped(plan, outcome, stopping, screen)
-        finish(asked, timeline, target, screen)
+        timeline = timeline_of(opts.tasks, plan, outcome, conditions(ready, where))
+        report_stopped(plan, outcome, stopping, screen)
+        finish(opts, timeline, target, screen)
         if ready.lost is not None:
             message = f"the GPU cannot be used any more by this process: {ready.lost}"
             raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
@@ -164,26 +171,32 @@ def carry_out(asked: Asked, where: AskedDevice, screen: Screen) -> None:
     check_answered(timeline)
 
 
-def _beside(asked: Asked, document: KernelTasks) -> Iterator[str]:
+def _beside(opts: KernelRunOptions, document: KernelTasks) -> Iterator[str]:
     """Yield the folders of source files, where headers are looked for first."""
-    folder = Path() if asked.tasks == "-" else Path(asked.tasks).parent
+    folder = Path() if opts.tasks == "-" else Path(opts.tasks).parent
     sources = (each.source for each in document.networks if each.source is not None)
     yield from dict.fromkeys(str((folder / source).parent) for source in sources)
 
 
-def on(ready: ReadyGpu) -> Callable[..., None]:
+def on(ready: GpuSession) -> Callable[..., None]:
     """Return what runs tasks by a policy on a GPU; see ``run_kernel_simulate.RunOne``."""
-    from edgetune.elastic.loop import Loop
+    from edgetune.elastic.loop import ElasticLoop
     from edgetune.elastic.timeline import timeline_rows
 
     def run_one(  # noqa: PLR0917 (as ``RunOne`` says)
-        plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task],
-        stopping: Stopping, advance: Callable[[float], None],
-    ) -> None:  # fmt: skip
+        plan: KernelRun,
+        outcome: KernelSimulationResult,
+        name: str,
+        turn: int,
+        policy: ElasticPolicy,
+        tasks: Sequence[GpuTask],
+        stopping: Stopping,
+        advance: Callable[[float], None],
+    ) -> None:
         if ready.lost is not None:
             return
-        with ready.stage(tasks) as stage:
-            begin_ns, told_s = stage.now_ns(), 0.0
+        with ready.stage(tasks) as backend:
+            begin_ns, told_s = backend.now_ns(), 0.0
 
             def note(record: Record) -> None:
                 nonlocal told_s
@@ -192,10 +205,17 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
                     advance(at_s - told_s)
                     told_s = at_s
 
-            loop = Loop(
-                policy, stage, tasks, gpu=plan.gpu, duration_s=plan.duration_s, seed=plan.seed, look_ns=_LOOK_NS,
-                stopped=lambda: stopping.number is not None or stage.lost is not None, note=note,
-            )  # fmt: skip
+            loop = ElasticLoop(
+                policy,
+                backend,
+                tasks,
+                gpu=plan.gpu,
+                duration_s=plan.duration_s,
+                seed=plan.seed,
+                poll_interval_ns=_LOOK_NS,
+                stopped=lambda: stopping.number is not None or backend.lost is not None,
+                on_record=note,
+            )
             loop.run()
         advance(plan.duration_s - told_s)
         records: list[Record] = [*loop.launches, *loop.requests]
@@ -204,11 +224,11 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
         outcome.blocks += blocks
         cost = loop.overhead
         ended_s = max(((each.ended_ns - begin_ns) / NS for each in loop.requests), default=0.0)
-        early = stopping.number is not None or stage.lost is not None
+        early = stopping.number is not None or backend.lost is not None
         stopped = {"stopped_s": min(ended_s, plan.duration_s)} if early else {}
         outcome.conditions.setdefault(name, []).append({
             "decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s,
-            "blocks": blocks, "clocks_apart_s": stage.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
+            "blocks": blocks, "clocks_apart_s": backend.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
             **({} if ready.records_apart_ns is None else {"block_clocks_apart_s": ready.records_apart_ns / NS}),
             **stopped,
         })  # fmt: skip
@@ -216,7 +236,7 @@ def on(ready: ReadyGpu) -> Callable[..., None]:
     return run_one
 
 
-def conditions(ready: ReadyGpu, where: AskedDevice) -> dict[str, Any]:
+def conditions(ready: GpuSession, where: KernelDeviceOptions) -> dict[str, Any]:
     """Return what figures of a GPU depend on."""
     from edgetune.artifacts.plain import plain
 

@@ -12,17 +12,17 @@ from edgetune.cli.choices import choose, nearest
 from edgetune.cli.elastic_table_report import form_rows, show_forms, show_pieces
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import Screen, answer
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.elastic_table import ElasticTable
     from edgetune.elastic.abi import Dim
-    from edgetune.elastic.compiler import Compiled, Options
+    from edgetune.elastic.compiler import CompiledSource, CompileOptions
     from edgetune.elastic.forms import Forms
     from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.kernel import Elastic, Transformed
+    from edgetune.elastic.kernel import ElasticKernel, TransformResult
     from edgetune.elastic.shrink import Rules, Shrunk
     from edgetune.elastic.work import Logical
 
@@ -30,7 +30,7 @@ _DEFAULT_NAME = "kept.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ShrinkOptions:
     """What was asked, in words but for the last two."""
 
     file: str
@@ -41,7 +41,7 @@ class Request:
     gpu: str
     arch: str | None
     rules: Rules
-    compiling: Options
+    compiling: CompileOptions
 
 
 def rules_of(
@@ -72,13 +72,15 @@ def rules_of(
     )
 
 
-def carry_out(request: Request, output: str | None, figure: str | None, *, json: bool, screen: Screen) -> None:
+def run_kernel_shrink(
+    request: ShrinkOptions, output: str | None, figure: str | None, *, json: bool, screen: Screen
+) -> None:
     """Compile the forms of a kernel, keep what is worth launching, and write, draw and tell it.
 
     Raises:
         InputError, DeviceError, InfeasibleError: as ``_shrunk``.
     """
-    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.plot import draw_kept
     from edgetune.drawing import require_figure
 
@@ -86,19 +88,19 @@ def carry_out(request: Request, output: str | None, figure: str | None, *, json:
     check_outputs({"-o": target.file, "--figure": figure}, [request.file], {"-o": "elastic_table"})
     if figure is not None:
         require_figure(figure)
-    with telling_kept(screen, lambda: "nothing is kept, and the same command starts over"):
+    with reporting_saved(screen, lambda: "nothing is kept, and the same command starts over"):
         forms, compiled, shrunk, source = _shrunk(request)
     table = _table(request, forms, compiled, shrunk, source)
     target.write(table)
-    target.tell(screen)
+    target.report(screen)
     draw_kept(table, figure, screen, view=None, file=target.file)
     if json:
         answer(_answer(table, target, forms, shrunk))
     if not screen.quiet:
-        _tell(table, forms, shrunk, screen)
+        _report(table, forms, shrunk, screen)
 
 
-def _shrunk(request: Request) -> tuple[Forms, Compiled, Shrunk, bytes]:
+def _shrunk(request: ShrinkOptions) -> tuple[Forms, CompiledSource, Shrunk, bytes]:
     """Return the forms of the kernel, what compiled them, what was kept, and the source.
 
     Raises:
@@ -138,7 +140,7 @@ def _text(source: bytes, name: str) -> str:
         raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
 
 
-def _logical(request: Request, gpu: Gpu) -> Logical:
+def _logical(request: ShrinkOptions, gpu: Gpu) -> Logical:
     from edgetune.elastic.abi import MOST_BLOCKS
     from edgetune.elastic.work import Logical
 
@@ -165,7 +167,7 @@ def _dim(words: str, option: str) -> Dim:
     return x, y, z
 
 
-def _kernel(transformed: Transformed, asked: str | None, name: str) -> Elastic:
+def _kernel(transformed: TransformResult, asked: str | None, name: str) -> ElasticKernel:
     """Return the kernel that was asked for, or the only one.
 
     Raises:
@@ -212,7 +214,9 @@ def _nothing_strict(shrunk: Shrunk, small: list[int]) -> InfeasibleError:
     return InfeasibleError(message, f"{hint}; or allow more with --most-overhead")
 
 
-def _table(request: Request, forms: Forms, compiled: Compiled, shrunk: Shrunk, source: bytes) -> ElasticTable:
+def _table(
+    request: ShrinkOptions, forms: Forms, compiled: CompiledSource, shrunk: Shrunk, source: bytes
+) -> ElasticTable:
     import hashlib
 
     from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticTable
@@ -251,13 +255,13 @@ def _answer(table: ElasticTable, target: Target, forms: Forms, shrunk: Shrunk) -
     }
 
 
-def _tell(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> None:
+def _report(table: ElasticTable, forms: Forms, shrunk: Shrunk, screen: Screen) -> None:
     """Print what each form takes, and what is launched where no critical block is left over; the rest if asked."""
     show_forms(forms, shrunk, stream=sys.stderr)
     dropped = Counter(row.reason for row in table.rows if row.status == "dropped")
     reasons = ", ".join(f"{count}: {reason}" for reason, count in dropped.items())
     beside = len(shrunk.leftovers) * shrunk.gpu.sm_count
-    screen.say(
+    screen.info(
         f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
         f"{len(shrunk.designs) * beside} combinations are kept, {shrunk.pruned_share:.1%} of the space pruned"
         f"{f'; pieces that are kept beside none: {reasons}' if reasons else ''}"

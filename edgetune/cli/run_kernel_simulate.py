@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.kernel_plan import Asked, Plan, check_view, plan_of, target_of, tell_plan, tell_unused
+from edgetune.cli.kernel_plan import (
+    KernelRun,
+    KernelRunOptions,
+    check_view,
+    plan_of,
+    report_plan,
+    report_unused,
+    target_of,
+)
 from edgetune.cli.progress import simple_bar
-from edgetune.cli.screen import Label, Screen, answer
+from edgetune.cli.screen import Screen, SimulationLabel, answer
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.errors import PartialError
 from edgetune.units import NS
@@ -22,21 +30,33 @@ if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
     from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.model import Model
+    from edgetune.elastic.model import GpuTimingModel
     from edgetune.elastic.records import Record
-    from edgetune.elastic.view import Policy
-    from edgetune.elastic.work import Task
+    from edgetune.elastic.view import ElasticPolicy
+    from edgetune.elastic.work import GpuTask
 
 _MOST_RESIDENCIES = 100_000
 """Of each run: some fifty megabytes of memory, and more than a figure can show."""
 
-RunOne = Callable[["Plan", "Outcome", str, int, "Policy", Sequence["Task"], "Stopping", Callable[[float], None]], None]
+RunOne = Callable[
+    [
+        "KernelRun",
+        "KernelSimulationResult",
+        str,
+        int,
+        "ElasticPolicy",
+        Sequence["GpuTask"],
+        "Stopping",
+        Callable[[float], None],
+    ],
+    None,
+]
 """Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
 and tells how much of the time has passed, s."""
 
 
 @dataclass(slots=True)
-class Outcome:
+class KernelSimulationResult:
     """What came of all runs.
 
     Args:
@@ -50,7 +70,7 @@ class Outcome:
     blocks: int = 0
 
 
-def carry_out(asked: Asked, screen: Screen) -> None:
+def run_kernel_simulate(opts: KernelRunOptions, screen: Screen) -> None:
     """Run every critical task alone and all tasks by every policy, write the timeline and say what came of it.
 
     Raises:
@@ -61,27 +81,29 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.artifacts.io import read_kernel_tasks
     from edgetune.cli.schedule_plot import check_figure
 
-    document = read_kernel_tasks(asked.tasks)
-    check_figure(asked.plot, asked.view)
-    plan, target = plan_of(asked, document), target_of(asked, document)
-    check_view(asked, plan)
-    tell_unused(plan, screen)
-    if asked.dry_run:
-        tell_plan(plan, screen)
+    document = read_kernel_tasks(opts.tasks)
+    check_figure(opts.plot, opts.view)
+    plan, target = plan_of(opts, document), target_of(opts, document)
+    check_view(opts, plan)
+    report_unused(plan, screen)
+    if opts.dry_run:
+        report_plan(plan, screen)
         return
-    Label(True).say()
-    outcome = Outcome()
+    SimulationLabel(True).announce()
+    outcome = KernelSimulationResult()
     with noting_signals(screen, "what is being simulated now") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)
-    timeline = timeline_of(asked.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
-    tell_stopped(plan, outcome, stopping, screen)
-    finish(asked, timeline, target, screen)
+    timeline = timeline_of(opts.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
+    report_stopped(plan, outcome, stopping, screen)
+    finish(opts, timeline, target, screen)
     if stopping.number is not None:
         raise typer.Exit(128 + stopping.number)
     check_answered(timeline)
 
 
-def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, run_one: RunOne) -> None:
+def run_all(
+    plan: KernelRun, outcome: KernelSimulationResult, screen: Screen, stopping: Stopping, run_one: RunOne
+) -> None:
     """Run every critical task alone, and all tasks by every policy, one after another.
 
     Args:
@@ -97,7 +119,7 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
 
     kept = read_tables(plan.kept, plan.gpu)
     critical = [task for task in plan.tasks if task.critical]
-    runs: list[tuple[str, int, Callable[[], Policy], Sequence[Task]]] = []
+    runs: list[tuple[str, int, Callable[[], ElasticPolicy], Sequence[GpuTask]]] = []
     runs += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(critical)]
     for name in plan.policies:
         runs.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
@@ -109,23 +131,29 @@ def run_all(plan: Plan, outcome: Outcome, screen: Screen, stopping: Stopping, ru
             run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
 
 
-def tell_stopped(plan: Plan, outcome: Outcome, stopping: Stopping, screen: Screen) -> None:
+def report_stopped(plan: KernelRun, outcome: KernelSimulationResult, stopping: Stopping, screen: Screen) -> None:
     """Say which runs somebody stopped before their time, and which before they began."""
     from edgetune.elastic.solo import SOLO
 
     if stopping.number is None:
         return
     critical = [f"{task.name} alone" for task in plan.tasks if task.critical]
-    asked = [*critical, *plan.policies]
+    opts = [*critical, *plan.policies]
     begun = len(outcome.conditions.get(SOLO, ())) + sum(name in outcome.conditions for name in plan.policies)
-    not_run = f"; not run: {', '.join(asked[begun:])}" if begun < len(asked) else ""
-    screen.say(f"stopped in: {asked[begun - 1]}{not_run}" if begun else f"stopped before anything ran{not_run}")
+    not_run = f"; not run: {', '.join(opts[begun:])}" if begun < len(opts) else ""
+    screen.info(f"stopped in: {opts[begun - 1]}{not_run}" if begun else f"stopped before anything ran{not_run}")
 
 
 def simulate_one(  # noqa: PLR0917 -- as RunOne
-    plan: Plan, outcome: Outcome, name: str, turn: int, policy: Policy, tasks: Sequence[Task], stopping: Stopping,
+    plan: KernelRun,
+    outcome: KernelSimulationResult,
+    name: str,
+    turn: int,
+    policy: ElasticPolicy,
+    tasks: Sequence[GpuTask],
+    stopping: Stopping,
     advance: Callable[[float], None],
-) -> None:  # fmt: skip
+) -> None:
     """Run tasks by a policy on the model; see ``RunOne``."""
     from edgetune.elastic.simulation import simulate
     from edgetune.elastic.timeline import timeline_rows
@@ -141,7 +169,7 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
 
     done = simulate(
         policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, model=plan.model,
-        most_residencies=_MOST_RESIDENCIES, note=note,
+        most_residencies=_MOST_RESIDENCIES, on_record=note,
         stopped=lambda: stopping.number is not None,
     )  # fmt: skip
     advance(plan.duration_s - told_s)
@@ -162,16 +190,18 @@ def bar(screen: Screen, total: float) -> Iterator[Callable[[float], None]]:
         yield lambda done: None if advance is None else advance(done, "running")
 
 
-def simulated_on(gpu: Gpu, model: Model | None = None) -> dict[str, Any]:
+def simulated_on(gpu: Gpu, model: GpuTimingModel | None = None) -> dict[str, Any]:
     """Return the conditions of runs on the model of a GPU; ``None`` for what is usually assumed of it."""
     from edgetune.artifacts.plain import plain
-    from edgetune.elastic.model import Model, note_of
+    from edgetune.elastic.model import GpuTimingModel, note_of
 
-    told = {"note": note_of(gpu), **plain(model or Model())}
+    told = {"note": note_of(gpu), **plain(model or GpuTimingModel())}
     return {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": told}
 
 
-def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any]) -> KernelTimeline:
+def timeline_of(
+    name: str, plan: KernelRun, outcome: KernelSimulationResult, where: Mapping[str, Any]
+) -> KernelTimeline:
     """Return what came of all runs, with what ran under which conditions; ``where``: on what."""
     from edgetune.artifacts import kernel_timeline
     from edgetune.artifacts.header import Header
@@ -201,18 +231,18 @@ def timeline_of(name: str, plan: Plan, outcome: Outcome, where: Mapping[str, Any
     return kernel_timeline.KernelTimeline(header, tuple(outcome.rows))
 
 
-def finish(asked: Asked, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
+def finish(opts: KernelRunOptions, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
     """Write the timeline, say what came of it, and draw it."""
     from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
     from edgetune.cli.plot import draw_kept
 
     target.write(timeline)
-    target.tell(screen)
-    if asked.json:
+    target.report(screen)
+    if opts.json:
         answer(report_answer(timeline))
     elif not screen.quiet:
         show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    draw_kept(timeline, asked.plot, screen, view=asked.view, file=target.file)
+    draw_kept(timeline, opts.plot, screen, view=opts.view, file=target.file)
 
 
 def check_answered(timeline: KernelTimeline) -> None:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.kernel_check import CHECK_WITHOUT, Source, Tried, launches_of, tried_on_cpu, tried_on_gpu
+from edgetune.cli.kernel_check import CHECK_WITHOUT, CheckResult, KernelSource, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.cli.screen import Screen, answer, print_document, print_lines, table, write_bytes
 from edgetune.errors import InputError, PartialError
 
 if TYPE_CHECKING:
-    from edgetune.elastic.check import Verdict
-    from edgetune.elastic.kernel import Elastic, Transformed
+    from edgetune.elastic.cpu_equivalence import Verdict
+    from edgetune.elastic.kernel import ElasticKernel, TransformResult
 
 _STDIN_FILE = "stdin.cu"
 _RACE = (
@@ -27,13 +27,13 @@ _FAILURES = {
     "mismatched-barrier": "let all threads of a block come to the same barriers in the same order",
     "crash": "is the memory of the launch as large as the kernel takes it to be?",
 }
-"""What to do about an original that does not end well, by how it ended (see ``shim.launches.Outcome``)."""
+"""What to do about an original that does not end well, by how it ended (see ``shim.launches.ShimResult``)."""
 _BY_THE_ORIGINAL = ("racy", "fails")
 """What the original does by itself: with a guessed launch that may be the guess, e.g. a row of threads for a tile."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TransformOptions:
     """What was asked."""
 
     file: str
@@ -52,7 +52,7 @@ class Request:
         return [*beside, *map(Path, self.include)]
 
 
-def carry_out(request: Request, screen: Screen) -> None:
+def run_kernel_transform(request: TransformOptions, screen: Screen) -> None:
     """Transform a file, write it, and tell what was asked for.
 
     Raises:
@@ -61,7 +61,7 @@ def carry_out(request: Request, screen: Screen) -> None:
         PartialError: a form does something else than its original, or that could not be found out.
     """
     from edgetune.artifacts.files import read_source, write_atomically
-    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output_checks import check_outputs
     from edgetune.elastic.source.transform import transform
 
     if request.device is not None:
@@ -79,10 +79,10 @@ def carry_out(request: Request, screen: Screen) -> None:
     if made and to_file:  # before the check, which may not be possible here
         assert request.output is not None
         written = write_atomically(source, request.output)
-        screen.say(f"wrote {written}: {len(made)} of {len(done.kernels)} kernels are elastic")
+        screen.info(f"wrote {written}: {len(made)} of {len(done.kernels)} kernels are elastic")
     if not request.json:
-        _tell(request, done, screen)
-    tried = _tried(request, Source(done, name, request.folders), text, screen) if request.check else ()
+        _report_result(request, done, screen)
+    tried = _tried(request, KernelSource(done, name, request.folders), text, screen) if request.check else ()
     if request.json:
         answer(_report(done, tried))
     elif request.check and made:
@@ -102,7 +102,7 @@ def _check_folders(folders: Sequence[str]) -> None:
             raise InputError(f"--include {folder} is no folder", "name a folder that holds headers")
 
 
-def _tried(request: Request, source: Source, text: str, screen: Screen) -> tuple[Tried, ...]:
+def _tried(request: TransformOptions, source: KernelSource, text: str, screen: Screen) -> tuple[CheckResult, ...]:
     """Try each elastic kernel with the launches that were given, else with a guessed one; the CPU comes first."""
     launches = launches_of(source, text, request.launches)
     if not source.elastic:
@@ -112,20 +112,20 @@ def _tried(request: Request, source: Source, text: str, screen: Screen) -> tuple
     return tried_on_gpu(source, launches, request.device, screen)
 
 
-def _tell(request: Request, done: Transformed, screen: Screen) -> None:
-    from edgetune.elastic.source.explain import cost, explained, told
+def _report_result(request: TransformOptions, done: TransformResult, screen: Screen) -> None:
+    from edgetune.elastic.source.explain import cost, describe, explained
 
     if request.explain:
         print_lines(*explained(done))
     else:
         for each in done.kernels:
             for refused in each.refusals:
-                screen.say(f"line {refused.line}: {each.kernel.name}: {cost(each, refused)}: {told(refused)}")
+                screen.info(f"line {refused.line}: {each.kernel.name}: {cost(each, refused)}: {describe(refused)}")
         for refused in done.refusals:
-            screen.say(f"line {refused.line}: {told(refused)}")
+            screen.info(f"line {refused.line}: {describe(refused)}")
 
 
-def _show(made: Sequence[Elastic], tried: Sequence[Tried]) -> None:
+def _show(made: Sequence[ElasticKernel], tried: Sequence[CheckResult]) -> None:
     """Print what came of trying kernels, and where they were tried if not on the CPU alone."""
     rows = [(one.where, _row(each, one)) for each in made for one in tried]
     columns = ["kernel", "forms>", "sequences>", "answer", "launch", "why"]
@@ -135,7 +135,7 @@ def _show(made: Sequence[Elastic], tried: Sequence[Tried]) -> None:
         table(["where", *columns], [(where, *row.values()) for where, row in rows])
 
 
-def _row(each: Elastic, tried: Tried) -> dict[str, object]:
+def _row(each: ElasticKernel, tried: CheckResult) -> dict[str, object]:
     mine = [(verdict, guessed) for verdict, guessed in tried.verdicts if verdict.kernel == each.kernel.name]
     worst = next((one for one in mine if one[0].answer != "equal"), None)
     why = tried.untried.get(each.kernel.name)
@@ -154,7 +154,7 @@ def _row(each: Elastic, tried: Tried) -> dict[str, object]:
     }
 
 
-def _report(done: Transformed, tried: Sequence[Tried]) -> dict[str, Any]:
+def _report(done: TransformResult, tried: Sequence[CheckResult]) -> dict[str, Any]:
     """Return the answer for machines; what came of trying them stands at the kernels that are elastic."""
     kernels = []
     for each in done.kernels:
@@ -173,7 +173,7 @@ def _report(done: Transformed, tried: Sequence[Tried]) -> dict[str, Any]:
     return {"kernels": kernels, "refusals": [asdict(refused) for refused in done.refusals]}
 
 
-def _judge(tried: Sequence[Tried], elastic: int) -> None:
+def _judge(tried: Sequence[CheckResult], elastic: int) -> None:
     """Raise the worst that came out, if anything did; what was to run on a GPU need not have run on the CPU too."""
     asked = [one for one in tried if one.gpu is not None] or tried
     verdicts = [(_on(one, asked), *each) for one in tried for each in one.verdicts]
@@ -194,7 +194,7 @@ def _judge(tried: Sequence[Tried], elastic: int) -> None:
             raise PartialError(f"{count}; {name}: {why.message}", why.hint)
 
 
-def _on(one: Tried, asked: Sequence[Tried]) -> str:
+def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
     """Return where that was, if it could have been elsewhere."""
     where = "the CPU" if one.gpu is None else one.where
     return "" if asked[0].gpu is None else f" on {where}"

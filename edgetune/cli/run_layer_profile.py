@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.busy import tell_host_load
-from edgetune.cli.kept_files import check_outputs
 from edgetune.cli.layer_costs_report import brief, show_networks
+from edgetune.cli.load_warning import warn_of_host_load
 from edgetune.cli.output import choose_target
+from edgetune.cli.output_checks import check_outputs
 from edgetune.cli.progress import simple_bar
 from edgetune.cli.screen import Screen, answer, print_lines
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import ExitCode, InputError
 from edgetune.units import format_duration, format_si, parse_share, parse_time_s
 
@@ -54,7 +54,7 @@ def layer_options(
     )  # fmt: skip
 
 
-def carry_out(
+def run_layer_profile(
     models: Sequence[str],
     asked: LayerOptions,
     output: str | None,
@@ -70,16 +70,16 @@ def carry_out(
         typer.Exit: with 5 when some layers failed.
     """
     if dry_run:
-        _tell_plan(_opened(models, folder, screen), asked, json=json)
+        _report_plan(_opened(models, folder, screen), asked, json=json)
         return
     target = choose_target(output, _DEFAULT_NAME, json=json)
     check_outputs({"-o": target.file}, models, {"-o": "layer_costs"})
-    with telling_kept(screen, lambda: "nothing is kept: the table is written when all layers are measured"):
+    with reporting_saved(screen, lambda: "nothing is kept: the table is written when all layers are measured"):
         networks = _opened(models, folder, screen)
-        tell_host_load(screen)
+        warn_of_host_load(screen)
         costs = _measure(networks, asked, screen)
     target.write(costs)
-    target.tell(screen)
+    target.report(screen)
     if json:
         answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})
     if not screen.quiet:
@@ -87,7 +87,7 @@ def carry_out(
     failed = [row for row in costs.rows if row.status != "ok"]
     if failed:
         first = failed[0]
-        screen.say(f"{len(failed)} of {len(costs.rows)} layers failed; {first.network}/{first.layer}: {first.reason}")
+        screen.info(f"{len(failed)} of {len(costs.rows)} layers failed; {first.network}/{first.layer}: {first.reason}")
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -127,7 +127,7 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
     return list(found.values())
 
 
-def _tell_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool) -> None:
+def _report_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool) -> None:
     """Print what would be measured and for how long at the most."""
     layers = sum(len(network.layers) for network in networks)
     loads = 2 if asked.cold else 1
@@ -147,7 +147,7 @@ def _tell_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: bool)
 def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) -> LayerCosts:
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCosts
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
     from edgetune.schedule.measure import measure_machine, measure_network
 
     rows: list[LayerCostRow] = []

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.output import Target, choose_target, forced
-from edgetune.cli.profile_report import report, tell_plan, unfinished
-from edgetune.cli.screen import Label, Screen
-from edgetune.cli.stopping import telling_kept
-from edgetune.cli.subject import Words, check, choose_subject
+from edgetune.cli.profile_report import report, report_plan, unfinished
+from edgetune.cli.screen import Screen, SimulationLabel
+from edgetune.cli.stopping import reporting_saved
+from edgetune.cli.subject import WorkloadOptions, check, choose_subject
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProfileCommandOptions:
     """What was asked for, as written on the command line."""
 
-    subject: Words
+    subject: WorkloadOptions
     device: str
     output: str | None
     fresh: bool
@@ -35,29 +35,29 @@ class Asked:
     root: str | None = None
 
 
-def carry_out(asked: Asked, options: ProfileOptions, screen: Screen) -> None:
+def run_profile(asked: ProfileCommandOptions, options: ProfileOptions, screen: Screen) -> None:
     """Measure every point and write the table.
 
     Raises:
         typer.Exit: with 5 when some points failed.
     """
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
 
     check(asked.subject)
     device = open_named(asked.device, asked.root, seed=options.seed)
     subject = choose_subject(device, asked.subject, options, default_size=1)
     workload, points = subject.workload, list(dict.fromkeys(subject.points))
     for note in subject.notes:
-        screen.say(f"note: {note.advice}")
+        screen.info(f"note: {note.advice}")
     if subject.batch is not None:
-        screen.say(subject.batch)
+        screen.info(subject.batch)
     for sentence in subject.fed:
         screen.detail(sentence)
     name = f"{workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
     target = choose_target(asked.output, name, resumes=True, json=asked.json)
     if asked.dry_run:
-        left = points if asked.fresh else standing(device, workload, points, options, target).left
-        tell_plan(device, workload, points, options, left=left, file=target.file, json=asked.json)
+        left = points if asked.fresh else sweep_state(device, workload, points, options, target).left
+        report_plan(device, workload, points, options, left=left, file=target.file, json=asked.json)
         return
     target.check("profile")
     table = measure(device, workload, points, options, target, fresh=asked.fresh, screen=screen)
@@ -75,55 +75,55 @@ def measure(
     screen: Screen,
 ) -> Profile:
     """Measure what the journal does not have yet, write the table, and only then discard the journal."""
-    from edgetune.cli.busy import tell_load
+    from edgetune.cli.device_option import recovered
+    from edgetune.cli.load_warning import warn_of_load
     from edgetune.cli.progress import watch
-    from edgetune.cli.where import recovered
     from edgetune.processes.private_folder import temporary_folder
     from edgetune.profiling.growth import grown
     from edgetune.profiling.identity import default_journal_path, identify
     from edgetune.profiling.journal import discard_journal
     from edgetune.profiling.sweep import sweep
 
-    label = Label(device.simulated)
-    stands = Standing(None, points) if fresh else standing(device, workload, points, options, target)
+    label = SimulationLabel(device.simulated)
+    stands = SweepState(None, points) if fresh else sweep_state(device, workload, points, options, target)
     if stands.before is not None and not stands.left:
-        label.say()
-        screen.say(f"{target.path} has these points already; --fresh measures them again")
+        label.announce()
+        screen.info(f"{target.path} has these points already; --fresh measures them again")
         return stands.before
-    tell_load(device, screen)
+    warn_of_load(device, screen)
     identity = identify(device, workload, points[0].task, options)
     journal = default_journal_path(_regular(target), identity, points)
     if journal.parent == temporary_folder():
-        screen.say(f"note: no state folder can be written, so the journal is {journal}")
+        screen.info(f"note: no state folder can be written, so the journal is {journal}")
     if stands.before is not None:
         known = len(points) - len(stands.left)
-        screen.say(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
+        screen.info(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
     kept = "what was measured is kept, and the same command resumes"
     try:
         with (
-            telling_kept(screen, lambda: kept if journal.exists() else "nothing was measured yet"),
+            reporting_saved(screen, lambda: kept if journal.exists() else "nothing was measured yet"),
             watch(screen, label) as on_progress,
         ):
             table = sweep(device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh)
     finally:
         for sentence in recovered(device):
-            screen.say(f"note: {sentence}")
+            screen.info(f"note: {sentence}")
     if stands.before is not None:
         table = grown(stands.before, table)
     try:
         target.write(table)
     except BrokenPipeError:
-        screen.say(f"nobody read the table; its points are kept in {journal} for the same command run again")
+        screen.info(f"nobody read the table; its points are kept in {journal} for the same command run again")
         raise
     if not unfinished(table):
         discard_journal(journal)
-    label.say()
-    target.tell(screen)
+    label.announce()
+    target.report(screen)
     return table
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SweepState:
     """What a file holds of the points asked for.
 
     Args:
@@ -135,9 +135,9 @@ class Standing:
     left: list[Point]
 
 
-def standing(
+def sweep_state(
     device: Device, workload: Workload, points: list[Point], options: ProfileOptions, target: Target
-) -> Standing:
+) -> SweepState:
     """Return what the file that will be written holds already, when it was measured in the same way.
 
     Raises:
@@ -151,14 +151,14 @@ def standing(
 
     path = _regular(target)
     if path is None or not path.is_file():
-        return Standing(None, points)
+        return SweepState(None, points)
     identity = identify(device, workload, points[0].task, options)
     under_way = points_in_journal(default_journal_path(path, identity, points), identity)
     try:
         table = read_profile(str(path))
     except InputError:
         if forced():
-            return Standing(None, points)
+            return SweepState(None, points)
         hint = "name another file with -o, or --force to replace it"
         raise InputError(f"{path} exists and is not a profile", hint) from None
     hint = "name another file with -o, or --fresh to replace it"
@@ -168,10 +168,10 @@ def standing(
     if differs is None:
         left = missing_points(table, points)
         if under_way <= set(left):
-            return Standing(table, left)
+            return SweepState(table, left)
     elif not under_way:
         raise InputError(f"{path} exists and holds another profile: {differs}", hint)
-    return Standing(None, points)  # of a sweep with --fresh, or of one with failures, that is gone on with
+    return SweepState(None, points)  # of a sweep with --fresh, or of one with failures, that is gone on with
 
 
 def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) -> str | None:

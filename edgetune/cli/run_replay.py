@@ -9,9 +9,9 @@ from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.evaluation import Run
-    from edgetune.cli.evaluation_tables import Tables
-    from edgetune.cli.run_evaluation import Play, Traffic
+    from edgetune.artifacts.evaluation import EvaluationRun
+    from edgetune.cli.evaluation_tables import EvaluationTables
+    from edgetune.cli.run_evaluation import EvaluationOptions, TrafficOptions
     from edgetune.cli.screen import Screen
     from edgetune.search.evaluation.contenders import Contender
 
@@ -19,15 +19,15 @@ MEAN_PER_S = 60.0
 
 
 def replay_all(
-    play: Play, tables: Tables, contenders: Sequence[Contender], screen: Screen
-) -> tuple[list[Run], dict[str, Any]]:
+    play: EvaluationOptions, tables: EvaluationTables, contenders: Sequence[Contender], screen: Screen
+) -> tuple[list[EvaluationRun], dict[str, Any]]:
     """Replay a trace of requests with every contender; return the runs, and conditions for the header.
 
     Raises:
         InputError: no inference table, a bad trace, or options that have no use here.
     """
     from edgetune.search.evaluation.answering import require_solvers
-    from edgetune.search.evaluation.dynamic import play_windows, window_cases
+    from edgetune.search.evaluation.dynamic import run_windows, window_cases
     from edgetune.search.evaluation.truth import best_answers
     from edgetune.search.replay import MINIBATCHES, SETTLING_S, WINDOW_S
 
@@ -43,13 +43,13 @@ def replay_all(
     solvable = sum(rate > 0 and row >= 0 for rows in answers for rate, row in zip(rates, rows, strict=True))
     busy = sum(rate > 0 for rate in rates)
     whole = format_duration(len(rates) * WINDOW_S)
-    screen.say(f"{name}: {busy} windows with {min(rates):.3g} to {max(rates):.3g} requests per s, {whole} in all")
-    screen.say(f"{power_w:g} W and {1e3 * latency_s:g} ms: {solvable} of {busy * len(cases)} windows are solvable")
+    screen.info(f"{name}: {busy} windows with {min(rates):.3g} to {max(rates):.3g} requests per s, {whole} in all")
+    screen.info(f"{power_w:g} W and {1e3 * latency_s:g} ms: {solvable} of {busy * len(cases)} windows are solvable")
     if any(row.duration_s is None for case in cases for row in case.rows.values()):
-        screen.say(
+        screen.info(
             f"where a table does not say how long a measurement took: {MINIBATCHES} minibatches and {SETTLING_S:g} s"
         )
-    runs = list(play_windows(cases, rates, contenders, seeds=play.seeds, noise=noise, tie=tie, window_s=WINDOW_S))
+    runs = list(run_windows(cases, rates, contenders, seeds=play.seeds, noise=noise, tie=tie, window_s=WINDOW_S))
     told = {
         "family": "dynamic",
         "arrivals": name,
@@ -63,7 +63,7 @@ def replay_all(
     return runs, told
 
 
-def _rates(traffic: Traffic) -> tuple[str, tuple[float, ...]]:
+def _rates(traffic: TrafficOptions) -> tuple[str, tuple[float, ...]]:
     """Return the name of the trace and the rate of each window, 1/s."""
     from edgetune.artifacts.arrivals import read_arrivals
     from edgetune.search.replay import WINDOWS, poisson_rates, repeated, scaled, window_rates

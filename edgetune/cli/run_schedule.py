@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.busy import tell_host_load
 from edgetune.cli.choices import choose
 from edgetune.cli.kept_rows import keep_rows, write_run
-from edgetune.cli.screen import Label, Screen
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.load_warning import warn_of_host_load
+from edgetune.cli.screen import Screen, SimulationLabel
+from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.output import Target
-    from edgetune.cli.schedule_live import Live
-    from edgetune.cli.schedule_networks import Known, Scenario
-    from edgetune.cli.schedule_policies import Chosen
-    from edgetune.cli.schedule_turns import Outcome, Simulated
-    from edgetune.schedule.network import Network
+    from edgetune.cli.schedule_live import LiveRunner
+    from edgetune.cli.schedule_networks import JobNetwork, Scenario
+    from edgetune.cli.schedule_policies import ChosenPolicy
+    from edgetune.cli.schedule_turns import ScheduleResult, SimulatedRunner
+    from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.request import Request
 
 LIMITS = ("auto", "cgroup", "accounted")
@@ -35,7 +35,7 @@ _MOST_BYTES = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScheduleOptions:
     """What was asked for, as written on the command line."""
 
     jobs: str
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScheduleRun:
     """What is to run.
 
     Args:
@@ -79,7 +79,7 @@ class Plan:
 
     jobs: Jobs
     scenario: Scenario
-    policies: Sequence[Chosen]
+    policies: Sequence[ChosenPolicy]
     limit_bytes: int
     workers: int
     seed: int
@@ -88,12 +88,12 @@ class Plan:
     live: Job | None
 
     @property
-    def known(self) -> Sequence[Known]:
+    def known(self) -> Sequence[JobNetwork]:
         """The networks."""
         return self.scenario.known
 
     @property
-    def believed(self) -> dict[str, Network]:
+    def believed(self) -> dict[str, LayeredNetwork]:
         """What the runtime takes the networks for."""
         from edgetune.schedule.costs import with_safety
 
@@ -109,7 +109,7 @@ class Plan:
         return found
 
 
-def carry_out(asked: Asked, screen: Screen) -> None:
+def run_schedule(opts: ScheduleOptions, screen: Screen) -> None:
     """Run every policy in turn, write the timeline and say what came of it.
 
     Raises:
@@ -123,38 +123,38 @@ def carry_out(asked: Asked, screen: Screen) -> None:
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.cli.schedule_policies import choose_policies
     from edgetune.cli.schedule_timeline import timeline_of
-    from edgetune.cli.schedule_turns import Outcome
+    from edgetune.cli.schedule_turns import ScheduleResult
 
-    jobs = read_jobs(asked.jobs)
-    policies = choose_policies(asked.policy or jobs.policy, asked.variant)
-    choose(asked.limit, LIMITS, what="limit")
-    limit_bytes, safety = _limit_bytes(asked, jobs), _safety(asked)
-    _swap_bytes(asked)
-    parse_time_s(asked.time_limit, what="--time-limit")
-    until_s = None if asked.duration is None else parse_time_s(asked.duration, what="--duration")
-    live = _live(asked, jobs, len(policies))
-    check_figure(asked.plot, asked.view)
-    target = _target(asked, jobs)
-    folder = Path(asked.prepared) if asked.prepared is not None else prepared_folder()
-    with telling_kept(screen, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
-        scenario = known_networks(jobs, asked.costs, folder, simulate=asked.simulate, screen=screen)
-    seed = jobs.seed if asked.seed is None else asked.seed
-    plan = Plan(jobs, scenario, policies, limit_bytes, _workers(asked, jobs), seed, until_s, safety, live)
+    jobs = read_jobs(opts.jobs)
+    policies = choose_policies(opts.policy or jobs.policy, opts.variant)
+    choose(opts.limit, LIMITS, what="limit")
+    limit_bytes, safety = _limit_bytes(opts, jobs), _safety(opts)
+    _swap_bytes(opts)
+    parse_time_s(opts.time_limit, what="--time-limit")
+    until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
+    live = _live(opts, jobs, len(policies))
+    check_figure(opts.plot, opts.view)
+    target = _target(opts, jobs)
+    folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
+    with reporting_saved(screen, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
+        scenario = known_networks(jobs, opts.costs, folder, simulate=opts.simulate, screen=screen)
+    seed = jobs.seed if opts.seed is None else opts.seed
+    plan = ScheduleRun(jobs, scenario, policies, limit_bytes, _workers(opts, jobs), seed, until_s, safety, live)
     requests = plan.requests(0)
-    if asked.dry_run:
-        from edgetune.cli.schedule_dry_run import tell_dry_run
+    if opts.dry_run:
+        from edgetune.cli.schedule_dry_run import report_dry_run
 
-        tell_dry_run(asked, plan, requests, screen)
-        _rehearse(asked, plan, requests, screen)
+        report_dry_run(opts, plan, requests, screen)
+        _rehearse(opts, plan, requests, screen)
         return
-    Label(asked.simulate).say()
-    if not asked.simulate:
-        tell_host_load(screen)
-    rows = keep_rows(target, lambda: timeline_of(asked, plan, Outcome()), TimelineRow, screen)
-    _finish(asked, plan, _run(asked, plan, rows, screen), target, screen, rows=rows)
+    SimulationLabel(opts.simulate).announce()
+    if not opts.simulate:
+        warn_of_host_load(screen)
+    rows = keep_rows(target, lambda: timeline_of(opts, plan, ScheduleResult()), TimelineRow, screen)
+    _finish(opts, plan, _run(opts, plan, rows, screen), target, screen, rows=rows)
 
 
-def _live(asked: Asked, jobs: Jobs, policies: int) -> Job | None:
+def _live(opts: ScheduleOptions, jobs: Jobs, policies: int) -> Job | None:
     """Return the job whose arrivals are lines of standard input, which is read once, in real time.
 
     Raises:
@@ -165,40 +165,40 @@ def _live(asked: Asked, jobs: Jobs, policies: int) -> Job | None:
     live = live_jobs(jobs.jobs)
     if not live:
         return None
-    if asked.jobs == "-":
+    if opts.jobs == "-":
         message = f"standard input cannot be both the jobs and the requests of {live[0].name}"
         raise InputError(message, "give the jobs as a file")
-    if asked.simulate:
+    if opts.simulate:
         message = f"requests of {live[0].name} come line by line in real time, and a simulation has none"
         raise InputError(message, "write arrivals: trace:FILE")
-    if policies * asked.turns > 1:
-        message = f"standard input is read once, and {policies * asked.turns} turns are to answer it"
+    if policies * opts.turns > 1:
+        message = f"standard input is read once, and {policies * opts.turns} turns are to answer it"
         raise InputError(message, "name one policy and one turn, or write arrivals: trace:FILE")
     return live[0]
 
 
-def _limit_bytes(asked: Asked, jobs: Jobs) -> int:
-    limit_bytes = jobs.memory_bytes if asked.memory is None else parse_bytes(asked.memory, what="--memory")
+def _limit_bytes(opts: ScheduleOptions, jobs: Jobs) -> int:
+    limit_bytes = jobs.memory_bytes if opts.memory is None else parse_bytes(opts.memory, what="--memory")
     if limit_bytes is None:
-        raise InputError(f"{asked.jobs} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
+        raise InputError(f"{opts.jobs} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
     if limit_bytes > _MOST_BYTES:
         raise InputError(f"the memory budget is {format_bytes(limit_bytes)}, which no machine has", "e.g. 512MiB")
     return limit_bytes
 
 
-def _workers(asked: Asked, jobs: Jobs) -> int:
+def _workers(opts: ScheduleOptions, jobs: Jobs) -> int:
     from edgetune.artifacts.jobs import MOST_WORKERS
 
-    workers = asked.workers or jobs.workers
+    workers = opts.workers or jobs.workers
     if workers > MOST_WORKERS:
         raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
     return workers
 
 
-def _safety(asked: Asked) -> float:
+def _safety(opts: ScheduleOptions) -> float:
     from edgetune.schedule.costs import SAFETY
 
-    safety = SAFETY if asked.safety is None else asked.safety
+    safety = SAFETY if opts.safety is None else opts.safety
     if not 1 <= safety < float("inf"):
         raise InputError(
             f"--safety is {safety:g}", "layers are taken for so many times their measure, e.g. 1.1; 1 trusts it"
@@ -206,82 +206,88 @@ def _safety(asked: Asked) -> float:
     return safety
 
 
-def _target(asked: Asked, jobs: Jobs) -> Target:
+def _target(opts: ScheduleOptions, jobs: Jobs) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice.
 
     Raises:
         InputError: one would be, or a file cannot be made.
     """
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import choose_target
+    from edgetune.cli.output_checks import check_outputs
 
-    target = choose_target(asked.output, "timeline.parquet", last=True, json=asked.json)
-    inputs = [asked.jobs, asked.costs, *(each.costs for each in jobs.networks)]
+    target = choose_target(opts.output, "timeline.parquet", last=True, json=opts.json)
+    inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]
     inputs += [file for each in jobs.networks for file in (each.reference, each.inputs, each.handler)]
     outputs = {
         "-o": target.file,
-        "--plot": asked.plot,
-        "--chrome-trace": asked.chrome_trace,
+        "--plot": opts.plot,
+        "--chrome-trace": opts.chrome_trace,
     }
     check_outputs(outputs, inputs, {"-o": "timeline", "--chrome-trace": "event trace"})
     return target
 
 
-def _run(asked: Asked, plan: Plan, rows: RowsFile | None, screen: Screen) -> Outcome:
+def _run(opts: ScheduleOptions, plan: ScheduleRun, rows: RowsFile | None, screen: Screen) -> ScheduleResult:
     from edgetune.cli.schedule_turns import run_turns
 
-    if asked.simulate:
-        return run_turns(plan.policies, asked.turns, plan.requests, _simulated(asked, plan), screen, rows=rows)
-    with _live_runner(asked, plan, rows) as live:
-        return run_turns(plan.policies, asked.turns, plan.requests, live, screen)
+    if opts.simulate:
+        return run_turns(plan.policies, opts.turns, plan.requests, _simulated(opts, plan), screen, rows=rows)
+    with _live_runner(opts, plan, rows) as live:
+        return run_turns(plan.policies, opts.turns, plan.requests, live, screen)
 
 
-def _rehearse(asked: Asked, plan: Plan, requests: Sequence[Request], screen: Screen) -> None:
+def _rehearse(opts: ScheduleOptions, plan: ScheduleRun, requests: Sequence[Request], screen: Screen) -> None:
     """Say what the process that runs takes itself, and what is left for networks, by each form that policies take.
 
     Raises:
         InputError, InfeasibleError, DeviceError: what the run would be refused for.
     """
-    from edgetune.cli.schedule_dry_run import tell_taken
+    from edgetune.cli.schedule_dry_run import report_memory_taken
 
     by_form = {policy.form: policy for policy in reversed(plan.policies)}
-    if asked.simulate:
-        simulated = _simulated(asked, plan)
+    if opts.simulate:
+        simulated = _simulated(opts, plan)
         for policy in by_form.values():
-            tell_taken(policy, simulated.check(policy, requests), plan.limit_bytes, screen)
+            report_memory_taken(policy, simulated.check(policy, requests), plan.limit_bytes, screen)
         return
-    with _live_runner(asked, plan) as live:
+    with _live_runner(opts, plan) as live:
         for policy in by_form.values():
-            tell_taken(policy, live.rehearse(policy, requests).base_bytes or 0, plan.limit_bytes, screen)
+            report_memory_taken(policy, live.rehearse(policy, requests).base_bytes or 0, plan.limit_bytes, screen)
 
 
-def _simulated(asked: Asked, plan: Plan) -> Simulated:
-    from edgetune.cli.schedule_turns import Simulated
+def _simulated(opts: ScheduleOptions, plan: ScheduleRun) -> SimulatedRunner:
+    from edgetune.cli.schedule_turns import SimulatedRunner
 
     networks = {each.network.name: each.network for each in plan.known}
-    return Simulated(
+    return SimulatedRunner(
         networks, plan.believed, plan.limit_bytes, plan.workers, plan.scenario.cores,
-        parse_time_s(asked.time_limit, what="--time-limit"), plan.scenario.host,
+        parse_time_s(opts.time_limit, what="--time-limit"), plan.scenario.host,
     )  # fmt: skip
 
 
-def _live_runner(asked: Asked, plan: Plan, rows: RowsFile | None = None) -> Live:
-    from edgetune.cli.schedule_live import Live
+def _live_runner(opts: ScheduleOptions, plan: ScheduleRun, rows: RowsFile | None = None) -> LiveRunner:
+    from edgetune.cli.schedule_live import LiveRunner
 
-    return Live(
-        plan.known, plan.believed, plan.limit_bytes, plan.workers, asked.limit, _swap_bytes(asked), plan.seed,
+    return LiveRunner(
+        plan.known, plan.believed, plan.limit_bytes, plan.workers, opts.limit, _swap_bytes(opts), plan.seed,
         plan.live, plan.until_s, rows,
     )  # fmt: skip
 
 
-def _swap_bytes(asked: Asked) -> int | None:
-    if asked.swap is None:
+def _swap_bytes(opts: ScheduleOptions) -> int | None:
+    if opts.swap is None:
         return None
-    return 0 if asked.swap.strip() in ("0", "none") else parse_bytes(asked.swap, what="--swap")
+    return 0 if opts.swap.strip() in ("0", "none") else parse_bytes(opts.swap, what="--swap")
 
 
 def _finish(
-    asked: Asked, plan: Plan, outcome: Outcome, target: Target, screen: Screen, *, rows: RowsFile | None
+    opts: ScheduleOptions,
+    plan: ScheduleRun,
+    outcome: ScheduleResult,
+    target: Target,
+    screen: Screen,
+    *,
+    rows: RowsFile | None,
 ) -> None:
     """Write the timeline, draw it and say what came of it.
 
@@ -298,23 +304,23 @@ def _finish(
         if rows is not None:
             (rows.finish if rows.kept else rows.discard)()
         raise outcome.failure
-    timeline = timeline_of(asked, plan, outcome)
+    timeline = timeline_of(opts, plan, outcome)
     try:
         write_run(target, timeline, rows, screen)
-        if asked.chrome_trace is not None:
+        if opts.chrome_trace is not None:
             from edgetune.schedule.chrome_trace import chrome_trace
 
-            written = write_atomically(chrome_trace(timeline).encode(), asked.chrome_trace)
-            screen.say(f"wrote {written}")
+            written = write_atomically(chrome_trace(timeline).encode(), opts.chrome_trace)
+            screen.info(f"wrote {written}")
     except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
         outcome.failure = outcome.failure or error
     for policy, lost in outcome.lost.items():
-        screen.say(f"{policy}: {lost.message}")
-    if asked.json:
+        screen.info(f"{policy}: {lost.message}")
+    if opts.json:
         answer(report_answer(timeline))
     elif not screen.quiet:
         show_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    draw_kept(timeline, asked.plot, screen, view=asked.view, file=target.file)
+    draw_kept(timeline, opts.plot, screen, view=opts.view, file=target.file)
     if outcome.failure is not None:
         raise outcome.failure
     if outcome.stopped_by is not None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.screen import Screen, SimulationLabel
 from edgetune.cli.search_report import give
-from edgetune.cli.stopping import telling_kept
+from edgetune.cli.stopping import reporting_saved
 from edgetune.cli.tune_start import candidates, is_table, peak_modes, peaks_of, roofs_of, space_of
 from edgetune.units import format_si, parse_share
 
@@ -16,83 +16,83 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.roofline_request import AskedRoofline
+    from edgetune.cli.roofline_request import RooflineOptions
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
-    from edgetune.roofline.tune import Try
+    from edgetune.roofline.tune import TriedMode
     from edgetune.workloads.workload import Workload
 
 _START = "peaks kept in a file (edgetune roofline -o FILE) spare most of the time: --peaks FILE"
 
 
-def carry_out(asked: AskedRoofline, device: Device, table: OpsTable, precision: str, screen: Screen) -> None:
+def run_tune(opts: RooflineOptions, device: Device, table: OpsTable, precision: str, screen: Screen) -> None:
     """Measure or read peaks, foresee every mode, measure the few best and give the plan.
 
     Raises:
         InputError: the slowdown is none, the device has no modes or no power, or nothing was measured properly.
     """
-    from edgetune.cli.roofline_plan import tell_plan
+    from edgetune.cli.roofline_plan import report_plan
     from edgetune.profiling.origin import origin_of
     from edgetune.roofline.clocks import infer_roofs
-    from edgetune.roofline.slowdown import fastest_mode, foresee
+    from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes
     from edgetune.roofline.tune import NOISE, tune
     from edgetune.roofline.tuned_plan import tuned_plan
 
-    allowed = parse_share(asked.tune or "", what="--tune")
-    modes = candidates(device, table, asked.modes)
-    if asked.dry_run:
-        if asked.peaks is not None or is_table(device):
-            peaks_of(asked, device, precision, screen)
-        peaks_in = () if asked.peaks is not None else peak_modes(space_of(device))
-        tell_plan(device, peaks_in, [precision], asked, tuned=len(modes))
+    allowed = parse_share(opts.tune or "", what="--tune")
+    modes = candidates(device, table, opts.modes)
+    if opts.dry_run:
+        if opts.peaks is not None or is_table(device):
+            peaks_of(opts, device, precision, screen)
+        peaks_in = () if opts.peaks is not None else peak_modes(space_of(device))
+        report_plan(device, peaks_in, [precision], opts, tuned=len(modes))
         return
-    with telling_kept(screen, lambda: "nothing is kept: peaks are fitted when all kernels have run"):
-        roofline = peaks_of(asked, device, precision, screen)
+    with reporting_saved(screen, lambda: "nothing is kept: peaks are fitted when all kernels have run"):
+        roofline = peaks_of(opts, device, precision, screen)
     inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
-    roofs, cautions = inferred.roofs, (*inferred.cautions, *device.conditions.get("cautions", ()))
-    for caution in cautions:
-        screen.say(f"{caution.code}: {caution.advice}")
+    roofs, data_warnings = inferred.roofs, (*inferred.data_warnings, *device.conditions.get("cautions", ()))
+    for data_warning in data_warnings:
+        screen.info(f"{data_warning.code}: {data_warning.advice}")
     reference = fastest_mode(table, roofs)
-    Label(device.simulated or roofline.header.simulated).say()
-    told_kept = f"the modes tried are told above; {_START if asked.peaks is None else 'the same command starts over'}"
-    with telling_kept(screen, lambda: told_kept), _opened(asked, device, table) as measure:
+    SimulationLabel(device.simulated or roofline.header.simulated).announce()
+    told_kept = f"the modes tried are told above; {_START if opts.peaks is None else 'the same command starts over'}"
+    with reporting_saved(screen, lambda: told_kept), _opened(opts, device, table) as measure:
         row = measure(reference)
-        screen.say(f"reference: {reference}: {_figures(row)}")
-        forecast = foresee(table, roofs, reference, row=row)
+        screen.info(f"reference: {reference}: {_figures(row)}")
+        forecast = forecast_modes(table, roofs, reference, row=row)
 
-        def tell(each: Try) -> None:
-            screen.say(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")
+        def tell(each: TriedMode) -> None:
+            screen.info(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")
 
         repeats = device.simulated or is_table(device)
         tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=tell)
     known = {name: value for name, value in device.conditions.items() if name != "cautions"}  # warnings of the plan
     conditions = {**known, "device": device.name, "simulated": device.simulated}
-    inputs = {"workload": {**origin_of(*_subject(asked, table)), "task": table.task}}
-    plan = tuned_plan(tuned, inputs=inputs, conditions=conditions, warnings=cautions, seed=asked.seed)
-    give(plan, asked.output, screen, json=asked.json)
+    inputs = {"workload": {**origin_of(*_subject(opts, table)), "task": table.task}}
+    plan = tuned_plan(tuned, inputs=inputs, conditions=conditions, warnings=data_warnings, seed=opts.seed)
+    give(plan, opts.output, screen, json=opts.json)
     saving, slower = tuned.saving_share, tuned.slowdown_share
     counted = f"{tuned.measurements} {'points of the table' if is_table(device) else 'measurements'}"
-    screen.say(f"saves {saving:.1%} of the energy at {slower:.1%} slowdown, as measured; {counted}")
+    screen.info(f"saves {saving:.1%} of the energy at {slower:.1%} slowdown, as measured; {counted}")
 
 
 @contextmanager
-def _opened(asked: AskedRoofline, device: Device, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
+def _opened(opts: RooflineOptions, device: Device, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
     """Return what measures the network in a mode; the device is put back in the end."""
     from edgetune.artifacts.profile import Point
     from edgetune.profiling.profiler import open_profiler
 
-    workload, options = _subject(asked, table)
+    workload, options = _subject(opts, table)
     with open_profiler(device, workload, table.task, options) as profiler:
         yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
 
 
-def _subject(asked: AskedRoofline, table: OpsTable) -> tuple[Workload, ProfileOptions]:
+def _subject(opts: RooflineOptions, table: OpsTable) -> tuple[Workload, ProfileOptions]:
     """Return the network that is tuned, and how it is measured."""
-    from edgetune.cli.request import profile_options
+    from edgetune.cli.parse_options import profile_options
 
-    precision = None if asked.precision is None else table.precision
-    return asked.workload, profile_options(
-        inputs=asked.inputs, dimensions=asked.dimensions, precision=precision, seed=asked.seed
+    precision = None if opts.precision is None else table.precision
+    return opts.workload, profile_options(
+        inputs=opts.inputs, dimensions=opts.dimensions, precision=precision, seed=opts.seed
     )
 
 

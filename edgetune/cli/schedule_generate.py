@@ -15,8 +15,8 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.layer_costs import LayerCosts
-    from edgetune.schedule.generate import Design
-    from edgetune.schedule.network import Network
+    from edgetune.schedule.generate import NetworkDesign
+    from edgetune.schedule.network import LayeredNetwork
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -68,7 +68,7 @@ def generate(
       edgetune schedule run made.yaml --simulate --policy masa,reuse
     """
     from edgetune.artifacts import io
-    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.screen import Screen, answer, table
     from edgetune.schedule.generate import generate as make
     from edgetune.units import format_bytes, format_duration
@@ -82,7 +82,7 @@ def generate(
     document = _jobs(made, output, memory=memory, workers=workers, arrivals=arrivals, count=count, seed=seed)
     io.write(_costs(made, told), output)
     io.write(document, jobs)
-    screen.say(f"wrote {output} and {jobs}")
+    screen.info(f"wrote {output} and {jobs}")
     rows = [
         {
             "network": each.name,
@@ -102,17 +102,17 @@ def generate(
     )  # fmt: skip
 
 
-def _design(shape: str, layers: str, width: int, words: Mapping[str, str]) -> Design:
+def _design(shape: str, layers: str, width: int, words: Mapping[str, str]) -> NetworkDesign:
     """Return the design in words; ``words`` are those of the figures, by option."""
     from edgetune.cli.choices import choose
-    from edgetune.schedule.generate import FORMS, Design, Form, parse_distribution
+    from edgetune.schedule.generate import FORMS, Form, NetworkDesign, parse_distribution
     from edgetune.units import parse_bytes
 
     choose(shape, FORMS, what="shape")
     sizes = {name: parse_distribution(words[name], what=f"--{name}", of="bytes") for name in _SIZES}
     execute = parse_distribution(words["execute"], what="--execute", of="time")
     load, rate = words["load"], words["load"].removesuffix("/s")
-    return Design(
+    return NetworkDesign(
         cast("Form", shape),
         _range(layers),
         width,
@@ -133,7 +133,7 @@ def _range(words: str) -> tuple[int, int]:
     return low, high
 
 
-def _costs(networks: Sequence[Network], told: Mapping[str, Any]) -> LayerCosts:
+def _costs(networks: Sequence[LayeredNetwork], told: Mapping[str, Any]) -> LayerCosts:
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCostRow, LayerCosts
 
@@ -149,7 +149,7 @@ def _costs(networks: Sequence[Network], told: Mapping[str, Any]) -> LayerCosts:
 
 
 def _jobs(
-    networks: Sequence[Network], costs: str, *, memory: str | None, workers: int, arrivals: str, count: int,
+    networks: Sequence[LayeredNetwork], costs: str, *, memory: str | None, workers: int, arrivals: str, count: int,
     seed: int,
 ) -> Jobs:  # fmt: skip
     """Return jobs that ask for all networks together."""
@@ -164,7 +164,7 @@ def _jobs(
     job = Job("made", names, arrivals, intensity=intensity, count=count)
     arrivals_of(job)
     least = max(map(least_budget_bytes, networks))
-    room = -(-round(_ROOM * least) // _KIB) * _KIB
-    memory_bytes = room if memory is None else parse_bytes(memory, what="--memory")
+    limits = -(-round(_ROOM * least) // _KIB) * _KIB
+    memory_bytes = limits if memory is None else parse_bytes(memory, what="--memory")
     sources = tuple(NetworkSource(name, costs=costs, costs_name=name) for name in names)
     return Jobs(Header.new(KIND, VERSION), sources, (job,), memory_bytes, workers, seed=seed)

@@ -14,9 +14,9 @@ from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
-    from edgetune.schedule.dependencies import Graph, Mode
-    from edgetune.schedule.network import Network
-    from edgetune.schedule.orders import Orders
+    from edgetune.schedule.dependencies import DependencyGraph, Mode
+    from edgetune.schedule.linear_extensions import LinearExtensions
+    from edgetune.schedule.network import LayeredNetwork
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -58,11 +58,11 @@ def graph(
       edgetune schedule graph zoo:alexnet -o alexnet.svg
       edgetune schedule graph costs.parquet --network faces --mode deepeye
     """
-    from edgetune.cli.kept_files import check_outputs
+    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.plot import write_drawing
     from edgetune.drawing import require_figure
     from edgetune.schedule.dependencies import dependency_graph
-    from edgetune.schedule.orders import count_orders
+    from edgetune.schedule.linear_extensions import count_linear_extensions
 
     begin_outputs(force=force)
     modes, screen = _modes(mode), Screen(quiet, verbose)
@@ -73,7 +73,7 @@ def graph(
     graphs = []
     for each in modes:
         drawn = dependency_graph(found, each)
-        graphs.append((each, drawn, count_orders(drawn.before)))
+        graphs.append((each, drawn, count_linear_extensions(drawn.before)))
     if output is not None:
         from edgetune.schedule.figures.dependencies import dependencies_figure
 
@@ -89,7 +89,7 @@ def graph(
     )
 
 
-def _row(mode: Mode, graph: Graph, orders: Orders) -> dict[str, object]:
+def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[str, object]:
     """Return what is told of a mode; numbers of orders are text, because they have more digits than numbers may."""
     from edgetune.schedule.figures.dependencies import orders_text
 
@@ -115,7 +115,7 @@ def _modes(words: str) -> list[Mode]:
     return [mode for mode in MODES if mode in named]
 
 
-def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> Network:
+def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> LayeredNetwork:
     """Return the network of a model, split into layers now where it was not, or one of a table."""
     from edgetune.artifacts.formats import ENDINGS
     from edgetune.cli.cache_folder import prepared_folder
@@ -131,7 +131,7 @@ def _network(model: str, name: str | None, folder: str | None, screen: Screen) -
     return network_of(prepared)
 
 
-def _costed(file: str, name: str | None) -> Network:
+def _costed(file: str, name: str | None) -> LayeredNetwork:
     from edgetune.artifacts.io import read_layer_costs
     from edgetune.schedule.costs import networks_of
 

@@ -63,9 +63,11 @@ def bench(
       edgetune schedule kernels bench D --load 30% --json
       edgetune schedule kernels bench --device nvidia:0 --sms 16
     """
-    from edgetune.cli.run_kernel_bench import Asked, carry_out
+    from edgetune.cli.run_kernel_bench import KernelBenchOptions, run_kernel_bench
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
-    asked = Asked(workloads or [], policy, gpu, device, sms, turns, duration, load, deadline, output, seed, json=json)
-    carry_out(asked, Screen(quiet, verbose))
+    opts = KernelBenchOptions(
+        workloads or [], policy, gpu, device, sms, turns, duration, load, deadline, output, seed, json=json
+    )
+    run_kernel_bench(opts, Screen(quiet, verbose))

@@ -53,8 +53,8 @@ def calibrate(
     from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
+    from edgetune.elastic.cuda.gpu_session import open_gpu_session
     from edgetune.elastic.cuda.green import why_not_green
-    from edgetune.elastic.cuda.ready import open_ready
 
     begin_outputs(force=force)
     index = gpu_index(device)
@@ -62,12 +62,12 @@ def calibrate(
         Target(Path(output)).check("set of constants")
     else:
         _make(costs_folder())
-    with open_ready(index, sm_count=sms, launch_s=lambda _: nan) as ready:
+    with open_gpu_session(index, sm_count=sms, launch_s=lambda _: nan) as ready:
         costs = measure(ready.context, compiled_for(ready.context))
         refused = None if sms is not None else why_not_green(ready.context)
         path = costs_path(ready.context.facts, costs_folder()) if output is None else Path(output)
     write_costs(costs, path)
-    Screen(quiet).say(f"wrote {path}")
+    Screen(quiet).info(f"wrote {path}")
     if json:
         answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})
     elif not quiet:

@@ -59,15 +59,15 @@ def run(
       edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
     """
-    from edgetune.cli.kernel_plan import Asked
-    from edgetune.cli.run_kernel_device import AskedDevice, carry_out
+    from edgetune.cli.kernel_plan import KernelRunOptions
+    from edgetune.cli.run_kernel_device import KernelDeviceOptions, run_kernel_device
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
     begin_outputs(force=force)
     if plot is not None and not blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
-    asked = Asked(
+    opts = KernelRunOptions(
         tasks, policy, None, duration, output, plot, view, seed, dry_run=dry_run, json=json, kept=tuple(kept or ())
     )
-    carry_out(asked, AskedDevice(device, sms, blocks, tuple(include or ())), Screen(quiet, verbose))
+    run_kernel_device(opts, KernelDeviceOptions(device, sms, blocks, tuple(include or ())), Screen(quiet, verbose))

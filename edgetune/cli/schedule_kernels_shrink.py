@@ -69,12 +69,12 @@ def shrink(
       edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 -o kept.parquet --figure kept.svg
       edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 --gpu rtx-2060
     """
-    from edgetune.cli.run_kernel_shrink import Request, carry_out, rules_of
+    from edgetune.cli.run_kernel_shrink import ShrinkOptions, rules_of, run_kernel_shrink
     from edgetune.cli.screen import Screen
-    from edgetune.elastic.compiler import Options
+    from edgetune.elastic.compiler import CompileOptions
 
     begin_outputs(force=force)
     rules = rules_of(wiscore, keep, launch_time, most_overhead, costs=costs, strict=strict_paper)
-    compiling = Options(fmad=fmad, include=tuple(include or ()), define=tuple(define or ()))
-    request = Request(file, kernel, grid, block, shared, gpu, arch, rules, compiling)
-    carry_out(request, output, figure, json=json, screen=Screen(quiet, verbose))
+    compiling = CompileOptions(fmad=fmad, include=tuple(include or ()), define=tuple(define or ()))
+    request = ShrinkOptions(file, kernel, grid, block, shared, gpu, arch, rules, compiling)
+    run_kernel_shrink(request, output, figure, json=json, screen=Screen(quiet, verbose))

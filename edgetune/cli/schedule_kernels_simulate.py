@@ -55,12 +55,12 @@ def simulate(
       edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.kernel_plan import Asked
-    from edgetune.cli.run_kernel_simulate import carry_out
+    from edgetune.cli.kernel_plan import KernelRunOptions
+    from edgetune.cli.run_kernel_simulate import run_kernel_simulate
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
-    asked = Asked(
+    opts = KernelRunOptions(
         tasks,
         policy,
         gpu,
@@ -74,4 +74,4 @@ def simulate(
         assume=tuple(assume or ()),
         kept=tuple(kept or ()),
     )
-    carry_out(asked, Screen(quiet, verbose))
+    run_kernel_simulate(opts, Screen(quiet, verbose))

@@ -64,14 +64,14 @@ def transform(
       edgetune schedule kernels transform conv.cu --explain --check
       edgetune schedule kernels transform conv.cu --check --device nvidia:0
     """
-    from edgetune.cli.run_kernel_transform import Request, carry_out
+    from edgetune.cli.run_kernel_transform import TransformOptions, run_kernel_transform
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
 
     begin_outputs(force=force)
     if device is not None and not (check or launch):
         raise InputError("--device says where to check, and nothing is to be checked", "add --check")
-    request = Request(
+    request = TransformOptions(
         file, output, tuple(include or ()), tuple(launch or ()), explain, check or bool(launch), json, device
     )
-    carry_out(request, Screen(quiet, verbose))
+    run_kernel_transform(request, Screen(quiet, verbose))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.cli.schedule_stdin import feeding
-from edgetune.cli.schedule_turns import Ran
+from edgetune.cli.schedule_turns import TurnResult
 from edgetune.errors import DeviceError, PartialError
 
 if TYPE_CHECKING:
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
     from edgetune.artifacts.jobs import Job
     from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.cli.schedule_networks import Known
-    from edgetune.cli.schedule_policies import Chosen
+    from edgetune.cli.schedule_networks import JobNetwork
+    from edgetune.cli.schedule_policies import ChosenPolicy
     from edgetune.cli.stopping import Stopping
     from edgetune.schedule.live_run import LiveFigures, LiveRun
-    from edgetune.schedule.network import Network
+    from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.records import Record
     from edgetune.schedule.request import Request
     from edgetune.schedule.verification import Verification
 
 
 @dataclass(slots=True)
-class Live(AbstractContextManager["Live"]):
-    """Runs policies for real; a ``Runner``, to be entered with ``with``.
+class LiveRunner(AbstractContextManager["LiveRunner"]):
+    """Runs policies for real; a ``TurnRunner``, to be entered with ``with``.
 
     Args:
         known: The networks and their prepared folders.
@@ -44,8 +44,8 @@ class Live(AbstractContextManager["Live"]):
         rows: Where rows are kept as they come; ``None`` for memory alone.
     """
 
-    known: Sequence[Known]
-    believed: Mapping[str, Network]
+    known: Sequence[JobNetwork]
+    believed: Mapping[str, LayeredNetwork]
     limit_bytes: int
     workers: int
     limit: str
@@ -56,7 +56,7 @@ class Live(AbstractContextManager["Live"]):
     rows: RowsFile | None = None
     _verification: Verification | None = field(default=None, init=False)
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveRunner:
         from edgetune.schedule.verification import Verification
 
         self._verification = Verification(seed=self.seed).__enter__()
@@ -68,7 +68,7 @@ class Live(AbstractContextManager["Live"]):
         assert self._verification is not None
         self._verification.__exit__(kind, error, trace)
 
-    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
+    def run(self, policy: ChosenPolicy, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
         """Run one turn of a policy; rows of one that was killed at its limit are kept.
 
         Raises:
@@ -100,9 +100,9 @@ class Live(AbstractContextManager["Live"]):
         self._keep(rows[-1:])
         if self.rows is not None:
             self.rows.flush()
-        return Ran(rows, _conditions(figures, _unverified(rows, figures)), failure)
+        return TurnResult(rows, _conditions(figures, _unverified(rows, figures)), failure)
 
-    def rehearse(self, policy: Chosen, requests: Sequence[Request]) -> LiveFigures:
+    def rehearse(self, policy: ChosenPolicy, requests: Sequence[Request]) -> LiveFigures:
         """Return what the process takes before anything is loaded, and what is left of the limit; nothing is run.
 
         Raises:
@@ -110,7 +110,7 @@ class Live(AbstractContextManager["Live"]):
         """
         return self._prepared(policy, requests).rehearse()
 
-    def _prepared(self, policy: Chosen, requests: Sequence[Request]) -> LiveRun:
+    def _prepared(self, policy: ChosenPolicy, requests: Sequence[Request]) -> LiveRun:
         from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 
         assert self._verification is not None
@@ -131,7 +131,7 @@ class Live(AbstractContextManager["Live"]):
             hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
             raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
 
-    def _networks(self, policy: Chosen) -> dict[str, Network]:
+    def _networks(self, policy: ChosenPolicy) -> dict[str, LayeredNetwork]:
         from edgetune.schedule.whole import taken_by
 
         return taken_by(policy.make(), self.believed)
@@ -190,7 +190,7 @@ def _conditions(figures: LiveFigures, unverified: list[str] | None) -> dict[str,
 
 def host_conditions() -> dict[str, Any]:
     """Return what is known of the machine, whose processor runs the layers."""
-    from edgetune.cli.where import open_named
+    from edgetune.cli.device_option import open_named
 
     device = open_named("host")
     return {**device.conditions, "device": device.name}

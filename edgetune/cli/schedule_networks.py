@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs, NetworkSource
     from edgetune.cli.screen import Screen
     from edgetune.schedule.costs import Host
-    from edgetune.schedule.network import Network
+    from edgetune.schedule.network import LayeredNetwork
     from edgetune.workloads.prepared import Prepared
     from edgetune.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JobNetwork:
     """A network of the jobs.
 
     Args:
@@ -33,7 +33,7 @@ class Known:
         costed_as: Its name in a table of layer costs; ``None`` where it is in none.
     """
 
-    network: Network
+    network: LayeredNetwork
     timed: bool
     prepared: Prepared | None
     origin: Mapping[str, Any]
@@ -54,7 +54,7 @@ class CostTable:
         host: What it says of the machine.
     """
 
-    networks: Mapping[str, Network]
+    networks: Mapping[str, LayeredNetwork]
     sha256: Mapping[str, str]
     device: str | None
     cores: int | None
@@ -72,7 +72,7 @@ class Scenario:
         host: What the table says of the machine that all layers are taken from; ``None`` where there is no such table.
     """
 
-    known: Sequence[Known]
+    known: Sequence[JobNetwork]
     device: str | None
     cores: int | None
     host: Host | None = None
@@ -109,7 +109,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
     return Scenario(known, ", ".join(devices) or None, cores, host)
 
 
-def _named_as(host: Host, known: Sequence[Known]) -> Host:
+def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
     """Return a host whose networks have the names of the jobs; those that the jobs do not have are left out."""
     names = {each.network.name: each.costed_as for each in known if each.costed_as is not None}
     sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
@@ -120,7 +120,9 @@ def _named_as(host: Host, known: Sequence[Known]) -> Host:
     return replace(host, sessions_bytes=sessions, wholes=wholes)
 
 
-def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool) -> Known:
+def _simulated_only(
+    source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool
+) -> JobNetwork:
     """Return a network of which there are costs and nothing else."""
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
@@ -129,10 +131,10 @@ def _simulated_only(source: NetworkSource, costs: str, tables: Mapping[str, Cost
     if name not in networks:
         raise InputError(f"{costs} has no network {name!r}", f"it has {', '.join(networks)}")
     network = replace(networks[name], name=source.name)
-    return Known(network, True, None, {"costs": costs, "network": name}, costed_as=name)
+    return JobNetwork(network, True, None, {"costs": costs, "network": name}, costed_as=name)
 
 
-def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> Known:
+def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> JobNetwork:
     """Return a network with a model; its costs are found by its name, or by that of the model."""
     reference = source.reference or ""
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
@@ -155,7 +157,9 @@ def _file(name: str) -> Path:
     return path
 
 
-def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | None, *, simulate: bool) -> Known:
+def _choose(
+    source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool
+) -> JobNetwork:
     """Return what is known of a network: costs measured on their own go before those of its folder."""
     from edgetune.schedule.prepared_networks import is_timed, network_of
 
@@ -163,16 +167,16 @@ def _choose(source: NetworkSource, prepared: Prepared | None, costed: Network | 
     if costed is not None:
         if prepared is not None:
             _check_same_layers(source.name, costed, prepared)
-        return Known(replace(costed, name=source.name), True, prepared, origin)
+        return JobNetwork(replace(costed, name=source.name), True, prepared, origin)
     timed = prepared is not None and is_timed(prepared)
     if prepared is None or (simulate and not timed):
         message = f"nobody knows what the layers of {source.name} take"
         again = f"edgetune schedule profile {source.reference} -o costs.parquet"
         raise InputError(message, f"measure them: {again}; then give that table of costs")
-    return Known(network_of(prepared, source.name), timed, prepared, origin)
+    return JobNetwork(network_of(prepared, source.name), timed, prepared, origin)
 
 
-def _check_same_layers(name: str, costed: Network, prepared: Prepared) -> None:
+def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) -> None:
     """Check that costs are of the layers in a folder: another batch size or cut gives other bytes.
 
     Raises:
@@ -225,7 +229,7 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
         return found
     from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 
-    screen.say(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
+    screen.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
     return prepare(workload, PrepareOptions(), target)
 
 

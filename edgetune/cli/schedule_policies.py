@@ -10,12 +10,12 @@ from edgetune.cli.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.schedule.policies.policy import NamedPolicy
+    from edgetune.schedule.policies.policy import NamedSchedulePolicy
     from edgetune.schedule.whole_session import Form
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenPolicy:
     """A policy to run.
 
     Args:
@@ -31,20 +31,20 @@ class Chosen:
     form: Literal["layers"] | Form
 
     @property
-    def foresees(self) -> bool:
+    def plans_ahead(self) -> bool:
         """Whether it follows a plan for requests that have yet to come, where these are known."""
         from edgetune.schedule.policies import find_policy
 
-        return getattr(find_policy(self.name), "foresees", False)
+        return getattr(find_policy(self.name), "plans_ahead", False)
 
-    def make(self, **more: object) -> NamedPolicy:
+    def make(self, **more: object) -> NamedSchedulePolicy:
         """Return a new one, made with more than was said of it."""
         from edgetune.schedule.policies import find_policy
 
         return find_policy(self.name)(**self.options, **more)
 
 
-def choose_policies(words: str, variant: str | None) -> list[Chosen]:
+def choose_policies(words: str, variant: str | None) -> list[ChosenPolicy]:
     """Return the policies of a list in words.
 
     Args:
@@ -65,7 +65,7 @@ def choose_policies(words: str, variant: str | None) -> list[Chosen]:
     return found
 
 
-def _chosen(word: str, variant: str | None) -> Chosen:
+def _chosen(word: str, variant: str | None) -> ChosenPolicy:
     from edgetune.schedule.policies import find_policy
 
     name, _, asked = word.partition(":")
@@ -78,11 +78,11 @@ def _chosen(word: str, variant: str | None) -> Chosen:
             raise InputError(f"policy {name} has no variants, so that there is no {word!r}", f"write {name}")
         choose(asked, known, what=f"variant of {name}")
     if policy.whole:
-        return Chosen(word, name, {}, cast("Form", asked or known[0]))
-    return Chosen(word, name, {"variant": asked} if asked else {}, "layers")
+        return ChosenPolicy(word, name, {}, cast("Form", asked or known[0]))
+    return ChosenPolicy(word, name, {"variant": asked} if asked else {}, "layers")
 
 
-def _variants(policy: type[NamedPolicy]) -> Sequence[str]:
+def _variants(policy: type[NamedSchedulePolicy]) -> Sequence[str]:
     from edgetune.schedule.whole_session import FORMS
 
     return FORMS if policy.whole else getattr(policy, "variants", ())

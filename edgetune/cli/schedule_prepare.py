@@ -64,7 +64,7 @@ def prepare(
     """
     from edgetune.cli.batch_choice import parse_batch_axes
     from edgetune.cli.screen import Screen
-    from edgetune.cli.stopping import telling_kept
+    from edgetune.cli.stopping import reporting_saved
     from edgetune.errors import InputError
 
     screen = Screen(quiet)
@@ -73,10 +73,10 @@ def prepare(
     if not output.strip():
         raise InputError("-o names no folder", "e.g. -o prepared")
     if dry_run:
-        _say_plan(workloads, _each(workloads, common, batch_size, screen), Path(output), json=json)
+        _report_plan(workloads, _each(workloads, common, batch_size, screen), Path(output), json=json)
         return
     each = zip(workloads, _each(workloads, common, batch_size, screen), strict=True)
-    with telling_kept(screen, lambda: f"networks prepared by now are in {output}, and the same command goes on"):
+    with reporting_saved(screen, lambda: f"networks prepared by now are in {output}, and the same command goes on"):
         found = [
             _prepared(workload, asked, Path(output) / workload.name, screen, fresh=fresh) for workload, asked in each
         ]
@@ -95,14 +95,14 @@ def _each(
             workload, [batch_size] if batch_size else [], task="infer", dimensions=common.dimensions, use="prepared"
         )
         if batch is not None:
-            screen.say(batch)
+            screen.info(batch)
         found.append(replace(common, batch_size=size, batch_axes=workload.batch_axes))
     return found
 
 
 def _options(dim: Sequence[str] | None, split: str | None, optimise: str, *, whole: bool) -> PrepareOptions:
     from edgetune.cli.choices import choose
-    from edgetune.cli.request import parse_dimensions
+    from edgetune.cli.parse_options import parse_dimensions
     from edgetune.errors import InputError
     from edgetune.units import parse_bytes
     from edgetune.workloads.partition.optimised import LEVELS
@@ -137,15 +137,15 @@ def _prepared(workload: Workload, asked: PrepareOptions, target: Path, screen: S
 
     found = None if fresh else kept(workload, asked, target)
     if found is not None:
-        screen.say(f"kept {target}")
+        screen.info(f"kept {target}")
         return found
-    screen.say(f"splitting {workload.reference}")
+    screen.info(f"splitting {workload.reference}")
     made = prepare(workload, asked, target)
-    screen.say(f"wrote {target}")
+    screen.info(f"wrote {target}")
     return made
 
 
-def _say_plan(workloads: Sequence[Workload], options: Sequence[PrepareOptions], folder: Path, *, json: bool) -> None:
+def _report_plan(workloads: Sequence[Workload], options: Sequence[PrepareOptions], folder: Path, *, json: bool) -> None:
     from edgetune.cli.screen import answer, table
     from edgetune.units import format_bytes
     from edgetune.workloads.partition.planned import planned_weight_bytes

@@ -53,9 +53,9 @@ def profile(
     With --whole also whole networks, which take more memory than layers: ONNX Runtime copies their weights. Ends with 5
     when some layers failed; they are in the table with their reason.
     """
-    from edgetune.cli.run_layer_profile import carry_out, layer_options
+    from edgetune.cli.run_layer_profile import layer_options, run_layer_profile
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
     asked = layer_options(target_ci, repeats, layer_timeout, cold=cold, whole=whole, seed=seed)
-    carry_out(models, asked, output, prepared, dry_run=dry_run, json=json, screen=Screen(quiet, verbose))
+    run_layer_profile(models, asked, output, prepared, dry_run=dry_run, json=json, screen=Screen(quiet, verbose))

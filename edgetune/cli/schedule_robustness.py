@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.screen import Label, Screen, answer, print_lines, table
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines, table
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
     from edgetune.schedule.robustness import Robustness, Study
-    from edgetune.schedule.view import Policy
+    from edgetune.schedule.view import SchedulePolicy
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -65,16 +65,16 @@ def robustness(
         raise InputError(f"--policy is {policy}: one policy alone is in no order", f"e.g. --policy {_POLICIES}")
     made = {each.words: each.make for each in chosen}
     study, seed = _study(jobs, costs, made, memory=memory, workers=workers, duration=duration, seed=seed, screen=screen)
-    Label(True).say()
+    SimulationLabel(True).announce()
     measured = responses(study)
     found = []
     stopped: BaseException | None = None
     try:
         for amount in amounts:
-            screen.say(f"noise of {amount:.0%}")
+            screen.info(f"noise of {amount:.0%}")
             found.append(measure(study, amount, runs=runs, seed=seed, with_bytes=bytes_too))
     except STOPS as end:
-        screen.say(f"stopped; {len(found)} of {len(amounts)} amounts of noise were run, and --noise names the others")
+        screen.info(f"stopped; {len(found)} of {len(amounts)} amounts of noise were run, and --noise names the others")
         if not found:
             raise
         stopped = end
@@ -96,7 +96,7 @@ def _amounts(words: str) -> list[float]:
 
 
 def _study(
-    file: str, costs: str | None, policies: Mapping[str, Callable[[], Policy]], *, memory: str | None,
+    file: str, costs: str | None, policies: Mapping[str, Callable[[], SchedulePolicy]], *, memory: str | None,
     workers: int | None, duration: str | None, seed: int | None, screen: Screen,
 ) -> tuple[Study, int]:  # fmt: skip
     """Return what is to be run, and the seed."""

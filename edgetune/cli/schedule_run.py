@@ -85,12 +85,12 @@ def run(
       edgetune schedule run jobs.yaml --policy bulk,masa,reuse --turns 5
       edgetune schedule run jobs.yaml --simulate --costs costs.parquet --plot gantt.svg
     """
-    from edgetune.cli.run_schedule import Asked, carry_out
+    from edgetune.cli.run_schedule import ScheduleOptions, run_schedule
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
-    asked = Asked(
+    opts = ScheduleOptions(
         jobs, policy, variant, memory, workers, turns, duration, costs, prepared, limit, swap, safety, time_limit,
         output, plot, view, chrome_trace, seed, simulate=simulate, dry_run=dry_run, json=json,
     )  # fmt: skip
-    carry_out(asked, Screen(quiet, verbose))
+    run_schedule(opts, Screen(quiet, verbose))

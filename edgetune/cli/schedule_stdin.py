@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgetune.arrivals.sources import Lines
+from edgetune.arrivals.sources import LineArrivals
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _feed(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None, ov
 
     while run.figures.base_bytes is None and not over.is_set():
         time.sleep(_LOOK_S)
-    lines, chosen, arrived, begun_s = Lines(), networks_of(job, seed), 0, time.monotonic()
+    lines, chosen, arrived, begun_s = LineArrivals(), networks_of(job, seed), 0, time.monotonic()
     with contextlib.suppress(InputError):  # the run has ended, and needs no more requests
         with contextlib.suppress(OSError):  # standard input was closed, or cannot be read: no more will come
             while not (over.is_set() or lines.ended) and (job.count is None or arrived < job.count):

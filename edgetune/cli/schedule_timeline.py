@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.cli.run_schedule import Asked, Plan
+    from edgetune.cli.run_schedule import ScheduleOptions, ScheduleRun
     from edgetune.cli.schedule_networks import Scenario
-    from edgetune.cli.schedule_turns import Outcome
+    from edgetune.cli.schedule_turns import ScheduleResult
 
 
-def timeline_of(asked: Asked, plan: Plan, outcome: Outcome) -> Timeline:
+def timeline_of(asked: ScheduleOptions, plan: ScheduleRun, outcome: ScheduleResult) -> Timeline:
     """Return what came of all turns, with what ran under which conditions."""
     from edgetune.artifacts import timeline as timelines
     from edgetune.artifacts.header import Header

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.cli.schedule_policies import Chosen
+from edgetune.cli.schedule_policies import ChosenPolicy
 from edgetune.cli.screen import Screen
 from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.units import NS
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.errors import PartialError
     from edgetune.schedule.costs import Host
-    from edgetune.schedule.network import Network
-    from edgetune.schedule.plan import Objective, Plan
+    from edgetune.schedule.network import LayeredNetwork
+    from edgetune.schedule.plan import LayerSchedule, Objective
     from edgetune.schedule.request import Request
-    from edgetune.schedule.simulation import Simulation
-    from edgetune.schedule.view import Policy
+    from edgetune.schedule.simulation import ScheduleSimulation
+    from edgetune.schedule.view import SchedulePolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class TurnResult:
     """What one turn of one policy came to.
 
     Args:
@@ -38,16 +38,16 @@ class Ran:
     failure: PartialError | None = None
 
 
-class Runner(Protocol):
+class TurnRunner(Protocol):
     """Runs policies: on the clock, or for real."""
 
-    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
+    def run(self, policy: ChosenPolicy, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
         """Run one turn of a policy on requests, until it is asked to stop."""
         ...
 
 
 @dataclass(slots=True)
-class Outcome:
+class ScheduleResult:
     """What came of all turns.
 
     Args:
@@ -66,14 +66,14 @@ class Outcome:
 
 
 def run_turns(
-    policies: Sequence[Chosen],
+    policies: Sequence[ChosenPolicy],
     turns: int,
     requests: Callable[[int], Sequence[Request]],
-    runner: Runner,
+    runner: TurnRunner,
     screen: Screen,
     *,
     rows: RowsFile | None = None,
-) -> Outcome:
+) -> ScheduleResult:
     """Run every policy so often, in alternation, each turn on the same requests; a signal ends it in order.
 
     Args:
@@ -84,14 +84,14 @@ def run_turns(
         screen: For progress.
         rows: Where rows are kept turn by turn; ``None`` where nobody wants it, or the runner keeps them as they come.
     """
-    outcome = Outcome()
+    outcome = ScheduleResult()
     try:
         with noting_signals(screen, "the tasks that run") as stopping:
             for turn in range(turns):
                 asked = requests(turn)
                 for policy in policies[:: -1 if turn % 2 else 1]:
                     if stopping.number is None:
-                        screen.say(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
+                        screen.info(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
                         _keep(outcome, policy.words, runner.run(policy, turn, asked, stopping), rows)
                         stopping.act = lambda: None
             outcome.stopped_by = stopping.number
@@ -100,7 +100,7 @@ def run_turns(
     return outcome
 
 
-def _keep(outcome: Outcome, policy: str, ran: Ran, rows: RowsFile | None) -> None:
+def _keep(outcome: ScheduleResult, policy: str, ran: TurnResult, rows: RowsFile | None) -> None:
     outcome.rows += ran.rows
     if rows is not None:
         for row in ran.rows:
@@ -112,8 +112,8 @@ def _keep(outcome: Outcome, policy: str, ran: Ran, rows: RowsFile | None) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    """Runs policies on the clock; a ``Runner``.
+class SimulatedRunner:
+    """Runs policies on the clock; a ``TurnRunner``.
 
     Args:
         networks: What is really there, by name.
@@ -126,28 +126,28 @@ class Simulated:
         host: What was measured of the machine beside layers; ``None`` where nothing was.
     """
 
-    networks: Mapping[str, Network]
-    believed: Mapping[str, Network]
+    networks: Mapping[str, LayeredNetwork]
+    believed: Mapping[str, LayeredNetwork]
     limit_bytes: int
     workers: int
     cores: int | None = None
     plan_within_s: float = 60.0
     host: Host | None = None
 
-    def run(self, policy: Chosen, turn: int, requests: Sequence[Request], stopping: Stopping) -> Ran:
+    def run(self, policy: ChosenPolicy, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
         """Run one turn of a policy on the clock."""
         from edgetune.schedule.timeline import timeline_rows
 
         self.check(policy, requests)
-        plan = self._plan(policy, requests) if policy.foresees else None
+        plan = self._plan(policy, requests) if policy.plans_ahead else None
         made = policy.make() if plan is None else policy.make(plan=plan)
         done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
         rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
         rows += self._peak(policy, turn, done, max((row.finished_s for row in rows), default=0.0))
         told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
-        return Ran(rows, told if plan is None else {**told, "plan": _figures(plan)})
+        return TurnResult(rows, told if plan is None else {**told, "plan": _figures(plan)})
 
-    def check(self, policy: Chosen, requests: Sequence[Request]) -> int:
+    def check(self, policy: ChosenPolicy, requests: Sequence[Request]) -> int:
         """Return what the process that runs takes itself, bytes; 0 where nobody measured it.
 
         Raises:
@@ -168,8 +168,12 @@ class Simulated:
         return taken_bytes
 
     def _simulate(
-        self, policy: Policy, form: str, requests: Sequence[Request], stopped: Callable[[], bool] = lambda: False
-    ) -> Simulation:
+        self,
+        policy: SchedulePolicy,
+        form: str,
+        requests: Sequence[Request],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> ScheduleSimulation:
         from edgetune.schedule.paging import Paging
         from edgetune.schedule.simulated import Machine
         from edgetune.schedule.simulation import simulate
@@ -193,28 +197,28 @@ class Simulated:
         taken_bytes = self._taken_bytes(form)
         return left_bytes(self.limit_bytes, taken_bytes) if taken_bytes else self.limit_bytes
 
-    def _peak(self, policy: Chosen, turn: int, done: Simulation, end_s: float) -> list[TimelineRow]:
+    def _peak(self, policy: ChosenPolicy, turn: int, done: ScheduleSimulation, end_s: float) -> list[TimelineRow]:
         """Return a row of the most that is in memory, where it is known what the process takes itself."""
         taken_bytes = self._taken_bytes(policy.form)
         peak_bytes = taken_bytes + done.peak_bytes
         return [TimelineRow("memory", policy.words, end_s, turn, peak_bytes=peak_bytes)] if taken_bytes else []
 
-    def _plan(self, policy: Chosen, requests: Sequence[Request]) -> Plan:
+    def _plan(self, policy: ChosenPolicy, requests: Sequence[Request]) -> LayerSchedule:
         """Return the best schedule that is found in time, from the one of the policy that looks ahead on."""
         from edgetune.schedule.costs import with_times_of
         from edgetune.schedule.optimum import optimum
-        from edgetune.schedule.plan import Case
+        from edgetune.schedule.plan import SchedulingProblem
         from edgetune.schedule.policies.reuse import Reuse
         from edgetune.schedule.records import TaskRecord
 
         networks = {name: with_times_of(each, self.networks[name]) for name, each in self.believed.items()}
-        case = Case(networks, requests, self._budget_bytes(policy.form), self.workers, cores=self.cores)
+        case = SchedulingProblem(networks, requests, self._budget_bytes(policy.form), self.workers, cores=self.cores)
         known = [each for each in self._simulate(Reuse(), "layers", requests).records if isinstance(each, TaskRecord)]
         objective = cast("Objective", policy.options.get("variant", "response"))
         return optimum(case, objective, limit_s=self.plan_within_s, known=known)
 
 
-def _figures(plan: Plan) -> dict[str, Any]:
+def _figures(plan: LayerSchedule) -> dict[str, Any]:
     return {
         "objective": plan.objective,
         "value_s": plan.value_ns / NS,

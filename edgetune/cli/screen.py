@@ -84,7 +84,7 @@ class Screen:
     quiet: bool = False
     verbose: bool = False
 
-    def say(self, text: str) -> None:
+    def info(self, text: str) -> None:
         """Tell something worth knowing, unless quiet."""
         if not self.quiet:
             print_folded(text, stream=sys.stderr)
@@ -92,11 +92,11 @@ class Screen:
     def detail(self, text: str) -> None:
         """Tell something that only the curious want to know."""
         if self.verbose:
-            self.say(text)
+            self.info(text)
 
 
 @dataclass(slots=True)
-class Label:
+class SimulationLabel:
     """Says once, before the first figure, that figures are simulated: an error that comes before any speaks alone.
 
     A quiet run is told too, because a figure without it would mislead.
@@ -104,7 +104,7 @@ class Label:
 
     simulated: bool
 
-    def say(self) -> None:
+    def announce(self) -> None:
         """Say it, if it is so and has not been said."""
         if self.simulated:
             self.simulated = False
@@ -210,9 +210,9 @@ def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) ->
 
     names = [name.removesuffix(">") for name in columns]
     widest = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
-    room = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
-    first = widest[0] + min(room, 0)
-    if columns[-1].endswith(">") or room * _FOLDS >= widest[-1] or first < max(widest[0] / _FOLDS, 1):
+    limits = width - sum(widest[:-1]) - 2 * (len(columns) - 1)
+    first = widest[0] + min(limits, 0)
+    if columns[-1].endswith(">") or limits * _FOLDS >= widest[-1] or first < max(widest[0] / _FOLDS, 1):
         return None
     ruler = Console(width=width)
     return [
@@ -235,10 +235,10 @@ def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) 
     names = [name.removesuffix(">") for name in columns]
     found = [max(map(cell_len, column)) for column in zip(names, *cells, strict=True)]
     least = [max(map(len, name.split()), default=0) for name in names]
-    room = width - 2 * (len(columns) - 1)
-    if sum(least) > room:
+    limits = width - 2 * (len(columns) - 1)
+    if sum(least) > limits:
         return [None] * len(columns)
-    while sum(found) > room:
+    while sum(found) > limits:
         widest = max((n for n in range(len(found)) if found[n] > least[n]), key=found.__getitem__)
         found[widest] -= 1
     return found

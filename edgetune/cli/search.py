@@ -8,10 +8,10 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
+from edgetune.cli.device_option import Root
 from edgetune.cli.output import begin_outputs
 from edgetune.cli.search_evaluate import evaluate
 from edgetune.cli.search_sensitivity import sensitivity
-from edgetune.cli.where import Root
 
 app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 app.command(short_help="Hold strategies against the best of measured tables.")(evaluate)
@@ -134,28 +134,30 @@ def search(
       edgetune search infer.parquet train.parquet --kind train+infer \\
         --power-budget 30W --latency-budget 500ms --arrival-rate 60/s
     """
-    from edgetune.cli.asked_problem import Budgets, check_kind, read_file
-    from edgetune.cli.live_offer import Live
-    from edgetune.cli.offer import open_offer
-    from edgetune.cli.run_search import Want, carry_out
+    from edgetune.cli.candidates import open_candidates
+    from edgetune.cli.live_candidates import MeasurementOptions
+    from edgetune.cli.problem_options import ProblemOptions, check_kind, read_file
+    from edgetune.cli.run_search import SearchOptions, run_search_command
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
     check_kind(kind)
     file = read_file(problem)
     asked_kind = kind or (file.kind if file else None) or task
-    budgets = Budgets(
+    budgets = ProblemOptions(
         asked_kind, power_budget, latency_budget, arrival_rate, objective, margin, background, background_batch,
         convergence, file,
     )  # fmt: skip
-    live = Live(
+    live = MeasurementOptions(
         device or (root and "jetson"), modes, batch_sizes, asked_kind, tuple(dim or ()), precision, ops, inputs,
         point_timeout, budgets.second, budgets.second_batch, root, cool_to, cool_timeout,
         tuple(batch_axis or ()), run_code=not dry_run,
     )  # fmt: skip
-    want = Want(
+    opts = SearchOptions(
         strategy, max_points, time_budget, power_noise, reusable, seed, known, tuple(like or ()), roofline, output,
         trace, points, plot, json, dry_run, (*(sources or ()), problem, convergence, roofline, *(like or ())),
     )  # fmt: skip
-    with open_offer(sources or ["-"], live, workload=workload, seed=seed, columns=tuple(column or ())) as offer:
-        carry_out(offer, budgets, want, Screen(quiet, verbose))
+    with open_candidates(
+        sources or ["-"], live, workload=workload, seed=seed, columns=tuple(column or ())
+    ) as candidates:
+        run_search_command(candidates, budgets, opts, Screen(quiet, verbose))

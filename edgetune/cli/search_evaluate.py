@@ -89,13 +89,13 @@ def evaluate(
     Strategies that ignore budgets while they measure (random, nn, als, pareto) measure once and answer every problem
     from that; all others search for each problem anew.
     """
-    from edgetune.cli.run_evaluation import Play, Traffic, carry_out
+    from edgetune.cli.run_evaluation import EvaluationOptions, TrafficOptions, run_evaluation
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)
-    traffic = Traffic(arrivals, scale, power_budget, latency_budget)
-    play = Play(
+    traffic = TrafficOptions(arrivals, scale, power_budget, latency_budget)
+    opts = EvaluationOptions(
         tuple(tables), family, strategies, grid, sample, everything, seeds, noise, tie, by, tuple(convergence or ()),
         traffic, jobs, output, plot, json,
     )  # fmt: skip
-    carry_out(play, Screen(quiet, verbose))
+    run_evaluation(opts, Screen(quiet, verbose))

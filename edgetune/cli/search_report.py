@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Label, answer, print_document, print_folded
+from edgetune.cli.screen import SimulationLabel, answer, print_document, print_folded
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import TraceRow
-    from edgetune.cli.offer import Offer
+    from edgetune.cli.candidates import Candidates
     from edgetune.cli.screen import Screen
     from edgetune.search.driver import SearchResult
 
@@ -32,8 +32,8 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
         print_document(document)
     if output is not None and output != "-":
         io.write(plan, output)
-        screen.say(f"wrote {output}")
-    screen.say(found(plan))
+        screen.info(f"wrote {output}")
+    screen.info(found(plan))
 
 
 def found(plan: Plan) -> str:
@@ -65,7 +65,7 @@ def _where(chosen: Configuration) -> str:
     return text if minibatches is None else f"{text} and then {minibatches} background minibatches of {size}"
 
 
-def tell_baselines(problem: Problem, rows: Sequence[ProfileRow], result: SearchResult, screen: Screen) -> None:
+def report_baselines(problem: Problem, rows: Sequence[ProfileRow], result: SearchResult, screen: Screen) -> None:
     """Say how the answer to a problem of time to accuracy compares with the two usual ways of choosing.
 
     Args:
@@ -81,20 +81,22 @@ def tell_baselines(problem: Problem, rows: Sequence[ProfileRow], result: SearchR
     answer = next(row for row in known if (row.mode, row.batch_size) == (chosen.mode, chosen.batch_size))
     found = compare(problem, known, answer)
     if found.worst_case is None or found.largest_batch is None or found.best_batch is None:
-        screen.say(f"no baseline to compare with: {found.why}")
+        screen.info(f"no baseline to compare with: {found.why}")
         return
-    screen.say(f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):")
+    screen.info(
+        f"to accuracy, beside the highest mode in which every batch size keeps the budget ({found.worst_case}):"
+    )
     for name, choice in (("its largest batch", found.largest_batch), ("its best batch", found.best_batch)):
         less = found.times_less_energy(choice)
         energy = "" if less is None else f" and {_times(less)} as much energy"
-        screen.say(f"  {name} ({choice.row.batch_size}) takes {_times(found.times_faster(choice))} as long{energy}")
+        screen.info(f"  {name} ({choice.row.batch_size}) takes {_times(found.times_faster(choice))} as long{energy}")
 
 
 def _times(ratio: float) -> str:
     return "just" if f"{ratio:.3g}" == "1" else f"{ratio:.3g} times"
 
 
-def told(step: TraceRow) -> str:
+def describe_step(step: TraceRow) -> str:
     """Return one step as a line for people."""
     from edgetune.artifacts.mode import SETTINGS, Mode
 
@@ -105,7 +107,9 @@ def told(step: TraceRow) -> str:
     return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 
-def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: int | None, *, json: bool) -> None:
+def report_plan(
+    candidates: Candidates, problem: Problem, strategy: str | None, max_points: int | None, *, json: bool
+) -> None:
     """Print how many points would be measured at most, how long that may take and how many joules.
 
     Without a strategy, for which there is no time, that is none.
@@ -116,16 +120,16 @@ def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: 
         limit: int | None = 0
     else:
         limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
-    most = len(offer.points) if limit is None else min(limit, len(offer.points))
-    expected = None if offer.expect is None else offer.expect()
-    Label(offer.simulated).say()
-    share = most / len(offer.points) if offer.points else 0.0
+    most = len(candidates.points) if limit is None else min(limit, len(candidates.points))
+    expected = None if candidates.expect is None else candidates.expect()
+    SimulationLabel(candidates.simulated).announce()
+    share = most / len(candidates.points) if candidates.points else 0.0
     duration_s, energy_j = (0.0, 0.0) if expected is None else (expected.duration_s, expected.energy_j)
     time = None if duration_s is None else duration_s * share
     energy = None if energy_j is None else energy_j * share
     if json:
-        figures = {"offered": len(offer.points), "points": most, "duration_s": time, "energy_j": energy}
-        answer({**figures, "strategy": strategy, "what": offer.described})
+        figures = {"offered": len(candidates.points), "points": most, "duration_s": time, "energy_j": energy}
+        answer({**figures, "strategy": strategy, "what": candidates.described})
         return
     cost = "looked up, not measured"
     if expected is not None:
@@ -133,5 +137,5 @@ def tell_plan(offer: Offer, problem: Problem, strategy: str | None, max_points: 
         draws = "unknown" if energy is None else f"about {format_si(energy, 'J')}"
         cost = f"time {takes}, energy {draws} ({expected.basis})"
     who = "there is no time for a strategy" if strategy is None else f"by {strategy}"
-    summary = f"at most {most} of {len(offer.points)} points of {offer.described}, {who}; {cost}"
+    summary = f"at most {most} of {len(candidates.points)} points of {candidates.described}, {who}; {cost}"
     print_folded(summary)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.screen import Label, Screen, answer, print_lines, table
+from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +60,8 @@ def sensitivity(
         objective=objective,  # type: ignore[arg-type]
         margin=parse_share(margin, what="--margin") if margin else 0.0,
     )
-    Label(table.header.simulated).say()
-    tell_json(found) if json else tell(found, objective)
+    SimulationLabel(table.header.simulated).announce()
+    report_json(found) if json else report(found, objective)
 
 
 def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
@@ -119,7 +119,7 @@ def names_of(tables: dict[str, Convergence]) -> list[str]:
     return stems if len(set(stems)) == len(stems) else list(tables)
 
 
-def tell(found: Sensitivity, objective: str) -> None:
+def report(found: Sensitivity, objective: str) -> None:
     """Print the matrix, what each proxy loses, and what choosing jointly gains."""
 
     names = list(found.chosen)
@@ -146,7 +146,7 @@ def tell(found: Sensitivity, objective: str) -> None:
         print_lines(f"note: no baselines: {why}")
 
 
-def tell_json(found: Sensitivity) -> None:
+def report_json(found: Sensitivity) -> None:
     """Answer for machines."""
 
     names = list(found.chosen)

@@ -24,7 +24,7 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """A command: its words (``("zoo", "export")``), one line of help, its options and values of its arguments."""
 
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class Entry:
 _NOTE = "# Made by: edgetune completions --write completions/"
 
 
-def bash(entries: Sequence[Entry]) -> str:
+def bash(entries: Sequence[CommandEntry]) -> str:
     """Return the bash script. Bash splits words at colons, so the line is split again here."""
     cases = [
         f'        "{" ".join(entry.words)}") options="{_words(n for s in entry.switches for n in s.names)}"'
@@ -83,7 +83,7 @@ complete -o bashdefault -o default -F _edgetune edgetune
 """
 
 
-def zsh(entries: Sequence[Entry]) -> str:
+def zsh(entries: Sequence[CommandEntry]) -> str:
     """Return the zsh script: one function per command, chosen by the words before the cursor."""
     functions = []
     for entry in entries:
@@ -110,7 +110,7 @@ def zsh(entries: Sequence[Entry]) -> str:
     return "\n".join(["#compdef edgetune", _NOTE, *functions, '_edgetune "$@"', ""])
 
 
-def fish(entries: Sequence[Entry]) -> str:
+def fish(entries: Sequence[CommandEntry]) -> str:
     """Return the fish script: one line per command and per option."""
     lines = [_NOTE]
     for entry in entries:
@@ -127,7 +127,7 @@ def fish(entries: Sequence[Entry]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _next(entry: Entry, entries: Sequence[Entry]) -> list[str]:
+def _next(entry: CommandEntry, entries: Sequence[CommandEntry]) -> list[str]:
     below = [other.words[-1] for other in entries if other.words and other.words[:-1] == entry.words]
     return [*below, *entry.arguments]
 
@@ -140,11 +140,11 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _function(entry: Entry) -> str:
+def _function(entry: CommandEntry) -> str:
     return "_".join(("_edgetune", *entry.words))
 
 
-def _zsh_words(entry: Entry) -> str:
+def _zsh_words(entry: CommandEntry) -> str:
     """Return what may be an argument: files, or the words that are known."""
     words = _words(argument.replace(":", r"\:") for argument in entry.arguments)
     return f"'files:file:_files' 'words:word:({words})'"

@@ -65,7 +65,7 @@ def show(
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
-    from edgetune.cli.request import parse_columns
+    from edgetune.cli.parse_options import parse_columns
 
     begin_outputs(force=force)
     said = parse_columns(column or ())
@@ -103,15 +103,15 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     """
     from edgetune.artifacts.any_file import read_any
     from edgetune.artifacts.io import write
-    from edgetune.cli.kept_files import check_outputs
     from edgetune.cli.output import wrote
+    from edgetune.cli.output_checks import check_outputs
 
     if output == "-":
         raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")
     artifact = read_any(file, columns)
     check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
     write(artifact, output)
-    Screen().say(wrote(output))
+    Screen().info(wrote(output))
 
 
 def _show_summary(artifact: Artifact) -> bool:

@@ -26,7 +26,7 @@ STOPS = (KeyboardInterrupt, Stopped)
 
 
 @contextmanager
-def telling_kept(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
+def reporting_saved(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
     """When a signal interrupts the context, say in one line what is kept and how to go on.
 
     Args:
@@ -36,7 +36,7 @@ def telling_kept(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except STOPS:
-        screen.say(f"stopped; {kept()}")
+        screen.info(f"stopped; {kept()}")
         raise
 
 
@@ -82,7 +82,7 @@ def noting_signals(screen: Screen, what: str) -> Iterator[Stopping]:
         stopping.number = number
         if number == signal.SIGHUP:
             leave_lost_terminal()
-        screen.say(f"stopping after {what}; once more to stop at once")
+        screen.info(f"stopping after {what}; once more to stop at once")
         stopping.act()
 
     for number, handler in before.items():

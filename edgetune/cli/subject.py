@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
-from edgetune.cli.request import choose_modes, parse_batch_sizes, parse_task
+from edgetune.cli.parse_options import choose_modes, parse_batch_sizes, parse_task
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.header import Caution
+    from edgetune.artifacts.header import DataWarning
     from edgetune.artifacts.profile import Point, Task
     from edgetune.devices.device import Device, TableSource
     from edgetune.profiling.options import ProfileOptions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class WorkloadOptions:
     """What names the subject on the command line; what was not given is ``None``."""
 
     model: str
@@ -35,7 +35,7 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class WorkloadSelection:
     """A network, its task and the points to measure.
 
     Args:
@@ -50,12 +50,12 @@ class Subject:
     workload: Workload
     task: Task
     points: tuple[Point, ...]
-    notes: tuple[Caution, ...]
+    notes: tuple[DataWarning, ...]
     batch: str | None = None
     fed: tuple[str, ...] = ()
 
 
-def check(words: Words) -> None:
+def check(words: WorkloadOptions) -> None:
     """Refuse a task or batch sizes that are none, before a device is opened for them.
 
     Raises:
@@ -66,7 +66,9 @@ def check(words: Words) -> None:
     parse_batch_axes(words.batch_axis)
 
 
-def choose_subject(device: Device, words: Words, options: ProfileOptions, *, default_size: int | None) -> Subject:
+def choose_subject(
+    device: Device, words: WorkloadOptions, options: ProfileOptions, *, default_size: int | None
+) -> WorkloadSelection:
     """Return what ``words`` mean on ``device``.
 
     Args:
@@ -111,7 +113,9 @@ def choose_subject(device: Device, words: Words, options: ProfileOptions, *, def
     if isinstance(device.source, TableSource) and words.modes in (None, "all"):
         there = {row.point for row in device.source.rows}
         points = [point for point in points if point in there]  # not every mode need be there for every batch size
-    return Subject(workload, task, tuple(points), chosen.notes, batch, _fed(device, workload, task, sizes, options))
+    return WorkloadSelection(
+        workload, task, tuple(points), chosen.notes, batch, _fed(device, workload, task, sizes, options)
+    )
 
 
 def _fed(
@@ -137,12 +141,12 @@ def _fed(
 
 
 def _given(
-    device: Device, words: Words, task: Task, sizes: Sequence[int], options: ProfileOptions
+    device: Device, words: WorkloadOptions, task: Task, sizes: Sequence[int], options: ProfileOptions
 ) -> tuple[Workload, Sequence[int]]:
     """Return the workload of ``--ops``, at the batch size of the table."""
     from edgetune.devices.device import ModelSource, TableSource
     from edgetune.workloads.costs import operator_table
-    from edgetune.workloads.given_ops import with_ops
+    from edgetune.workloads.user_ops_table import with_ops
 
     if not isinstance(device.source, ModelSource):
         why = "looks up what was measured" if isinstance(device.source, TableSource) else "runs the network itself"
@@ -164,16 +168,16 @@ def _recorded(
     from pathlib import Path
 
     from edgetune.cli.choices import nearest
-    from edgetune.devices.recorded import offers_of
+    from edgetune.devices.recorded import workloads_of
     from edgetune.workloads.workload import Workload
 
-    offers = offers_of(source.rows)
-    names = list(dict.fromkeys(offer.workload for offer in offers))
+    offers = workloads_of(source.rows)
+    names = list(dict.fromkeys(candidates.workload for candidates in offers))
     spellings = (reference, reference.removeprefix("zoo:"), Path(reference).stem)
     name = next((word for word in spellings if word in names), None)
     if name is None:
         raise InputError(f"{device.name} has no network {reference!r}", nearest(reference, names))
-    tasks = {offer.task: offer.batch_sizes for offer in offers if offer.workload == name}
+    tasks = {candidates.task: candidates.batch_sizes for candidates in offers if candidates.workload == name}
     listed = "; ".join(f"{kind} at batch sizes {', '.join(map(str, found))}" for kind, found in tasks.items())
     if task not in tasks:
         raise InputError(f"{device.name} has no {task} of {name}", f"it has {listed}")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgetune.cli.parse_options import choose_modes
 from edgetune.cli.peaks import measured_peaks, read_peaks, roofs_in
-from edgetune.cli.request import choose_modes
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.roofline import Roof, Roofline
-    from edgetune.cli.roofline_request import AskedRoofline
+    from edgetune.cli.roofline_request import RooflineOptions
     from edgetune.cli.screen import Screen
     from edgetune.devices.device import Device, ModeSpace
 
@@ -29,15 +29,17 @@ _MOST_MODES = 100_000
 def peak_modes(space: ModeSpace) -> list[Mode]:
     """Return the modes in which to measure peaks, so that those of all others follow; the highest first."""
     from edgetune.artifacts.mode import Mode
-    from edgetune.devices.grids import modes_of, spread
+    from edgetune.devices.grids import evenly_spaced, modes_of
     from edgetune.devices.modes import highest_mode
 
     top = highest_mode(space)
-    grid = {knob: spread(values, _LEVELS[knob]) for knob, values in space.knobs.items() if knob in _LEVELS}
+    grid = {knob: evenly_spaced(values, _LEVELS[knob]) for knob, values in space.knobs.items() if knob in _LEVELS}
     modes = [Mode.of({**top.knobs(), **mode.knobs()}) for mode in modes_of(grid)] if grid else []
     host = [knob for knob in space.knobs if knob not in _LEVELS]
     modes += [
-        Mode.of({**top.knobs(), knob: value}) for knob in host for value in spread(space.knobs[knob], _HOST_LEVELS)
+        Mode.of({**top.knobs(), knob: value})
+        for knob in host
+        for value in evenly_spaced(space.knobs[knob], _HOST_LEVELS)
     ]
     return list(dict.fromkeys([top, *modes]))
 
@@ -57,7 +59,7 @@ def space_of(device: Device) -> ModeSpace:
     return device.modes.space
 
 
-def peaks_of(asked: AskedRoofline, device: Device, precision: str, screen: Screen) -> Roofline:
+def peaks_of(asked: RooflineOptions, device: Device, precision: str, screen: Screen) -> Roofline:
     """Measure or read peaks; those of a table are of the device that it was measured on.
 
     Raises:

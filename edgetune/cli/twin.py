@@ -55,7 +55,7 @@ def run_check(name: str, *, leave_out: bool, json: bool, screen: Screen) -> None
             print_folded("", f"{claim_text} {fit.claim_note}")
     promised = [row for row in rows if row.within is not None]
     held = sum(bool(row.within) for row in promised)
-    screen.say(f"{held} of {len(promised)} figures within what is allowed; {len(rows) - len(promised)} compared only")
+    screen.info(f"{held} of {len(promised)} figures within what is allowed; {len(rows) - len(promised)} compared only")
     if held < len(promised):
         raise typer.Exit(ExitCode.UNEXPECTED)
 
@@ -71,7 +71,7 @@ def run_calibration(name: str, output: str, screen: Screen) -> None:
     _require_twin(name)
     Target(Path(output)).check("set of constants", "--calibrate")
     written = write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
-    screen.say(f"wrote {written}; use it as {name}?constants={written}")
+    screen.info(f"wrote {written}; use it as {name}?constants={written}")
 
 
 def _require_twin(name: str) -> None:

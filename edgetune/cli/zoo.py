@@ -93,7 +93,7 @@ def export(
     path = Path(output or f"{name}.onnx")
     Target(path).check("network")
     networks.export(name, path, batch_size=batch_size, seed=seed)
-    Screen(quiet).say(f"wrote {path}")
+    Screen(quiet).info(f"wrote {path}")
 
 
 def _sample(inputs: Sequence[Input]) -> str:

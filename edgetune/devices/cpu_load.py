@@ -48,7 +48,7 @@ class CpuTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class OthersLoad:
+class OtherProcessesLoad:
     """What other processes use of the CPUs.
 
     Args:
@@ -105,7 +105,7 @@ class CpuLoad:
         """Return the CPUs that a workload is given, of so many cores."""
         return usable_cpus(self._sysfs)[:cores]
 
-    def sample(self, clock: Clock) -> OthersLoad | None:
+    def sample(self, clock: Clock) -> OtherProcessesLoad | None:
         """Look for half a second in which nothing of ours runs; ``None`` where nothing can be told."""
         looks = [self.read()]
         for _ in range(_LOOKS):
@@ -117,7 +117,7 @@ class CpuLoad:
         cpus = self.cpus()
         share = others_share(known[0], known[-1], cpus)
         runnable = sum(max(look.runnable - 1, 0) for look in known) / len(known)  # one is this process, which reads
-        return None if share is None else OthersLoad(share, len(cpus), runnable)
+        return None if share is None else OtherProcessesLoad(share, len(cpus), runnable)
 
 
 def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> float | None:

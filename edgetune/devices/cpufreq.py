@@ -15,7 +15,7 @@ _STEP_KHZ = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FrequencyLimits:
     """Lowest and highest frequency a policy allows its governor, kHz."""
 
     low_khz: int
@@ -52,18 +52,18 @@ class CpuFrequency:
         found: Limits of each to put back; as they are now unless given.
     """
 
-    def __init__(self, sysfs: Sysfs, policies: list[str], found: Mapping[str, Limits] | None = None) -> None:
+    def __init__(self, sysfs: Sysfs, policies: list[str], found: Mapping[str, FrequencyLimits] | None = None) -> None:
         self._sysfs = sysfs
         self._policies = policies
         self._found = {policy: self._limits(policy) for policy in policies} if found is None else dict(found)
 
     @property
-    def found(self) -> Mapping[str, Limits]:
+    def found(self) -> Mapping[str, FrequencyLimits]:
         """The limits that ``restore`` puts back, by policy."""
         return self._found
 
-    def _limits(self, policy: str) -> Limits:
-        return Limits(*(int(self._sysfs.read(f"{policy}/scaling_{end}_freq")) for end in ("min", "max")))
+    def _limits(self, policy: str) -> FrequencyLimits:
+        return FrequencyLimits(*(int(self._sysfs.read(f"{policy}/scaling_{end}_freq")) for end in ("min", "max")))
 
     @property
     def choices_mhz(self) -> tuple[float, ...]:
@@ -92,7 +92,7 @@ class CpuFrequency:
         khz = round(mhz * 1000)
         for policy in self._policies:
             try:
-                self._write(policy, Limits(khz, khz))
+                self._write(policy, FrequencyLimits(khz, khz))
             except OSError as error:
                 raise DeviceError(
                     f"the CPU clock could not be set to {mhz:g} MHz: {policy}: {why(error)}", "run it as root"
@@ -131,7 +131,7 @@ class CpuFrequency:
                 + ", ".join(f"{limits.low_khz}..{limits.high_khz} to /{p}" for p, limits in self._found.items()),
             )
 
-    def _write(self, policy: str, limits: Limits) -> None:
+    def _write(self, policy: str, limits: FrequencyLimits) -> None:
         """Write both limits in the order that keeps low <= high at every moment, as the kernel demands."""
         low, high = (
             (f"{policy}/scaling_min_freq", str(limits.low_khz)),

@@ -9,7 +9,7 @@ from itertools import product
 from edgetune.artifacts.mode import Mode
 
 
-def spread(values: Sequence[float], count: int) -> tuple[float, ...]:
+def evenly_spaced(values: Sequence[float], count: int) -> tuple[float, ...]:
     """Return ``count`` of ``values``, evenly by index and both ends included; all of them when there are fewer.
 
     One value is the last: the highest of an ascending table.
@@ -37,7 +37,7 @@ def grid_levels(knobs: Mapping[str, Sequence[float]], count: int) -> dict[str, t
     fair = _fair_share(sizes, count)
     least = [min(size, fair, max(2, fair // 2)) for size in sizes]
     best = max(_choices(sizes, least, count), key=lambda choice: (math.prod(choice), sorted(choice), choice))
-    return {knob: spread(values, levels) for (knob, values), levels in zip(knobs.items(), best, strict=True)}
+    return {knob: evenly_spaced(values, levels) for (knob, values), levels in zip(knobs.items(), best, strict=True)}
 
 
 def _fair_share(sizes: Sequence[int], count: int) -> int:

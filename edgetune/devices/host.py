@@ -17,11 +17,11 @@ from edgetune.devices.cpu import cpu_model, usable_cpus
 from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.cpufreq import Frequency, open_cpu_frequency
 from edgetune.devices.device import Device, LiveSource, ModeSpace
-from edgetune.devices.heat import open_thermometer, open_throttle_events
 from edgetune.devices.host_control import open_guarded_frequency
 from edgetune.devices.rapl import open_rapl
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
+from edgetune.devices.thermal import open_thermometer, open_throttle_events
 from edgetune.errors import DeviceError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import Snapshot
-from edgetune.devices.cpufreq import CpuFrequency, Frequency, Limits, open_cpu_frequency
+from edgetune.devices.cpufreq import CpuFrequency, Frequency, FrequencyLimits, open_cpu_frequency
 from edgetune.devices.device import ModeSpace
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.detect import detect_jetson
@@ -62,11 +62,11 @@ class HostControl:
     def restore(self, found: Snapshot) -> list[str]:
         """Put every limit back that this kernel shows, and return a sentence for each of the rest."""
         wrong: list[str] = []
-        limits: dict[str, Limits] = {}
+        limits: dict[str, FrequencyLimits] = {}
         for policy in sorted({path.rpartition("/")[0] for path in found}):
             low, high = (found.get(f"{policy}/{end}", "") for end in (_LOW, _HIGH))
             if policy in self._knob.found and low.isdecimal() and high.isdecimal():
-                limits[policy] = Limits(int(low), int(high))
+                limits[policy] = FrequencyLimits(int(low), int(high))
             else:
                 values = " and ".join(value for path, value in found.items() if path.startswith(f"{policy}/"))
                 wrong.append(f"/{policy} is not put back to {values}: this kernel shows no such setting")

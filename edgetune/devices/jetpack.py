@@ -19,7 +19,7 @@ WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTor
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class JetsonRelease:
     """A Jetson, as far as it decides what to install on it.
 
     Args:
@@ -67,11 +67,11 @@ REMEDIES: dict[int, Remedy] = {
 """By JetPack. Sources: NVIDIA's Jetson wheel index, and "PyTorch for Jetson" on NVIDIA's developer forum."""
 
 
-def detect_board(root: Path = Path("/")) -> Board | None:
+def detect_board(root: Path = Path("/")) -> JetsonRelease | None:
     """Return the Jetson this is, or ``None`` on any other machine.
 
     Args:
         root: Where the file system starts; another folder in tests.
     """
     found = detect_jetson(Sysfs(root))
-    return None if found is None else Board(found.model, found.l4t, found.jetpack)
+    return None if found is None else JetsonRelease(found.model, found.l4t, found.jetpack)

@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.devices.device import ModeSpace
-from edgetune.devices.grids import grid_levels, modes_of, spread
+from edgetune.devices.grids import evenly_spaced, grid_levels, modes_of
 from edgetune.errors import DeviceError, InputError
 
 AS_FOUND = "as-found"
@@ -41,7 +41,7 @@ class Selection:
     """Modes, and what there is to say about how they were chosen (fewer than asked for)."""
 
     modes: tuple[Mode, ...]
-    notes: tuple[Caution, ...] = ()
+    notes: tuple[DataWarning, ...] = ()
 
 
 def parse_modes(text: str, space: ModeSpace) -> list[Mode]:
@@ -148,7 +148,7 @@ def _grid(text: str, space: ModeSpace) -> Selection:
     advice = f"grid:{count} is {len(modes)} modes: the most that evenly spaced levels allow without going above"
     if len(modes) == _available(space):
         advice = f"grid:{count} is {len(modes)} modes: this device has no more"
-    return Selection(modes, (Caution("grid-smaller", advice, {"asked": count, "modes": len(modes)}),))
+    return Selection(modes, (DataWarning("grid-smaller", advice, {"asked": count, "modes": len(modes)}),))
 
 
 def _available(space: ModeSpace) -> int:
@@ -209,7 +209,7 @@ def _wanted(text: str, space: ModeSpace) -> dict[str, tuple[float, ...]]:
         _require_knob(knob, space)
         if knob in wanted:
             raise InputError(f"{knob} is given twice in {text!r}", f"join its values with |, e.g. {knob}=a|b")
-        with _limits_told(knob, space):
+        with _with_limits_hint(knob, space):
             wanted[knob] = _values(knob, values, space.knobs[knob])
     return wanted
 
@@ -228,7 +228,7 @@ def _require_knob(knob: str, space: ModeSpace) -> None:
 
 
 @contextmanager
-def _limits_told(knob: str, space: ModeSpace) -> Iterator[None]:
+def _with_limits_hint(knob: str, space: ModeSpace) -> Iterator[None]:
     """Say with an error about a knob's value why the highest ones are not offered."""
     try:
         yield
@@ -252,7 +252,7 @@ def _values(knob: str, text: str, allowed: tuple[float, ...]) -> tuple[float, ..
         return within
     if not rest[1].strip().isdecimal() or int(rest[1]) < 1:
         raise InputError(f"{knob}={text}: {rest[1]!r} is not a count", f"e.g. {knob}={low:g}:{high:g}:3")
-    return spread(within, int(rest[1]))
+    return evenly_spaced(within, int(rest[1]))
 
 
 def _number(knob: str, text: str) -> float:
@@ -271,7 +271,7 @@ def _within(knob: str, low: float, high: float, allowed: tuple[float, ...]) -> t
     low, high = min(low, _nearby(knob, low, allowed)), max(high, _nearby(knob, high, allowed))
     within = tuple(value for value in allowed if low - 1e-6 <= value <= high + 1e-6)
     if not within:
-        some = ", ".join(f"{value:g}" for value in spread(allowed, 8))
+        some = ", ".join(f"{value:g}" for value in evenly_spaced(allowed, 8))
         raise InputError(f"this device has no {knob} between {low:g} and {high:g}", f"it has {some}")
     return within
 
@@ -303,7 +303,7 @@ def _from_file(source: str, space: ModeSpace) -> list[Mode]:
             _require_knob(knob, space)
         wanted: dict[str, tuple[float, ...]] = {}
         for knob, value in settings.items():
-            with _limits_told(knob, space):
+            with _with_limits_hint(knob, space):
                 wanted[knob] = (snap(knob, value, space.knobs[knob]),)
         modes += _matching(wanted, space, text=f"{source}: {settings}")
     return modes

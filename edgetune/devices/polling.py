@@ -25,7 +25,7 @@ class SensorStoppedError(Exception):
         self.since_ns = since_ns
 
 
-class Recording:
+class PolledRecording:
     """Readings taken so far; ``failure`` says why there will be no more."""
 
     def __init__(self, read: Read) -> None:
@@ -61,9 +61,9 @@ class Recording:
 
 
 @contextmanager
-def polled(read: Read, period_s: float) -> Iterator[Recording]:
+def polled(read: Read, period_s: float) -> Iterator[PolledRecording]:
     """Ask ``read`` every ``period_s`` seconds, in a thread, for as long as the context is open, and once at its end."""
-    recording, stop = Recording(read), threading.Event()
+    recording, stop = PolledRecording(read), threading.Event()
 
     def loop() -> None:
         while not stop.wait(period_s):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.device import Absent, PowerReading
-from edgetune.devices.polling import Recording, polled
+from edgetune.devices.polling import PolledRecording, polled
 from edgetune.devices.sysfs import Sysfs, why
 
 _ZONES = "sys/class/powercap/intel-rapl:*"
@@ -50,7 +50,7 @@ class RaplSensor:
         """E.g. ``rapl:package-0+dram``."""
         return "rapl:" + "+".join(counter.name for counter in self._counters)
 
-    def record(self) -> AbstractContextManager[Recording]:
+    def record(self) -> AbstractContextManager[PolledRecording]:
         """Read the counters for as long as the context is open."""
         return polled(RaplMeter(self._sysfs, self._counters, self._clock).read, self.refresh_s)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import KNOBS, SETTINGS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
@@ -21,7 +21,7 @@ PREFIX = "recorded:"
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class RecordedWorkload:
     """One workload and task of a table, and the batch sizes it was measured at, ascending."""
 
     workload: str
@@ -52,7 +52,7 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
     table = RecordedTable.of(profile.rows, name=name)
     devices = sorted({row.device for row in table.rows if row.device is not None})
     measured_on = ", ".join(devices) or profile.header.conditions.get("device", "an unnamed device")
-    cautions = (*profile.header.warnings, *table.cautions)
+    data_warnings = (*profile.header.warnings, *table.data_warnings)
     absent = Absent("this is a table: what was measured is in its rows")
     return Device(
         name=name,
@@ -68,7 +68,7 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
             **profile.header.conditions,
             "measured_on": measured_on,
             "recorded": {"name": name.removeprefix(PREFIX), "sha256": sha256, "rows": len(table.rows)},
-            **({"cautions": cautions} if cautions else {}),
+            **({"cautions": data_warnings} if data_warnings else {}),
         },
     )
 
@@ -81,11 +81,11 @@ class RecordedTable:
 
     Args:
         rows: One row per point, in the order of the table.
-        cautions: What there is to say about the table, e.g. points that were there twice.
+        data_warnings: What there is to say about the table, e.g. points that were there twice.
     """
 
     rows: tuple[ProfileRow, ...]
-    cautions: tuple[Caution, ...] = ()
+    data_warnings: tuple[DataWarning, ...] = ()
     _name: str = "the table"
     _index: Mapping[PointKey, ProfileRow] = field(default_factory=dict, repr=False)
 
@@ -99,8 +99,8 @@ class RecordedTable:
         if not rows:
             raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
         found = one_per_point(rows)
-        cautions = (_duplicates(found.ignored, found.disagreeing),) if found.ignored else ()
-        return cls(found.rows, cautions, name, found.by_point)
+        data_warnings = (_duplicates(found.ignored, found.disagreeing),) if found.ignored else ()
+        return cls(found.rows, data_warnings, name, found.by_point)
 
     @property
     def space(self) -> ModeSpace:
@@ -118,9 +118,9 @@ class RecordedTable:
         )
 
     @property
-    def offers(self) -> tuple[Offer, ...]:
+    def workloads(self) -> tuple[RecordedWorkload, ...]:
         """What can be asked for: every workload and task, in the order of the table."""
-        return offers_of(self.rows)
+        return workloads_of(self.rows)
 
     def lookup(self, point: Point) -> ProfileRow:
         """Return the row measured at ``point``, a failed one as it failed.
@@ -134,19 +134,19 @@ class RecordedTable:
         return row
 
 
-def offers_of(rows: Sequence[ProfileRow]) -> tuple[Offer, ...]:
+def workloads_of(rows: Sequence[ProfileRow]) -> tuple[RecordedWorkload, ...]:
     """Return every workload and task in ``rows``, in their order, with its batch sizes."""
     sizes: dict[tuple[str, Task], set[int]] = {}
     for row in rows:
         sizes.setdefault((row.workload, row.task), set()).add(row.batch_size)
-    return tuple(Offer(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
+    return tuple(RecordedWorkload(workload, task, tuple(sorted(found))) for (workload, task), found in sizes.items())
 
 
-def _duplicates(count: int, disagreeing: int) -> Caution:
+def _duplicates(count: int, disagreeing: int) -> DataWarning:
     advice = "the newest measurement of each point is used; measure again into a fresh file to be rid of the others"
     if disagreeing:
         advice = f"some differ by more than {100 * SAME:g} %: {advice}"
-    return Caution("duplicate-points", advice, {"rows_ignored": count, "rows_disagreeing": disagreeing})
+    return DataWarning("duplicate-points", advice, {"rows_ignored": count, "rows_disagreeing": disagreeing})
 
 
 def _missing(point: Point, rows: Sequence[ProfileRow], *, name: str) -> InputError:

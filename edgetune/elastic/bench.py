@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgetune.elastic.mdtb.workloads import PUBLISHED, PublishedFigure, Workload
+from edgetune.elastic.mdtb.workloads import PUBLISHED, PublishedFigure, TaskPair
 from edgetune.elastic.solo import SOLO
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError
 from edgetune.stats import median, percentile
 
@@ -28,7 +28,7 @@ _DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class RequestLatencies:
     """What one run gave.
 
     Args:
@@ -46,7 +46,7 @@ class Answers:
         return sum(len(self.latencies_s[task]) for task in tasks) / self.duration_s
 
 
-Runner = Callable[[Sequence[Task], str, int], Answers]
+Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 """Runs tasks by a policy in a turn; arrivals depend on tasks and turn alone. The policy ``solo`` is for one task."""
 
 
@@ -66,7 +66,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyFigures:
+class PolicyBenchmark:
     """A workload by one policy.
 
     Args:
@@ -94,7 +94,7 @@ class PolicyFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadFigures:
+class WorkloadBenchmark:
     """A workload by all policies.
 
     Args:
@@ -118,14 +118,14 @@ class WorkloadFigures:
     deadline_s: float
     busy: float
     turns: int
-    policies: tuple[PolicyFigures, ...]
+    policies: tuple[PolicyBenchmark, ...]
     published: tuple[PublishedFigure, ...]
 
 
 def bench(
-    workload: Workload, policies: Sequence[str], run: Runner, *, turns: int = 5, deadline: float = 2.0, seed: int = 0,
-    note: Callable[[str], None] = lambda _: None,
-) -> WorkloadFigures:  # fmt: skip
+    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, deadline: float = 2.0, seed: int = 0,
+    on_run: Callable[[str], None] = lambda _: None,
+) -> WorkloadBenchmark:  # fmt: skip
     """Run a workload by policies in alternation.
 
     Args:
@@ -136,23 +136,23 @@ def bench(
         deadline: Of critical requests, as a multiple of the median of the critical network alone. Ours: the paper
             names none.
         seed: Of the bootstrap.
-        note: Told before every run.
+        on_run: Told before every run.
 
     Raises:
         InputError: no critical request was answered in a run: it was too short.
     """
-    alone: list[Answers] = []
-    runs: dict[str, list[Answers]] = {policy: [] for policy in policies}
+    alone: list[RequestLatencies] = []
+    runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
     for turn in range(turns):
-        note(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
+        on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
         alone.append(_checked(run((workload.critical,), SOLO, turn), workload, SOLO))
         for policy in policies if turn % 2 == 0 else reversed(policies):
-            note(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
+            on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
             runs[policy].append(_checked(run((workload.critical, workload.normal), policy, turn), workload, policy))
     return _figures(workload, alone, runs, deadline=deadline, seed=seed)
 
 
-def with_load(workload: Workload, share: float, alone_s: float) -> Workload:
+def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
     """Return a workload whose critical requests come so often that alone they occupy the GPU for a share of the time.
 
     Args:
@@ -166,7 +166,7 @@ def with_load(workload: Workload, share: float, alone_s: float) -> Workload:
     return replace(workload, critical=replace(workload.critical, arrivals=f"{kind}:{share / alone_s:.6g}/s"))
 
 
-def _checked(answers: Answers, workload: Workload, policy: str) -> Answers:
+def _checked(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
     """Return the answers of a run, if there are any."""
     if not answers.latencies_s[workload.critical.name]:
         raise InputError(
@@ -177,13 +177,18 @@ def _checked(answers: Answers, workload: Workload, policy: str) -> Answers:
 
 
 def _figures(
-    workload: Workload, alone: Sequence[Answers], runs: Mapping[str, Sequence[Answers]], *, deadline: float, seed: int
-) -> WorkloadFigures:
+    workload: TaskPair,
+    alone: Sequence[RequestLatencies],
+    runs: Mapping[str, Sequence[RequestLatencies]],
+    *,
+    deadline: float,
+    seed: int,
+) -> WorkloadBenchmark:
     critical = workload.critical.name
     alone_s = [latency_s for answers in alone for latency_s in answers.latencies_s[critical]]
     deadline_s = deadline * median(alone_s)
     answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
-    return WorkloadFigures(
+    return WorkloadBenchmark(
         workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
         median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
         tuple(
@@ -195,16 +200,22 @@ def _figures(
 
 
 def _policy(
-    workload: Workload, policy: str, runs: Sequence[Answers], alone: Sequence[Answers], base: Sequence[Answers] | None,
-    *, deadline_s: float, seed: int,
-) -> PolicyFigures:  # fmt: skip
+    workload: TaskPair,
+    policy: str,
+    runs: Sequence[RequestLatencies],
+    alone: Sequence[RequestLatencies],
+    base: Sequence[RequestLatencies] | None,
+    *,
+    deadline_s: float,
+    seed: int,
+) -> PolicyBenchmark:
     critical, normal = workload.critical.name, workload.normal.name
     pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
     waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
     never = sum(each_s > deadline_s for each_s in waited_s)
     late = sum(latency_s > deadline_s for latency_s in pooled_s)
 
-    def against(others: Sequence[Answers], figure: Callable[[Answers], float]) -> Ratio:
+    def against(others: Sequence[RequestLatencies], figure: Callable[[RequestLatencies], float]) -> Ratio:
         pairs = zip(runs, others, strict=True)
         return mean_ratio([figure(one) / figure(other) for one, other in pairs], seed)
 
@@ -213,10 +224,10 @@ def _policy(
             return None
         return against(base, lambda answers: answers.rate_per_s(*tasks))
 
-    def latency(percent: float) -> Callable[[Answers], float]:
+    def latency(percent: float) -> Callable[[RequestLatencies], float]:
         return lambda answers: percentile(answers.latencies_s[critical], percent)
 
-    return PolicyFigures(
+    return PolicyBenchmark(
         policy=policy,
         requests=len(pooled_s) + never,
         p50_s=median(pooled_s),

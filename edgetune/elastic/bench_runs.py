@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from edgetune.elastic.bench import Answers, Runner
+from edgetune.elastic.backend import GpuBackend
+from edgetune.elastic.bench import RequestLatencies, Runner
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.records import Outcome, RequestRecord
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.solo import SOLO, Solo
-from edgetune.elastic.stage import Stage
-from edgetune.elastic.view import Policy
-from edgetune.elastic.work import Task
+from edgetune.elastic.view import ElasticPolicy
+from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
@@ -21,7 +21,7 @@ from edgetune.units import NS
 _TURNS = 10_000
 """More than there are turns: seeds of different runs are different."""
 
-StageFactory = Callable[[Sequence[Task]], AbstractContextManager[Stage]]
+StageFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Gives a stage for tasks, and takes it back."""
 
 
@@ -31,31 +31,37 @@ def simulated(gpu: Gpu) -> StageFactory:
 
 
 def runner(
-    stage: StageFactory,
-    policies: Mapping[str, Policy],
+    backend: StageFactory,
+    policies: Mapping[str, ElasticPolicy],
     gpu: Gpu,
     *,
     duration_s: float,
     seed: int = 0,
-    look_ns: int | None = None,
+    poll_interval_ns: int | None = None,
 ) -> Runner:
     """Return what runs tasks, each time on a new stage.
 
     Args:
-        stage: Gives stages.
+        backend: Gives stages.
         policies: By name; each is used for all of its runs, so that what it worked out is worked out once.
         gpu: Limits of the stage.
         duration_s: Of a run, s.
         seed: Of random arrivals, together with the turn.
-        look_ns: As for the loop.
+        poll_interval_ns: As for the loop.
     """
-    known: Mapping[str, Policy] = {SOLO: Solo(), **policies}
+    known: Mapping[str, ElasticPolicy] = {SOLO: Solo(), **policies}
 
-    def run(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
-        with stage(tasks) as given:
+    def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        with backend(tasks) as given:
             begin_ns = given.now_ns()
-            loop = Loop(
-                known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=seed * _TURNS + turn, look_ns=look_ns
+            loop = ElasticLoop(
+                known[policy],
+                given,
+                tasks,
+                gpu=gpu,
+                duration_s=duration_s,
+                seed=seed * _TURNS + turn,
+                poll_interval_ns=poll_interval_ns,
             )
             loop.run()
             return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
@@ -63,7 +69,7 @@ def runner(
     return run
 
 
-def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[Task], duration_s: float) -> Answers:
+def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], duration_s: float) -> RequestLatencies:
     """Return what a run gave.
 
     Raises:
@@ -76,7 +82,7 @@ def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[Task], duratio
     waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
     for each in requests:
         waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)
-    return Answers(
+    return RequestLatencies(
         {name: waits["ok"] for name, waits in waits_s.items()},
         {name: waits["abandoned"] for name, waits in waits_s.items()},
         duration_s,

@@ -39,7 +39,7 @@ _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CompileOptions:
     """How to compile.
 
     Args:
@@ -69,7 +69,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledSource:
     """A compiled source.
 
     Args:
@@ -100,8 +100,8 @@ def arch_of(gpu: Gpu) -> str:
 
 
 def compile(
-    source: str, arch: str, *, name: str, options: Options | None = None, cache: Path | None = None
-) -> Compiled:
+    source: str, arch: str, *, name: str, options: CompileOptions | None = None, cache: Path | None = None
+) -> CompiledSource:
     """Compile CUDA C.
 
     Args:
@@ -118,14 +118,14 @@ def compile(
     nvrtc = _loaded()
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
-    words = (options or Options()).words(arch)
+    words = (options or CompileOptions()).words(arch)
     file = None if cache is None else compiled_files.file_of(cache, source, name, words, compiler)
     kept = None if file is None else compiled_files.read(file)
     image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
     if file is not None and kept is None and log:
         compiled_files.write(file, image, log)
     resources = resources_in(log)
-    return Compiled(image, arch, resources, _symbols(resources), log, compiler)
+    return CompiledSource(image, arch, resources, _symbols(resources), log, compiler)
 
 
 def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:

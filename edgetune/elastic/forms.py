@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.elastic.abi import PER_THREAD
-from edgetune.elastic.compiler import Compiled, Options, compile
+from edgetune.elastic.compiler import CompiledSource, CompileOptions, compile
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.kernel import Elastic, Transformed, Variant
+from edgetune.elastic.kernel import ElasticKernel, TransformResult, Variant
 from edgetune.errors import InputError
 
 
@@ -50,8 +50,13 @@ class Forms:
 
 
 def compile_forms(
-    transformed: Transformed, arch: str, *, name: str, options: Options | None = None, cache: Path | None = None
-) -> tuple[Compiled, dict[str, Forms]]:
+    transformed: TransformResult,
+    arch: str,
+    *,
+    name: str,
+    options: CompileOptions | None = None,
+    cache: Path | None = None,
+) -> tuple[CompiledSource, dict[str, Forms]]:
     """Compile a source with all its forms.
 
     Args:
@@ -76,7 +81,7 @@ def compile_forms(
     return compiled, {each.kernel.name: _forms(each, compiled) for each in launched}
 
 
-def variants_by_count(elastic: Elastic) -> dict[int, Variant]:
+def variants_by_count(elastic: ElasticKernel) -> dict[int, Variant]:
     """Return the form to launch, by logical threads in a physical one."""
     found: dict[int, Variant] = {}
     for variant in elastic.variants:
@@ -85,7 +90,7 @@ def variants_by_count(elastic: Elastic) -> dict[int, Variant]:
     return found
 
 
-def _with_missing(error: InputError, transformed: Transformed) -> InputError:
+def _with_missing(error: InputError, transformed: TransformResult) -> InputError:
     """Return an error that says which header was not found: what is for the GPU goes without it."""
     missing = next((each for each in transformed.refusals if each.code == "header-missing"), None)
     if missing is None:
@@ -93,7 +98,7 @@ def _with_missing(error: InputError, transformed: Transformed) -> InputError:
     return InputError(f"{error.message}; line {missing.line}: {missing.reason}", missing.remedy)
 
 
-def _forms(elastic: Elastic, compiled: Compiled) -> Forms:
+def _forms(elastic: ElasticKernel, compiled: CompiledSource) -> Forms:
     name = elastic.kernel.name
     made = variants_by_count(elastic)
     return Forms(

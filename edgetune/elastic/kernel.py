@@ -25,7 +25,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class CudaKernel:
     """A kernel as its source shows it.
 
     Args:
@@ -92,7 +92,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Elastic:
+class ElasticKernel:
     """What became of one kernel.
 
     Args:
@@ -102,14 +102,14 @@ class Elastic:
         steps: What was done to it and why that is safe, a line each, in order.
     """
 
-    kernel: Kernel
+    kernel: CudaKernel
     variants: tuple[Variant, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     steps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Transformed:
+class TransformResult:
     """What became of a file.
 
     Args:
@@ -122,7 +122,7 @@ class Transformed:
     """
 
     source: str
-    kernels: tuple[Elastic, ...]
+    kernels: tuple[ElasticKernel, ...]
     refusals: tuple[Refusal, ...] = ()
     device: str = ""
 

@@ -1,6 +1,6 @@
 """The loop that shares a GPU among tasks: it takes requests, asks the policy, launches kernels and writes them down.
 
-    arrivals -> standings -> policy.decide(view) -> Launch -> stage -> moments -> records
+    arrivals -> states -> policy.decide(view) -> Launch -> stage -> moments -> records
 
 The same loop and policies run on the simulated GPU and on a real one; only the stage differs. It asks the policy until
 it decides nothing more, and then waits for something to start, to end or to arrive.
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgetune.arrivals.words import parse_arrivals
+from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.backend import GpuBackend, Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.records import LaunchRecord, Outcome, Record, RequestRecord
-from edgetune.elastic.stage import Launch, Moment, Stage
-from edgetune.elastic.standing import Open, Progress
-from edgetune.elastic.view import Decision, Piece, Policy, View
-from edgetune.elastic.work import Task
+from edgetune.elastic.task_state import Open, TaskProgress
+from edgetune.elastic.view import Decision, ElasticPolicy, LaunchPiece, View
+from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.units import NS
 
@@ -29,7 +29,7 @@ _TIME_IS_UP = "the run ended before it was answered"
 
 
 @dataclass(frozen=True, slots=True)
-class Overhead:
+class ElasticOverhead:
     """What deciding cost, in real time.
 
     Args:
@@ -50,7 +50,7 @@ class _InFlight:
     started_ns: int | None = None
 
 
-class Loop:
+class ElasticLoop:
     """One run of tasks on a stage.
 
     When time is up, what was launched is waited for, and requests without an answer are abandoned; of a simulation that
@@ -59,14 +59,15 @@ class Loop:
 
     Args:
         policy: Decides what is launched.
-        stage: Where it is launched.
+        backend: Where it is launched.
         tasks: Who asks; their names are unique.
         gpu: Limits of the stage, for policies to know.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         stopped: Asked between events; once true, the run ends as if time were up.
-        look_ns: How long to wait at most before asking that; ``None`` where everything is an event of the stage.
-        note: Called with every record as it is made.
+        poll_interval_ns: How long to wait at most before asking that; ``None`` where everything is an event of the
+            stage.
+        on_record: Called with every record as it is made.
 
     Raises:
         InputError: no tasks, two of one name, arrivals that nobody understands, or that are typed while it runs.
@@ -74,26 +75,28 @@ class Loop:
 
     def __init__(
         self,
-        policy: Policy,
-        stage: Stage,
-        tasks: Sequence[Task],
+        policy: ElasticPolicy,
+        backend: GpuBackend,
+        tasks: Sequence[GpuTask],
         *,
         gpu: Gpu,
         duration_s: float,
         seed: int = 0,
         stopped: Callable[[], bool] = lambda: False,
-        look_ns: int | None = None,
-        note: Callable[[Record], None] = lambda _: None,
+        poll_interval_ns: int | None = None,
+        on_record: Callable[[Record], None] = lambda _: None,
     ) -> None:
         check_tasks(tasks)
         self.launches: list[LaunchRecord] = []
         self.requests: list[RequestRecord] = []
-        begin_ns = stage.now_ns()
-        self._policy, self._stage, self._gpu = policy, stage, gpu
+        begin_ns = backend.now_ns()
+        self._policy, self._backend, self._gpu = policy, backend, gpu
         self._end_ns = begin_ns + round(duration_s * NS)
-        self._stopped, self._look_ns, self._note = stopped, look_ns, note
+        self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
         self._progress = {
-            task.name: Progress(task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place)))
+            task.name: TaskProgress(
+                task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place))
+            )
             for place, task in enumerate(tasks)
         }
         self._in_flight: dict[int, _InFlight] = {}
@@ -102,9 +105,9 @@ class Loop:
         self._decisions, self._decisions_s, self._longest_s = 0, 0.0, 0.0
 
     @property
-    def overhead(self) -> Overhead:
+    def overhead(self) -> ElasticOverhead:
         """What deciding cost so far."""
-        return Overhead(self._decisions, self._decisions_s, self._longest_s)
+        return ElasticOverhead(self._decisions, self._decisions_s, self._longest_s)
 
     def run(self) -> None:
         """Run until time is up and what was launched is over; all records are there then.
@@ -116,8 +119,8 @@ class Loop:
         try:
             while self._turn():
                 pass
-            while self._in_flight and not (self._look_ns is None and self._stopped()):
-                self._take_moments(self._stage.wait(self._stage.now_ns() + _SLICE_NS))
+            while self._in_flight and not (self._poll_interval_ns is None and self._stopped()):
+                self._take_events(self._backend.wait(self._backend.now_ns() + _SLICE_NS))
             self._take_requests()
             reason = _TIME_IS_UP
         finally:
@@ -136,24 +139,24 @@ class Loop:
             if (any(each.arrived_ns for each in self._progress.values()) or self._begun()) and not self._stopped():
                 raise self._stuck()
             return False
-        if self._look_ns is not None:
-            known.append(self._stage.now_ns() + self._look_ns)
-        self._take_moments(self._wait(min(known)))
+        if self._poll_interval_ns is not None:
+            known.append(self._backend.now_ns() + self._poll_interval_ns)
+        self._take_events(self._wait(min(known)))
         return True
 
-    def _wait(self, until_ns: int) -> Sequence[Moment]:
+    def _wait(self, until_ns: int) -> Sequence[LaunchEvent]:
         """Wait for what happens next; of a kernel of millions of blocks much is simulated until it is over."""
         while True:
-            moments = self._stage.wait(min(until_ns, self._stage.now_ns() + _SLICE_NS))
-            if moments or self._stage.now_ns() >= until_ns or self._stopped():
-                return moments
+            events = self._backend.wait(min(until_ns, self._backend.now_ns() + _SLICE_NS))
+            if events or self._backend.now_ns() >= until_ns or self._stopped():
+                return events
 
     def _begun(self) -> bool:
         return any(each.open for each in self._progress.values())
 
     def _take_requests(self) -> int:
         """Take in the requests that have come up to now; return that time."""
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         for each in self._progress.values():
             if not each.source.ended:
                 idle = each.idle
@@ -162,21 +165,21 @@ class Loop:
                     self._join(each)
         return now_ns
 
-    def _join(self, progress: Progress) -> None:
+    def _join(self, progress: TaskProgress) -> None:
         """Have a task that was idle begin where its busy equals stand: it has no claim on the time before.
 
         As in start-time fair queueing (Goyal, Vin and Cheng 1997, IEEE/ACM Trans. Networking 5).
         """
         equals = [each for each in self._progress.values() if each.task.priority == progress.task.priority]
-        busy_s = [each.standing.served_s for each in equals if each is not progress and not each.idle]
+        busy_s = [each.state.served_s for each in equals if each is not progress and not each.idle]
         if busy_s:
-            progress.standing.served_s = max(progress.standing.served_s, min(busy_s))
+            progress.state.served_s = max(progress.state.served_s, min(busy_s))
 
     def _decide(self) -> None:
         """Launch what the policy decides until it decides nothing, or somebody stops it: much may have come at once."""
-        standings = [each.standing for each in self._progress.values()]
+        states = [each.state for each in self._progress.values()]
         while True:
-            view = View(self._stage.now_ns(), self._gpu, standings, list(self._resident.values()))
+            view = View(self._backend.now_ns(), self._gpu, states, list(self._resident.values()))
             begun_s = time.perf_counter()
             decisions = self._policy.decide(view)
             took_s = time.perf_counter() - begun_s
@@ -188,38 +191,38 @@ class Loop:
             for decision in decisions:
                 if self._stopped():
                     return
-                self._carry_out(decision)
+                self._execute(decision)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _execute(self, decision: Decision) -> None:
         progress = self._progress.get(decision.task)
         if progress is None:
             raise self._illegal(decision, "which is no task of this run")
-        standing = progress.standing
-        if standing.request is None and not progress.arrived_ns:
+        state = progress.state
+        if state.request is None and not progress.arrived_ns:
             raise self._illegal(decision, "of which no request waits")
-        if isinstance(decision, Piece):
+        if isinstance(decision, LaunchPiece):
             self._check_piece(decision, progress)
             self._launch(progress, decision)
             return
-        if standing.request is not None:
+        if state.request is not None:
             raise self._illegal(decision, "of which a request is being launched piece by piece")
         for call in progress.task.network.calls:
-            self._launch(progress, Piece(decision.task, call.logical.blocks))
+            self._launch(progress, LaunchPiece(decision.task, call.logical.blocks))
 
-    def _check_piece(self, piece: Piece, progress: Progress) -> None:
+    def _check_piece(self, piece: LaunchPiece, progress: TaskProgress) -> None:
         """Refuse a piece of blocks that were launched already, are none, or have an impossible shape."""
-        standing = progress.standing
-        blocks = progress.task.network.calls[standing.call].logical.blocks
-        if not 1 <= piece.count <= standing.left:
-            raise self._illegal(piece, f"which has {standing.left} logical blocks left")
+        state = progress.state
+        blocks = progress.task.network.calls[state.call].logical.blocks
+        if not 1 <= piece.count <= state.left:
+            raise self._illegal(piece, f"which has {state.left} logical blocks left")
         if piece.per_thread not in PER_THREAD or (piece.blocks is not None and piece.blocks < 1):
             raise self._illegal(piece, "a shape that there is not")
         if piece.blocks is None and (piece.count != blocks or piece.per_thread != 1):
             raise self._illegal(piece, f"as the original kernel, which takes all of its {blocks} blocks as they are")
 
-    def _launch(self, progress: Progress, piece: Piece) -> None:
-        now_ns, standing = self._stage.now_ns(), progress.standing
-        request, number, place = progress.current(now_ns), self._number, standing.call
+    def _launch(self, progress: TaskProgress, piece: LaunchPiece) -> None:
+        now_ns, state = self._backend.now_ns(), progress.state
+        request, number, place = progress.current(now_ns), self._number, state.call
         try:
             shard = progress.take(request, number, piece.count, piece.per_thread)
         except ValueError as error:  # its tree knows better than any check
@@ -231,32 +234,32 @@ class Loop:
         self._number += 1
         progress.in_flight.append(launch)
         self._in_flight[number] = in_flight = _InFlight(launch, now_ns)
-        self._stage.launch(launch)
-        in_flight.launched_ns = self._stage.now_ns()
+        self._backend.launch(launch)
+        in_flight.launched_ns = self._backend.now_ns()
 
-    def _take_moments(self, moments: Sequence[Moment]) -> None:
-        for moment in moments:
-            in_flight = self._in_flight[moment.launch]
-            if moment.kind == "started":
-                in_flight.started_ns = moment.at_ns
-                self._resident[moment.launch] = in_flight.launch
+    def _take_events(self, events: Sequence[LaunchEvent]) -> None:
+        for event in events:
+            in_flight = self._in_flight[event.launch]
+            if event.kind == "started":
+                in_flight.started_ns = event.at_ns
+                self._resident[event.launch] = in_flight.launch
             else:
-                self._end(in_flight, moment)
+                self._end(in_flight, event)
 
-    def _end(self, in_flight: _InFlight, moment: Moment) -> None:
+    def _end(self, in_flight: _InFlight, event: LaunchEvent) -> None:
         launch, started_ns = in_flight.launch, in_flight.started_ns
         del self._in_flight[launch.number]
         self._resident.pop(launch.number, None)
-        self._write(LaunchRecord(launch, in_flight.launched_ns, started_ns, moment.at_ns, moment.failure))
+        self._write(LaunchRecord(launch, in_flight.launched_ns, started_ns, event.at_ns, event.failure))
         progress = self._progress[launch.task]
         if started_ns is not None:
-            progress.standing.served_s += (moment.at_ns - started_ns) / NS
-        failure = None if moment.failure is None else f"kernel {launch.what.kernel}: {moment.failure}"
-        request = progress.end(launch, failure, moment.at_ns)
+            progress.state.served_s += (event.at_ns - started_ns) / NS
+        failure = None if event.failure is None else f"kernel {launch.what.kernel}: {event.failure}"
+        request = progress.end(launch, failure, event.at_ns)
         if request.over:
-            self._close(progress, request, moment.at_ns)
+            self._close(progress, request, event.at_ns)
 
-    def _close(self, progress: Progress, request: Open, now_ns: int) -> None:
+    def _close(self, progress: TaskProgress, request: Open, now_ns: int) -> None:
         """Write down a request of which nothing runs any more, and let who waits for it know."""
         del progress.open[request.number]
         ended_ns = now_ns if request.failure is None else request.failed_ns
@@ -268,7 +271,7 @@ class Loop:
 
     def _abandon(self, reason: str) -> None:
         """Write down every request that is left."""
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         for progress in self._progress.values():
             for request in progress.open.values():
                 self._write_request(progress, request, now_ns, "abandoned", request.failure or reason)
@@ -278,7 +281,7 @@ class Loop:
                 self._write(RequestRecord(progress.task, number, arrived_ns, None, now_ns, "abandoned", reason))
 
     def _write_request(
-        self, progress: Progress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
+        self, progress: TaskProgress, request: Open, ended_ns: int, outcome: Outcome, failure: str | None
     ) -> None:
         record = RequestRecord(
             progress.task, request.number, request.arrived_ns, request.begun_ns, ended_ns, outcome, failure
@@ -290,10 +293,10 @@ class Loop:
             self.launches.append(record)
         else:
             self.requests.append(record)
-        self._note(record)
+        self._on_record(record)
 
     def _illegal(self, decision: Decision, why: str) -> EdgetuneError:
-        what = f"{decision.count} logical blocks" if isinstance(decision, Piece) else "all kernels"
+        what = f"{decision.count} logical blocks" if isinstance(decision, LaunchPiece) else "all kernels"
         message = f"policy {self._policy.name} decided to launch {what} of {decision.task}, {why}"
         return EdgetuneError(message, "the policy is at fault: choose another")
 
@@ -303,7 +306,7 @@ class Loop:
         return EdgetuneError(message, "the policy is at fault: choose another")
 
 
-def check_tasks(tasks: Sequence[Task]) -> None:
+def check_tasks(tasks: Sequence[GpuTask]) -> None:
     """Check that tasks can run together.
 
     Raises:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
-from edgetune.elastic.stage import Launch
 from edgetune.elastic.work import Call
 from edgetune.errors import InputError
 from edgetune.units import NS, format_bytes
@@ -30,7 +30,7 @@ _REGISTERS_UNIT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class GpuTimingModel:
     """Numbers that no catalogue has. Those called assumed were not measured anywhere: vary them (``--assume``) before
     relying on what depends on them.
 
@@ -57,7 +57,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class BlockDemand:
     """What a physical block of a launch needs, and what it uses while it is alone.
 
     Args:
@@ -80,7 +80,7 @@ class Demand:
     bytes_per_ns: float
 
 
-def demand_of(launch: Launch, gpu: Gpu, model: Model) -> Demand | None:
+def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | None:
     """Return what a physical block of a launch needs and uses; ``None`` where not even one fits on a multiprocessor.
 
     A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
@@ -101,7 +101,7 @@ def demand_of(launch: Launch, gpu: Gpu, model: Model) -> Demand | None:
     turn_ns = 0.0 if launch.blocks is None else model.turn_s * NS
     logical_ns = slower * max(compute_ns, draw_ns) + turn_ns
     computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
-    return Demand(
+    return BlockDemand(
         threads=warps * _WARP_THREADS,
         registers=per_warp * warps,
         shared_bytes=resources.static_shared_bytes + call.logical.dynamic_shared_bytes,
@@ -153,7 +153,7 @@ def check_fits(call: Call, gpu: Gpu) -> None:
     )
 
 
-def _alone_ns(launch: Launch, gpu: Gpu, model: Model, share: float) -> tuple[float, float, float]:
+def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> tuple[float, float, float]:
     """Return what computing and drawing of one logical block take at this share of a multiprocessor, ns, and its bytes.
 
     A time that was measured is of the original block, with all its threads: with fewer, which reach a smaller share of

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.model import Demand
+from edgetune.elastic.model import BlockDemand
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3
@@ -27,7 +27,7 @@ _NOTICED = 0.005
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class BlockGroup:
     """Equal blocks of one launch that came to one multiprocessor together.
 
     Args:
@@ -44,7 +44,7 @@ class Group:
     sm: int
     blocks: int
     start_ns: int
-    demand: Demand
+    demand: BlockDemand
     left_ns: float
     stretch: float = 1.0
 
@@ -59,13 +59,13 @@ class _Multiprocessor:
     shared_bytes: int
     blocks: int
     since_ns: int
-    groups: list[Group] = field(default_factory=list)
+    groups: list[BlockGroup] = field(default_factory=list)
     drawn: float = 0.0
     """Bytes a ns that its groups draw where the bandwidth is enough."""
     version: int = 0
     """Of what is known of its next end."""
 
-    def room(self, demand: Demand) -> int:
+    def room(self, demand: BlockDemand) -> int:
         """Return how many of such blocks still fit."""
         room = min(self.blocks, self.threads // demand.threads)
         if demand.registers:
@@ -74,7 +74,7 @@ class _Multiprocessor:
             room = min(room, self.shared_bytes // demand.shared_bytes)
         return room
 
-    def hold(self, demand: Demand, blocks: int) -> None:
+    def hold(self, demand: BlockDemand, blocks: int) -> None:
         """Take what so many blocks need; give it back where their number is negative."""
         self.threads -= blocks * demand.threads
         self.registers -= blocks * demand.registers
@@ -139,9 +139,9 @@ class Multiprocessors:
             heapq.heappop(self._ends)
         return self._ends[0][0] if self._ends else None
 
-    def take_ended(self, now_ns: int) -> list[Group]:
+    def take_ended(self, now_ns: int) -> list[BlockGroup]:
         """Return the groups that are over; what they held is free."""
-        ended: list[Group] = []
+        ended: list[BlockGroup] = []
         self._freed = []
         while (at_ns := self.next_ns()) is not None and at_ns <= now_ns:
             multiprocessor = self._all[heapq.heappop(self._ends)[1]]
@@ -157,7 +157,7 @@ class Multiprocessors:
         return ended
 
     def place(
-        self, launch: int, demand: Demand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False
+        self, launch: int, demand: BlockDemand, blocks: int, *, logical: int, now_ns: int, freed_only: bool = False
     ) -> int:
         """Place as many blocks as have room; return how many.
 
@@ -172,11 +172,11 @@ class Multiprocessors:
         where = self._freed if freed_only else self._all
         rooms = [(multiprocessor, room) for multiprocessor in where if (room := multiprocessor.room(demand)) > 0]
         placed = 0
-        for multiprocessor, count in spread(rooms, blocks):
+        for multiprocessor, count in distribute(rooms, blocks):
             multiprocessor.hold(demand, count)
             self._change(multiprocessor, now_ns)
             left_ns = logical * demand.logical_ns
-            multiprocessor.groups.append(Group(launch, multiprocessor.number, count, now_ns, demand, left_ns))
+            multiprocessor.groups.append(BlockGroup(launch, multiprocessor.number, count, now_ns, demand, left_ns))
             placed += count
         return placed
 
@@ -211,7 +211,7 @@ class Multiprocessors:
             heapq.heappush(self._ends, (next_ns, multiprocessor.number, multiprocessor.version))
 
 
-def spread(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> list[tuple[_Multiprocessor, int]]:
+def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> list[tuple[_Multiprocessor, int]]:
     """Return how many blocks go where: one after another to where the most room is left.
 
     Args:

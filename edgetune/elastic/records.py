@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.work import Task
+from edgetune.elastic.backend import Launch
+from edgetune.elastic.work import GpuTask
 
 Outcome = Literal["ok", "failed", "abandoned"]
 """What became of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
@@ -45,7 +45,7 @@ class RequestRecord:
         failure: Why it has no answer; ``None`` where it has one.
     """
 
-    task: Task
+    task: GpuTask
     number: int
     arrived_ns: int
     begun_ns: int | None

@@ -19,7 +19,7 @@ from typing import Literal
 
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
-from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
 from edgetune.elastic.scores import balance_score, overhead_score
 from edgetune.elastic.work import Call, Logical
 
@@ -61,7 +61,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class ShapeCandidate:
     """A piece before anything is known of what is beside it.
 
     Args:
@@ -80,7 +80,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LeftoverFit:
     """A piece kept for one leftover.
 
     Args:
@@ -95,7 +95,7 @@ class Place:
     critical_blocks: int
     critical_threads: int
     rank: int
-    shape: Shape
+    shape: PieceShape
     threads: int
     score: float
 
@@ -118,9 +118,9 @@ class Shrunk:
     logical: Logical
     gpu: Gpu
     rules: Rules
-    designs: tuple[Design, ...]
+    designs: tuple[ShapeCandidate, ...]
     leftovers: tuple[int, ...]
-    places: tuple[Place, ...]
+    places: tuple[LeftoverFit, ...]
 
     @property
     def pruned_share(self) -> float:
@@ -128,13 +128,13 @@ class Shrunk:
         possible = len(self.designs) * self.gpu.sm_count * len(self.leftovers)
         return 1 - len(self.places) / possible if possible else 1.0
 
-    def table(self) -> Kept:
+    def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
-        best: list[list[Place]] = [[] for _ in range(self.gpu.sm_count)]
+        best: list[list[LeftoverFit]] = [[] for _ in range(self.gpu.sm_count)]
         for place in self.places:
             if place.rank == 0:
                 best[place.critical_blocks].append(place)
-        return Kept(
+        return LeftoverTable(
             self.kernel,
             self.logical,
             self.gpu.sm_count,
@@ -211,7 +211,7 @@ def shrink(
     return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
 
 
-def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:
+def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> LeftoverTable:
     """Return the look-up for a call of a network, from what is known of its kernel's forms.
 
     Args:
@@ -225,14 +225,14 @@ def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> Kept:
 
 def _designs(
     logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
-) -> Iterator[Design]:
+) -> Iterator[ShapeCandidate]:
     launch_s, most_s = rules.costs_s(gpu)
     sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
     flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
     for count in slices(logical.blocks):
         cheap = overhead_score(logical.blocks // count, launch_s, most_s)
         for per_thread, threads in sizes.items():
-            yield Design(count, per_thread, threads, cheap, flaws[per_thread])
+            yield ShapeCandidate(count, per_thread, threads, cheap, flaws[per_thread])
 
 
 def _in_warps(threads: int) -> int:
@@ -241,20 +241,20 @@ def _in_warps(threads: int) -> int:
 
 
 def _kept(
-    sound: Sequence[Design], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
-) -> Iterator[Place]:
+    sound: Sequence[ShapeCandidate], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
+) -> Iterator[LeftoverFit]:
     """Return the best pieces for one leftover; of two that score the same, the one that is over sooner."""
     idle = gpu.sm_count - critical_blocks
-    scored: list[tuple[float, int, int, Shape]] = []
+    scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:
         blocks = design.count if rules.strict else min(design.count, idle)
         if blocks <= idle and _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
             score = design.cheap * balance_score(
                 gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
             )
-            shape = Shape(design.count, design.per_thread, blocks)
+            shape = PieceShape(design.count, design.per_thread, blocks)
             scored.append((-score, design.count, design.threads, shape))
     scored.sort(key=lambda each: each[:3])
     for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(rules.share * len(scored))]):
         if negative:
-            yield Place(critical_blocks, critical_threads, rank, shape, threads, -negative)
+            yield LeftoverFit(critical_blocks, critical_threads, rank, shape, threads, -negative)

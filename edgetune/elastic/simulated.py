@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from edgetune.elastic.backend import Launch, LaunchEvent, Residency
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.model import Demand, Model, demand_of
-from edgetune.elastic.multiprocessors import Group, Multiprocessors
-from edgetune.elastic.stage import Launch, Moment, Residency
-from edgetune.elastic.work import Call, Task
+from edgetune.elastic.model import BlockDemand, GpuTimingModel, demand_of
+from edgetune.elastic.multiprocessors import BlockGroup, Multiprocessors
+from edgetune.elastic.work import Call, GpuTask
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
 
@@ -42,7 +42,7 @@ class _Queued:
     """
 
     launch: Launch
-    demand: Demand
+    demand: BlockDemand
     visible_ns: int
     unplaced: list[tuple[int, int]]
     waits_for: set[int]
@@ -53,7 +53,7 @@ class _Queued:
 
 
 class SimulatedGpu:
-    """A GPU that is none; see ``stage.Stage``.
+    """A GPU that is none; see ``backend.GpuBackend``.
 
     Args:
         clock: Tells the time and moves on when the loop waits or launches; other things may happen on it too.
@@ -69,9 +69,9 @@ class SimulatedGpu:
         self,
         clock: EventClock,
         gpu: Gpu,
-        tasks: Sequence[Task],
+        tasks: Sequence[GpuTask],
         *,
-        model: Model | None = None,
+        model: GpuTimingModel | None = None,
         fault: Callable[[Launch], str | None] = lambda _: None,
         most_residencies: int | None = None,
     ) -> None:
@@ -83,7 +83,7 @@ class SimulatedGpu:
         self.blocks = 0
         """Physical blocks that were run."""
         self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
-        self._model = model or Model()
+        self._model = model or GpuTimingModel()
         self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
         self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
         self._ended: set[int] = set()
@@ -93,10 +93,10 @@ class SimulatedGpu:
         """A heap of those at the head of their stream with blocks to place: the most urgent first."""
         self._running: dict[int, _Queued] = {}
         self._on = Multiprocessors(gpu, clock.now_ns())
-        self._happened: list[Moment] = []
+        self._happened: list[LaunchEvent] = []
         self._no_room: int | None = None
         """The launch of which a block had no room anywhere when it was last tried."""
-        self._demands: dict[tuple[int, int, bool], tuple[Call, Demand | None]] = {}
+        self._demands: dict[tuple[int, int, bool], tuple[Call, BlockDemand | None]] = {}
         """By identity of the call, of which there are few, and form."""
 
     def now_ns(self) -> int:
@@ -122,7 +122,7 @@ class SimulatedGpu:
         if len(stream) == 1:
             self._reach(launch.task, self.now_ns())
 
-    def wait(self, until_ns: int | None) -> Sequence[Moment]:
+    def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
         """Move the clock on until something happens or it is ``until_ns``; return what happened."""
         while not self._happened and (until_ns is not None or self._next_ns() is not None):
             self._advance(until_ns)
@@ -131,7 +131,7 @@ class SimulatedGpu:
         happened, self._happened = self._happened, []
         return happened
 
-    def _demand(self, launch: Launch) -> Demand | None:
+    def _demand(self, launch: Launch) -> BlockDemand | None:
         key = (id(launch.what), launch.per_thread, launch.blocks is None)
         if key not in self._demands:
             self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
@@ -139,7 +139,7 @@ class SimulatedGpu:
 
     def _refuse(self, launch: Launch) -> None:
         reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
-        self._happened.append(Moment(launch.number, "ended", self.now_ns(), reason))
+        self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
         self._ended.add(launch.number)
 
     def _next_ns(self) -> int | None:
@@ -190,14 +190,14 @@ class SimulatedGpu:
             )
             if placed and number not in self._running:
                 self._running[number] = queued
-                self._happened.append(Moment(number, "started", now_ns))
+                self._happened.append(LaunchEvent(number, "started", now_ns))
             queued.resident += placed
             if placed < blocks:
                 queued.unplaced[0] = (blocks - placed, logical)
                 break
             del queued.unplaced[0]
 
-    def _end_group(self, group: Group) -> None:
+    def _end_group(self, group: BlockGroup) -> None:
         now_ns, queued = self.now_ns(), self._running[group.launch]
         self.blocks += group.blocks
         queued.resident -= group.blocks
@@ -227,7 +227,7 @@ class SimulatedGpu:
         del self._running[launch.number]
         self._ended.add(launch.number)
         self._keep(queued)
-        self._happened.append(Moment(launch.number, "ended", now_ns, self._fault(launch)))
+        self._happened.append(LaunchEvent(launch.number, "ended", now_ns, self._fault(launch)))
         self._streams[launch.task].popleft()
         from_ns = now_ns + round(self._model.gap_s * NS)
         self._reach(launch.task, from_ns)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgetune.elastic.backend import Residency
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.loop import Loop, Overhead
-from edgetune.elastic.model import Model
+from edgetune.elastic.loop import ElasticLoop, ElasticOverhead
+from edgetune.elastic.model import GpuTimingModel
 from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
 from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.stage import Residency
-from edgetune.elastic.view import Policy
-from edgetune.elastic.work import Task
+from edgetune.elastic.view import ElasticPolicy
+from edgetune.elastic.work import GpuTask
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class ElasticSimulation:
     """What a simulated run came to.
 
     Args:
@@ -35,21 +35,21 @@ class Simulation:
     residencies: tuple[Residency, ...]
     residencies_until_s: float | None
     blocks: int
-    overhead: Overhead
+    overhead: ElasticOverhead
 
 
 def simulate(
-    policy: Policy,
-    tasks: Sequence[Task],
+    policy: ElasticPolicy,
+    tasks: Sequence[GpuTask],
     gpu: Gpu,
     *,
     duration_s: float,
     seed: int = 0,
-    model: Model | None = None,
+    model: GpuTimingModel | None = None,
     most_residencies: int | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    note: Callable[[Record], None] = lambda _: None,
-) -> Simulation:
+    on_record: Callable[[Record], None] = lambda _: None,
+) -> ElasticSimulation:
     """Run tasks on the event clock.
 
     Args:
@@ -61,21 +61,23 @@ def simulate(
         model: What no catalogue knows of a GPU.
         most_residencies: After so many, no more is kept of where blocks were; ``None`` keeps all.
         stopped: Asked between events; once true, the run ends as if time were up.
-        note: Called with every record as it is made.
+        on_record: Called with every record as it is made.
 
     Raises:
         InputError: tasks that contradict each other, or a kernel of which nobody knows how long it takes.
         EdgetuneError: the policy decided what it must not.
     """
-    stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=most_residencies)
-    loop = Loop(policy, stage, tasks, gpu=gpu, duration_s=duration_s, seed=seed, stopped=stopped, note=note)
+    backend = SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=most_residencies)
+    loop = ElasticLoop(
+        policy, backend, tasks, gpu=gpu, duration_s=duration_s, seed=seed, stopped=stopped, on_record=on_record
+    )
     loop.run()
-    until_ns = stage.residencies_until_ns
-    return Simulation(
+    until_ns = backend.residencies_until_ns
+    return ElasticSimulation(
         tuple(loop.launches),
         tuple(loop.requests),
-        tuple(stage.residencies),
+        tuple(backend.residencies),
         None if until_ns is None else until_ns / NS,
-        stage.blocks,
+        backend.blocks,
         loop.overhead,
     )

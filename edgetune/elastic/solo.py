@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgetune.elastic.view import Chain, Decision, View
+from edgetune.elastic.view import Decision, LaunchChain, View
 
 SOLO = "solo"
 """What rows call it."""
@@ -21,4 +21,4 @@ class Solo:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return a chain for every request that waits."""
-        return [Chain(each.task.name) for each in view.standings for _ in each.arrived_ns]
+        return [LaunchChain(each.task.name) for each in view.tasks for _ in each.arrived_ns]

@@ -110,11 +110,11 @@ def _policy(
 ) -> PolicyFigures:
     turns = sorted({*range(len(told.get("policies", {}).get(policy, ()))), *(row.turn for row in rows)})
     ends_s = {turn: max((row.finished_s for row in rows if row.turn == turn), default=0.0) for turn in turns}
-    seconds = sum(_asked_s(policy, turn, told) or ends_s[turn] for turn in turns)
+    seconds = sum(_option_s(policy, turn, told) or ends_s[turn] for turn in turns)
     priorities = {each["name"]: each.get("priority") for each in told.get("tasks", ()) if "name" in each}
     by_task = _by_task(rows)
     names = [*priorities, *(name for name in by_task if name not in priorities)]
-    kept_s = {turn: _told_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
+    kept_s = {turn: _recorded_s(policy, turn, told, "residencies_until_s") or ends_s[turn] for turn in turns}
     tasks = tuple(
         _task(name, priorities.get(name), by_task.get(name, ()), alone.get(name, ()), seconds) for name in names
     )
@@ -123,13 +123,13 @@ def _policy(
     )
 
 
-def _asked_s(policy: str, turn: int, told: Mapping[str, Any]) -> float | None:
+def _option_s(policy: str, turn: int, told: Mapping[str, Any]) -> float | None:
     """Return for how long requests came in a turn, s; ``None`` where the file does not say."""
-    said_s = _told_s(policy, turn, told, "stopped_s") or told.get("duration_s")
+    said_s = _recorded_s(policy, turn, told, "stopped_s") or told.get("duration_s")
     return said_s if isinstance(said_s, (int, float)) and said_s > 0 else None
 
 
-def _told_s(policy: str, turn: int, told: Mapping[str, Any], what: str) -> float | None:
+def _recorded_s(policy: str, turn: int, told: Mapping[str, Any], what: str) -> float | None:
     """Return a time that the file tells of a turn, s; ``None`` where it does not."""
     costs = told.get("policies", {}).get(policy, [])
     value = costs[turn].get(what) if turn < len(costs) else None

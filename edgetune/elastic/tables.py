@@ -10,8 +10,8 @@ from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.elastic.abi import Dim
 from edgetune.elastic.forms import Forms
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.kept import Kept, Shape
-from edgetune.elastic.shrink import Design, Shrunk
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
+from edgetune.elastic.shrink import ShapeCandidate, Shrunk
 from edgetune.elastic.work import Logical
 from edgetune.errors import InputError
 
@@ -43,7 +43,7 @@ def rows_of(shrunk: Shrunk, forms: Forms) -> Iterator[ElasticRow]:
             yield replace(dropped, status="dropped", reason=_reason(design, shrunk))
 
 
-def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], Kept]:
+def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], LeftoverTable]:
     """Return the look-ups that a file of kept pieces holds."""
     best: dict[tuple[str, Logical], list[ElasticRow]] = {}
     for row in table.rows:
@@ -53,13 +53,13 @@ def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], Kept]:
     return {key: _looked_up(*key, table.sm_count, rows) for key, rows in best.items()}
 
 
-def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], Kept]:
+def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], LeftoverTable]:
     """Return the look-ups of several files, for a GPU that is there or simulated; of two for one launch, the later.
 
     Raises:
         InputError: a file cannot be read, or is for a GPU with other limits.
     """
-    found: dict[tuple[str, Logical], Kept] = {}
+    found: dict[tuple[str, Logical], LeftoverTable] = {}
     for source in sources:
         table = io.read_elastic_table(source)
         if (table.sm_count, table.threads_per_sm) != (gpu.sm_count, gpu.threads_per_sm):
@@ -77,7 +77,7 @@ def logical_of(row: ElasticRow) -> Logical:
     return Logical(_dim(row.grid), _dim(row.block), row.dynamic_shared_bytes)
 
 
-def _reason(design: Design, shrunk: Shrunk) -> str:
+def _reason(design: ShapeCandidate, shrunk: Shrunk) -> str:
     if design.flaw is not None:
         return design.flaw
     if not design.cheap:
@@ -87,16 +87,16 @@ def _reason(design: Design, shrunk: Shrunk) -> str:
     return "others score more"
 
 
-def _looked_up(kernel: str, logical: Logical, sm_count: int, rows: Sequence[ElasticRow]) -> Kept:
+def _looked_up(kernel: str, logical: Logical, sm_count: int, rows: Sequence[ElasticRow]) -> LeftoverTable:
     limits: list[list[int]] = [[] for _ in range(sm_count)]
-    shapes: list[list[Shape]] = [[] for _ in range(sm_count)]
+    shapes: list[list[PieceShape]] = [[] for _ in range(sm_count)]
     for row in sorted(rows, key=lambda row: row.critical_threads or 0):
         assert row.critical_blocks is not None  # the three of a kept row are there, as was checked when it was read
         assert row.critical_threads is not None
         assert row.blocks is not None
         limits[row.critical_blocks].append(row.critical_threads)
-        shapes[row.critical_blocks].append(Shape(row.count, row.per_thread, row.blocks))
-    return Kept(kernel, logical, sm_count, tuple(map(tuple, limits)), tuple(map(tuple, shapes)))
+        shapes[row.critical_blocks].append(PieceShape(row.count, row.per_thread, row.blocks))
+    return LeftoverTable(kernel, logical, sm_count, tuple(map(tuple, limits)), tuple(map(tuple, shapes)))
 
 
 def _dim(numbers: Sequence[int]) -> Dim:

@@ -12,7 +12,7 @@ from edgetune.artifacts.kernel_tasks_document import MDTB
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.networks import network as mdtb_network
 from edgetune.elastic.model import ASSUMED
-from edgetune.elastic.work import Argument, Buffer, Call, Logical, Network, Pointer, Role, Scalar, Task
+from edgetune.elastic.work import Argument, Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Role, Scalar
 from edgetune.errors import InputError, blaming
 
 _FORMATS: Mapping[str, str] = {"int": "<i", "uint": "<I", "float": "<f", "double": "<d"}
@@ -21,8 +21,8 @@ _ROLES: Mapping[str, Role] = {"input": "input", "weights": "weights", "scratch":
 
 
 def tasks_of(
-    document: KernelTasks, *, folder: Path = Path(), benchmark: Callable[..., Network] = mdtb_network
-) -> tuple[Task, ...]:
+    document: KernelTasks, *, folder: Path = Path(), benchmark: Callable[..., KernelSequence] = mdtb_network
+) -> tuple[GpuTask, ...]:
     """Return the tasks of a document.
 
     Args:
@@ -43,16 +43,16 @@ def tasks_of(
         asked = own.get(task.network)
         with blaming(f"task {task.name}"):
             network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
-        found.append(Task(task.name, network, task.priority, task.arrivals, task.deadline_s))
+        found.append(GpuTask(task.name, network, task.priority, task.arrivals, task.deadline_s))
     return tuple(found)
 
 
-def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., Network]) -> Network:
+def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., KernelSequence]) -> KernelSequence:
     if said.mdtb is not None:
         return benchmark(said.mdtb.removeprefix(MDTB), **said.sizes)
     source = "" if said.source is None else _text(folder / said.source)
     buffers = [Buffer(each.name, each.shape, each.dtype, _ROLES[each.role]) for each in said.buffers]
-    return Network(said.name, [_call(each) for each in said.calls], source, buffers)
+    return KernelSequence(said.name, [_call(each) for each in said.calls], source, buffers)
 
 
 def _text(path: Path) -> str:

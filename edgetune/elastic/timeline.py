@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from edgetune.artifacts.kernel_timeline import KernelTimelineRow
+from edgetune.elastic.backend import Residency
 from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
-from edgetune.elastic.stage import Residency
 from edgetune.units import NS
 
 

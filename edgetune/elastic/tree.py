@@ -43,7 +43,7 @@ class Shard:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class BlockRange:
     """A contiguous range of logical blocks.
 
     Args:
@@ -59,8 +59,8 @@ class Node:
     count: int
     state: State = "virtual"
     shade: int | None = None
-    parent: Node | None = field(default=None, repr=False)
-    children: tuple[Node, Node] | None = None
+    parent: BlockRange | None = field(default=None, repr=False)
+    children: tuple[BlockRange, BlockRange] | None = None
 
 
 class Tree:
@@ -76,10 +76,10 @@ class Tree:
     def __init__(self, blocks: int) -> None:
         if blocks < 1:
             raise ValueError(f"a call has at least one logical block, not {blocks}")
-        self.root = Node(0, blocks)
-        self._virtual: Node | None = self.root
+        self.root = BlockRange(0, blocks)
+        self._virtual: BlockRange | None = self.root
         """What nobody took yet: blocks are taken from the front, so that it is always one range."""
-        self._running: dict[int, Node] = {}
+        self._running: dict[int, BlockRange] = {}
         """By first block: dispatched and not over."""
 
     @property
@@ -131,7 +131,7 @@ class Tree:
             above.state = "done"
             above = above.parent
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[BlockRange]:
         """Yield the ranges that are not cut, lower blocks first: together they are all logical blocks, each once."""
         waiting = [self.root]
         while waiting:
@@ -142,9 +142,9 @@ class Tree:
                 waiting.extend(reversed(node.children))
 
 
-def _cut(node: Node, count: int) -> tuple[Node, Node]:
+def _cut(node: BlockRange, count: int) -> tuple[BlockRange, BlockRange]:
     """Cut a node behind ``count`` blocks and return its two parts, both virtual."""
-    head = Node(node.first, count, parent=node)
-    rest = Node(node.first + count, node.count - count, parent=node)
+    head = BlockRange(node.first, count, parent=node)
+    rest = BlockRange(node.first + count, node.count - count, parent=node)
     node.children = (head, rest)
     return node.children

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 
 
 @dataclass(slots=True)
-class Standing:
+class TaskState:
     """How a task stands now.
 
     Args:
@@ -29,7 +29,7 @@ class Standing:
         served_s: Device time of its launches so far, s: what fair sharing between equals counts.
     """
 
-    task: Task
+    task: GpuTask
     arrived_ns: Sequence[int]
     request: int | None = None
     call: int = 0
@@ -45,25 +45,25 @@ class View:
     Args:
         now_ns: The time.
         gpu: Its limits.
-        standings: All tasks, in the order of the task file.
+        tasks: All tasks, in the order of the task file.
         resident: Launches that have started and not ended, as far as is known.
     """
 
     now_ns: int
     gpu: Gpu
-    standings: Sequence[Standing]
+    tasks: Sequence[TaskState]
     resident: Sequence[Launch]
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class LaunchChain:
     """Launch all kernels of a task's oldest waiting request, unchanged, one behind another on its stream."""
 
     task: str
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LaunchPiece:
     """Launch the next logical blocks of a task, of its oldest waiting request where none is being launched.
 
     Args:
@@ -81,10 +81,10 @@ class Piece:
     after: tuple[int, ...] = ()
 
 
-Decision = Chain | Piece
+Decision = LaunchChain | LaunchPiece
 
 
-class Policy(Protocol):
+class ElasticPolicy(Protocol):
     """Decides what is launched next; the same object on the simulated GPU and on the real one."""
 
     name: ClassVar[str]

@@ -105,7 +105,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class KernelSequence:
     """A chain of kernels.
 
     Args:
@@ -122,7 +122,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class GpuTask:
     """Somebody who asks a network again and again.
 
     Args:
@@ -134,7 +134,7 @@ class Task:
     """
 
     name: str
-    network: Network
+    network: KernelSequence
     priority: int = 0
     arrivals: str = "closed"
     deadline_s: float | None = None

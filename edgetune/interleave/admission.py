@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
 from edgetune.interleave.policies.policy import GUARD_NS
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
@@ -101,16 +101,16 @@ class _Task:
         """Of the device."""
         return self.work_ns / self.period_ns
 
-    def released(self) -> Demand:
+    def released(self) -> QueueDemand:
         """Return its batches from the time on when one is full."""
         due_ns = self.room_ns - (0 if self.gap_ns is None else int((self.fill - 1) * self.gap_ns))
-        return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
+        return QueueDemand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
-    def just_served(self, ago_ns: int) -> Demand:
+    def just_served(self, ago_ns: int) -> QueueDemand:
         """Return its batches from this long after one was full and then served; the next has begun or does now."""
         age_ns = 0 if self.gap_ns is None else max(ago_ns - int(self.gap_ns), 0)
         due_ns = self.room_ns - age_ns
-        return Demand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
+        return QueueDemand(due_ns, min(due_ns + self.period_ns, NEVER_NS), self.period_ns, self.work_ns)
 
 
 def admit(tenants: Sequence[Tenant], *, guard_ns: int = GUARD_NS) -> Admission:
@@ -179,7 +179,7 @@ def _refusal(tenants: Iterable[Tenant], guard_ns: int) -> _Refusal | None:
 def _tasks(queues: Sequence[Inference], guard_ns: int) -> list[_Task]:
     """Return queues as tasks whose batches have as many requests as the policy waits for."""
     fillings = [
-        Filling(
+        BatchFilling(
             queue.batch_size,
             round(queue.latency_budget_s * NS) - guard_ns,
             round(queue.minibatch_s * NS),
@@ -223,7 +223,7 @@ def _late(tasks: Sequence[_Task]) -> _Refusal | None:
     return None
 
 
-def _last_due_ns(demand: Demand, by_ns: int) -> int:
+def _last_due_ns(demand: QueueDemand, by_ns: int) -> int:
     """Return when the last minibatch is due that is due by then; -1 where none is."""
     return -1 if by_ns < demand.first_ns else by_ns - (by_ns - demand.first_ns) % demand.period_ns
 

@@ -29,7 +29,7 @@ Constraint = Literal["rate", "room", "step", "latency", "power"]
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class WorkloadPoint:
     """One workload as measured at one batch size in one mode.
 
     Args:
@@ -55,7 +55,7 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CycleGoals:
     """What is asked of a device.
 
     Args:
@@ -73,7 +73,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class CycleViolation:
     """A constraint that a cycle breaks: what it needs and what there is, in the same unit (s, or W of power)."""
 
     constraint: Constraint
@@ -87,16 +87,16 @@ class Cycle:
 
     Args:
         infer: Answers requests.
-        rate_per_s: Requests per second, see ``Wanted``.
+        rate_per_s: Requests per second, see ``CycleGoals``.
         train: Trains in what is left; ``None`` where nothing does.
         train_minibatches: Training minibatches per batch of requests.
         requests: Requests answered together, where so few come in time that a batch is not waited for until it is full;
             it takes no less for it. ``None`` where it is full.
     """
 
-    infer: Half
+    infer: WorkloadPoint
     rate_per_s: float | None
-    train: Half | None = None
+    train: WorkloadPoint | None = None
     train_minibatches: int = 0
     requests: int | None = None
 
@@ -148,7 +148,9 @@ class Cycle:
         return max(known) if len(known) == len(powers) else None
 
 
-def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None, *, requests: int | None = None) -> Cycle:
+def cycle_of(
+    infer: WorkloadPoint, rate_per_s: float | None, train: WorkloadPoint | None = None, *, requests: int | None = None
+) -> Cycle:
     """Return the cycle of two workloads with as much training as fits: the largest k with t + k t_train <= b / a."""
     alone = Cycle(infer, rate_per_s, train, requests=requests)
     if train is None or rate_per_s is None:
@@ -156,24 +158,24 @@ def cycle_of(infer: Half, rate_per_s: float | None, train: Half | None = None, *
     return replace(alone, train_minibatches=max(math.floor(alone.idle_s / train.minibatch_s + _A_WHOLE), 0))
 
 
-def in_good_time(infer: Half, wanted: Wanted) -> int:
+def in_good_time(infer: WorkloadPoint, goals: CycleGoals) -> int:
     """Return how many requests can be answered together: the largest n with (n - 1) / a + t within the budget."""
-    if wanted.rate_per_s is None:
+    if goals.rate_per_s is None:
         return infer.batch_size
-    spare_s = wanted.latency_budget_s * (1 - wanted.headroom) - infer.at_worst_s
-    return max(min(infer.batch_size, 1 + math.floor(spare_s * wanted.rate_per_s + _A_WHOLE)), 1)
+    spare_s = goals.latency_budget_s * (1 - goals.headroom) - infer.at_worst_s
+    return max(min(infer.batch_size, 1 + math.floor(spare_s * goals.rate_per_s + _A_WHOLE)), 1)
 
 
-def cycles_of(infer: Half, train: Half | None, wanted: Wanted) -> list[Cycle]:
+def cycles_of(infer: WorkloadPoint, train: WorkloadPoint | None, goals: CycleGoals) -> list[Cycle]:
     """Return the cycle of full batches, and where these would be late, that of those not waited for so long."""
-    cycles = [cycle_of(infer, wanted.rate_per_s, train)]
-    together = in_good_time(infer, wanted)
+    cycles = [cycle_of(infer, goals.rate_per_s, train)]
+    together = in_good_time(infer, goals)
     if together < infer.batch_size:
-        cycles.append(cycle_of(infer, wanted.rate_per_s, train, requests=together))
+        cycles.append(cycle_of(infer, goals.rate_per_s, train, requests=together))
     return cycles
 
 
-def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:
+def broken(cycle: Cycle, goals: CycleGoals) -> tuple[CycleViolation, ...]:
     """Return what a cycle breaks of what is wanted.
 
     ``rate``: answering a batch takes longer than the next needs to arrive. ``room``: it leaves no time for one
@@ -181,17 +183,17 @@ def broken(cycle: Cycle, wanted: Wanted) -> tuple[Broken, ...]:
     policy which answers in time never starts one. ``latency`` and ``power``: beyond their budgets. Power that was not
     measured breaks nothing.
     """
-    kept, found = 1 - wanted.headroom, []
+    kept, found = 1 - goals.headroom, []
     if cycle.infer.minibatch_s > cycle.period_s * kept:
-        found.append(Broken("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
+        found.append(CycleViolation("rate", cycle.infer.minibatch_s, cycle.period_s * kept))
     elif cycle.train is not None and cycle.rate_per_s is not None and cycle.train_minibatches == 0:
-        found.append(Broken("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
+        found.append(CycleViolation("room", cycle.infer.minibatch_s + cycle.train.minibatch_s, cycle.period_s))
     step_s = 0.0 if cycle.train is None else cycle.infer.at_worst_s + cycle.train.at_worst_s
-    if step_s > wanted.latency_budget_s * kept:
-        found.append(Broken("step", step_s, wanted.latency_budget_s * kept))
-    if cycle.latency_s > wanted.latency_budget_s * kept:
-        found.append(Broken("latency", cycle.latency_s, wanted.latency_budget_s * kept))
+    if step_s > goals.latency_budget_s * kept:
+        found.append(CycleViolation("step", step_s, goals.latency_budget_s * kept))
+    if cycle.latency_s > goals.latency_budget_s * kept:
+        found.append(CycleViolation("latency", cycle.latency_s, goals.latency_budget_s * kept))
     power_w = cycle.power_w
-    if wanted.power_budget_w is not None and power_w is not None and power_w > wanted.power_budget_w:
-        found.append(Broken("power", power_w, wanted.power_budget_w))
+    if goals.power_budget_w is not None and power_w is not None and power_w > goals.power_budget_w:
+        found.append(CycleViolation("power", power_w, goals.power_budget_w))
     return tuple(found)

@@ -19,7 +19,7 @@ NEVER_NS = 1 << 60
 
 
 @dataclass(slots=True)
-class Demand:
+class QueueDemand:
     """Minibatches of one tenant that are due, or are to be expected. Times are ns from now.
 
     Args:
@@ -35,7 +35,7 @@ class Demand:
     work_ns: int
 
 
-def demanded_ns(demands: Sequence[Demand], by_ns: int) -> int:
+def demanded_ns(demands: Sequence[QueueDemand], by_ns: int) -> int:
     """Return the device time of all minibatches that are due by then, ns."""
     total_ns = 0
     for demand in demands:
@@ -47,7 +47,7 @@ def demanded_ns(demands: Sequence[Demand], by_ns: int) -> int:
 
 
 @dataclass(slots=True)
-class Filling:
+class BatchFilling:
     """How a queue fills: what decides how many of its requests to wait for.
 
     Args:
@@ -63,7 +63,7 @@ class Filling:
     gap_ns: float | None
 
 
-def counts(queues: Sequence[Filling]) -> list[int]:
+def counts(queues: Sequence[BatchFilling]) -> list[int]:
     """Return how many requests of each queue to wait for: a full batch, or as many as come in good time.
 
     In good time is early enough for a minibatch of every other queue to run before. Where that leaves no time to wait
@@ -75,7 +75,7 @@ def counts(queues: Sequence[Filling]) -> list[int]:
     return waited if busy < 1 else [_count(queue, 0) for queue in queues]
 
 
-def _count(queue: Filling, others_ns: int) -> int:
+def _count(queue: BatchFilling, others_ns: int) -> int:
     if not queue.gap_ns:
         return queue.batch_size
     spare_ns = queue.room_ns - queue.work_ns
@@ -83,7 +83,9 @@ def _count(queue: Filling, others_ns: int) -> int:
     return int(min(queue.batch_size, 1 + max(spare_ns, 0) / queue.gap_ns))
 
 
-def first_miss(demands: Sequence[Demand], step_ns: int, *, before_ns: int | None = None, tries: int = 32) -> int | None:
+def first_miss(
+    demands: Sequence[QueueDemand], step_ns: int, *, before_ns: int | None = None, tries: int = 32
+) -> int | None:
     """Return a time by which more is due than fits when ``step_ns`` runs first; ``None`` where all fits.
 
     Where the tenants ask for the whole device or more, no horizon is long enough; then only what is due soon counts: up
@@ -112,7 +114,7 @@ def first_miss(demands: Sequence[Demand], step_ns: int, *, before_ns: int | None
     return by_ns
 
 
-def _horizon_ns(demands: Sequence[Demand], step_ns: int) -> int:
+def _horizon_ns(demands: Sequence[QueueDemand], step_ns: int) -> int:
     """Return the time beyond which nothing can be late: the line above all steps of the demand has fallen below it.
 
     Each demand stays below ``work (1 + (L - start) / period)`` for every L from ``start`` on; the lines meet L where

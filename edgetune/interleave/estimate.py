@@ -12,7 +12,7 @@ _HALF_LIFE_NS = 2_000_000_000
 """A surcharge halves in this time: long against a minibatch, short against a change of mode or of heat."""
 
 
-class Estimate:
+class DurationEstimate:
     """The duration of one tenant's minibatches, ns.
 
     Args:

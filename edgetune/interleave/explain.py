@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.interleave.cycle import Cycle, Wanted, broken
-from edgetune.interleave.infeasible import say_broken
+from edgetune.interleave.cycle import Cycle, CycleGoals, broken
+from edgetune.interleave.infeasible import describe_violation
 from edgetune.units import format_si
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CyclePhase:
     """A part of a cycle that begins when a batch is full.
 
     Args:
@@ -25,22 +25,22 @@ class Part:
     duration_s: float
 
 
-def parts_of(cycle: Cycle) -> tuple[Part, ...]:
+def parts_of(cycle: Cycle) -> tuple[CyclePhase, ...]:
     """Return what the device does in a cycle, one part after another, each training minibatch one of them.
 
     Where the rate is unknown, or the device does not keep up, the cycle ends with its work.
     """
-    found = [Part("infer", 0.0, cycle.infer.minibatch_s)]
+    found = [CyclePhase("infer", 0.0, cycle.infer.minibatch_s)]
     if cycle.train is not None:
         time_s = cycle.train.minibatch_s
         begins_s = (cycle.infer.minibatch_s + number * time_s for number in range(cycle.train_minibatches))
-        found += [Part("train", begin_s, time_s) for begin_s in begins_s]
+        found += [CyclePhase("train", begin_s, time_s) for begin_s in begins_s]
     if cycle.rate_per_s is not None and cycle.idle_s > 0:
-        found.append(Part("idle", cycle.period_s - cycle.idle_s, cycle.idle_s))
+        found.append(CyclePhase("idle", cycle.period_s - cycle.idle_s, cycle.idle_s))
     return tuple(found)
 
 
-def explain(cycle: Cycle, wanted: Wanted) -> tuple[str, ...]:
+def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
     """Return a cycle in words, a line for each thing worth knowing."""
     half, train = cycle.infer, cycle.train
     lines = []
@@ -58,21 +58,21 @@ def explain(cycle: Cycle, wanted: Wanted) -> tuple[str, ...]:
         lines.append(f"  {train.workload} does not fit: a minibatch takes {_time(train.minibatch_s)}")
     if cycle.rate_per_s is not None and cycle.idle_s > 0:
         lines.append(_spent(cycle, cycle.idle_s, "nothing to do"))
-    lines.append(_latency(cycle, wanted))
+    lines.append(_latency(cycle, goals))
     if train is not None and cycle.rate_per_s is not None:
         lines.append(f"training: {cycle.throughput_per_s:.4g} samples/s, device busy {cycle.utilisation:.0%}")
     elif train is not None:
         lines.append("training: whenever no request waits; how often nobody knows")
     if cycle.power_w is not None:
-        of = "" if wanted.power_budget_w is None else f" of {format_si(wanted.power_budget_w, 'W')}"
+        of = "" if goals.power_budget_w is None else f" of {format_si(goals.power_budget_w, 'W')}"
         both = "" if train is None else ", the larger of the two"
         lines.append(f"power: {format_si(cycle.power_w, 'W')}{of}{both}")
-    lines += [f"not feasible: {say_broken(each)}" for each in broken(cycle, wanted)]
+    lines += [f"not feasible: {describe_violation(each)}" for each in broken(cycle, goals)]
     return tuple(lines)
 
 
-def _latency(cycle: Cycle, wanted: Wanted) -> str:
-    budget = format_si(wanted.latency_budget_s, "s")
+def _latency(cycle: Cycle, goals: CycleGoals) -> str:
+    budget = format_si(goals.latency_budget_s, "s")
     whole = f"slowest answer: {_time(cycle.latency_s)} of {budget}"
     if cycle.fill_s == 0:
         return whole

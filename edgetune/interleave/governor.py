@@ -28,7 +28,7 @@ _MOST_CALM = 640
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class MeasuredMode:
     """A mode that was measured.
 
     Args:
@@ -47,10 +47,10 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class GovernorStep:
     """A step of the governor, and why."""
 
-    rung: Rung
+    rung: MeasuredMode
     reason: str
 
 
@@ -63,7 +63,7 @@ class Governor:
         budget_w: Power to stay within, W.
     """
 
-    def __init__(self, rungs: Sequence[Rung], present: Rung, budget_w: float) -> None:
+    def __init__(self, rungs: Sequence[MeasuredMode], present: MeasuredMode, budget_w: float) -> None:
         self.budget_w, self.present = budget_w, present
         self._rungs = tuple(rungs)
         self._over = self._calm = 0
@@ -71,7 +71,7 @@ class Governor:
         self._wait = CALM
         self._came_up = False
 
-    def rebudget(self, budget_w: float) -> Move | None:
+    def rebudget(self, budget_w: float) -> GovernorStep | None:
         """Take another budget; return the step it calls for at once, if any."""
         self.budget_w = budget_w
         self._over = self._calm = 0
@@ -80,7 +80,7 @@ class Governor:
             return None
         return self._down(f"the budget is {budget_w:g} W now")
 
-    def read(self, power_w: float) -> Move | None:
+    def read(self, power_w: float) -> GovernorStep | None:
         """Learn of a reading in the present mode; return the step it calls for, if any."""
         if power_w > self.budget_w:
             self._over, self._calm = self._over + 1, 0
@@ -98,15 +98,15 @@ class Governor:
             return None
         return self._move(higher, f"there is room: {self._expected_w(higher):.3g} W of {self.budget_w:g} W", up=True)
 
-    def refused(self, rung: Rung, present: Rung) -> None:
+    def refused(self, rung: MeasuredMode, present: MeasuredMode) -> None:
         """Learn that the device refused a step and is where it was; that mode is not tried again."""
         self._rungs = tuple(other for other in self._rungs if other.mode != rung.mode or other is present)
         self.present, self._came_up = present, False
 
-    def _expected_w(self, rung: Rung) -> float:
+    def _expected_w(self, rung: MeasuredMode) -> float:
         return rung.power_w * self._ratio
 
-    def _down(self, reason: str) -> Move | None:
+    def _down(self, reason: str) -> GovernorStep | None:
         """Return the step to the best mode that fits; to the frugalest where none does."""
         if self._came_up:  # the last step up was a mistake: wait longer before the next
             self._wait = min(2 * self._wait, _MOST_CALM)
@@ -120,13 +120,13 @@ class Governor:
         self._over = 0
         return None
 
-    def _higher(self) -> Rung | None:
+    def _higher(self) -> MeasuredMode | None:
         """Return the best of the better modes that leave room; ``None`` where none does."""
         limit_w = self.budget_w * (1 - ROOM)
         better = [r for r in self._rungs if r.worth > self.present.worth and self._expected_w(r) <= limit_w]
         return max(better, key=lambda rung: rung.worth, default=None)
 
-    def _move(self, rung: Rung, reason: str, *, up: bool = False) -> Move:
+    def _move(self, rung: MeasuredMode, reason: str, *, up: bool = False) -> GovernorStep:
         self.present, self._came_up = rung, up
         self._over = self._calm = 0
-        return Move(rung, reason)
+        return GovernorStep(rung, reason)

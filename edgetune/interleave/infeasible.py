@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.cycle import Broken, Cycle, Wanted, broken, cycle_of
+from edgetune.interleave.cycle import Cycle, CycleGoals, CycleViolation, broken, cycle_of
 from edgetune.units import format_si
 
 _WORDS = {
@@ -19,32 +19,32 @@ _WORDS = {
 _DIGITS = 3
 
 
-def explain_infeasible(cycles: Sequence[Cycle], wanted: Wanted) -> InfeasibleError:
+def explain_infeasible(cycles: Sequence[Cycle], goals: CycleGoals) -> InfeasibleError:
     """Return the error that says what the nearest cycle breaks, and which rate or budget would be feasible.
 
     Args:
         cycles: Everything measured, each of them infeasible; not empty.
-        wanted: What was asked for.
+        goals: What was asked for.
     """
-    nearest = min(cycles, key=lambda cycle: max(each.value / each.limit for each in broken(cycle, wanted)))
-    why = "; ".join(say_broken(each) for each in broken(nearest, wanted))
-    asked = "the requests" if wanted.rate_per_s is None else f"{wanted.rate_per_s:g} requests/s"
-    within = format_si(wanted.latency_budget_s, "s")
-    kept = f", {wanted.headroom:.0%} of it kept free" if wanted.headroom else ""
+    nearest = min(cycles, key=lambda cycle: max(each.value / each.limit for each in broken(cycle, goals)))
+    why = "; ".join(describe_violation(each) for each in broken(nearest, goals))
+    asked = "the requests" if goals.rate_per_s is None else f"{goals.rate_per_s:g} requests/s"
+    within = format_si(goals.latency_budget_s, "s")
+    kept = f", {goals.headroom:.0%} of it kept free" if goals.headroom else ""
     message = f"no plan answers {asked} within {within}{kept}: at batch {nearest.infer.batch_size} {why}"
-    ways = [way for way in (_nearest_rate(cycles, wanted), _least_budget(cycles, wanted)) if way is not None]
+    ways = [way for way in (_nearest_rate(cycles, goals), _least_budget(cycles, goals)) if way is not None]
     if not ways:
-        ways = [_least_power(cycles)] if wanted.power_budget_w is not None else ["a faster mode or smaller networks"]
+        ways = [_least_power(cycles)] if goals.power_budget_w is not None else ["a faster mode or smaller networks"]
     return InfeasibleError(message, f"feasible: {', or '.join(ways)}; or --best-effort for the least bad")
 
 
-def say_broken(each: Broken) -> str:
+def describe_violation(each: CycleViolation) -> str:
     """Return one broken constraint in words, with its figures."""
     unit = "W" if each.constraint == "power" else "s"
     return _WORDS[each.constraint].format(value=format_si(each.value, unit), limit=format_si(each.limit, unit))
 
 
-def feasible_rates(cycle: Cycle, wanted: Wanted) -> tuple[float, float] | None:
+def feasible_rates(cycle: Cycle, goals: CycleGoals) -> tuple[float, float] | None:
     """Return the lowest and highest rate that a batch size serves within the budgets, requests per second.
 
     From (b - 1) / a + t <= L follows a >= (b - 1) / (L - t): slower requests take too long to make a batch. From
@@ -53,10 +53,10 @@ def feasible_rates(cycle: Cycle, wanted: Wanted) -> tuple[float, float] | None:
     Returns:
         ``None`` where no rate is feasible.
     """
-    if any(each.constraint in ("power", "step") for each in broken(cycle, wanted)):
+    if any(each.constraint in ("power", "step") for each in broken(cycle, goals)):
         return None
-    kept, size, time_s = 1 - wanted.headroom, cycle.infer.batch_size, cycle.infer.minibatch_s
-    spare_s = wanted.latency_budget_s * kept - cycle.infer.at_worst_s
+    kept, size, time_s = 1 - goals.headroom, cycle.infer.batch_size, cycle.infer.minibatch_s
+    spare_s = goals.latency_budget_s * kept - cycle.infer.at_worst_s
     if spare_s < 0 or (spare_s == 0 and size > 1):
         return None
     lowest = 0.0 if size == 1 else (size - 1) / spare_s
@@ -65,14 +65,14 @@ def feasible_rates(cycle: Cycle, wanted: Wanted) -> tuple[float, float] | None:
     return (lowest, highest) if lowest <= highest else None
 
 
-def nearest_rate_per_s(cycles: Sequence[Cycle], wanted: Wanted) -> tuple[float, Cycle] | None:
+def nearest_rate_per_s(cycles: Sequence[Cycle], goals: CycleGoals) -> tuple[float, Cycle] | None:
     """Return the feasible rate nearest to the one asked for, and its cycle; ``None`` where none is.
 
     It is rounded to three digits, to the feasible side.
     """
-    asked, found = wanted.rate_per_s or 0.0, []
+    asked, found = goals.rate_per_s or 0.0, []
     for cycle in cycles:
-        rates = feasible_rates(cycle, wanted)
+        rates = feasible_rates(cycle, goals)
         if rates is None:
             continue
         rate = rates[0] if asked < rates[0] else rates[1]
@@ -82,25 +82,25 @@ def nearest_rate_per_s(cycles: Sequence[Cycle], wanted: Wanted) -> tuple[float, 
     return min(found, key=lambda each: abs(each[0] - asked), default=None)
 
 
-def _nearest_rate(cycles: Sequence[Cycle], wanted: Wanted) -> str | None:
-    found = None if wanted.rate_per_s is None else nearest_rate_per_s(cycles, wanted)
+def _nearest_rate(cycles: Sequence[Cycle], goals: CycleGoals) -> str | None:
+    found = None if goals.rate_per_s is None else nearest_rate_per_s(cycles, goals)
     if found is None:
         return None
     rate, cycle = found
     return f"{rate:g} requests/s (batch {cycle.infer.batch_size}, {format_si(cycle.latency_s, 's')})"
 
 
-def _least_budget(cycles: Sequence[Cycle], wanted: Wanted) -> str | None:
+def _least_budget(cycles: Sequence[Cycle], goals: CycleGoals) -> str | None:
     """Return the least latency budget at which something is feasible, where nothing else is in the way."""
     needed: list[tuple[float, int]] = []
     for cycle in cycles:
-        found = broken(cycle, wanted)
+        found = broken(cycle, goals)
         if {each.constraint for each in found} <= {"latency", "step"}:
             needed.append((max(each.value for each in found), cycle.infer.batch_size))
     if not needed:
         return None
     least_s, size = min(needed)
-    budget_s = _rounded(least_s / (1 - wanted.headroom), up=True)
+    budget_s = _rounded(least_s / (1 - goals.headroom), up=True)
     return f"a latency budget of {format_si(budget_s, 's')} (batch {size})"
 
 

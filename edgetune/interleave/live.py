@@ -25,15 +25,15 @@ from edgetune.artifacts.run import Engine
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.interleave.live_tenants import LiveTenant, Outside, Saved
-from edgetune.interleave.stage import Done, Minibatch
+from edgetune.interleave.backend import FinishedMinibatch, Minibatch
+from edgetune.interleave.live_tenants import ExternalRequests, LiveTenant, SavedCheckpoint
 from edgetune.interleave.tenants import Inference
-from edgetune.processes.baton import new_baton
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe
+from edgetune.processes.turn_signal import new_turn_signal
 from edgetune.units import NS, format_duration
 
-__all__ = ["LiveStage", "LiveTenant", "Outside", "Saved"]
+__all__ = ["ExternalRequests", "LiveMinibatchBackend", "LiveTenant", "SavedCheckpoint"]
 
 _WORKER = "edgetune.interleave.worker"
 _HANG_S, _HANG_FACTOR = 10.0, 20.0
@@ -58,14 +58,14 @@ class _Held:
     since_ns: int = 0
     """Since when the first of them runs, as far as is known here, or when it begins at the latest."""
     turns: deque[int] = field(default_factory=deque)
-    """Which turn each of them has; see ``processes.baton``."""
+    """Which turn each of them has; see ``processes.turn_signal``."""
     lost: str | None = None
     last_output: str | None = None
     """The last lines it printed before it could be asked no more: its process has ended, or its thread hangs."""
 
 
-class LiveStage:
-    """Runs minibatches of tenants in child processes; a ``stage.Stage``.
+class LiveMinibatchBackend:
+    """Runs minibatches of tenants in child processes; a ``backend.MinibatchBackend``.
 
     Making it loads every tenant, one after the other, which takes seconds; ``close`` ends it.
 
@@ -90,7 +90,7 @@ class LiveStage:
         device: Device,
         tenants: Sequence[LiveTenant],
         *,
-        outside: Mapping[str, Outside] = MappingProxyType({}),
+        outside: Mapping[str, ExternalRequests] = MappingProxyType({}),
         save_every_s: float | None = None,
         warmup: int = 3,
         hang_s: float = _HANG_S,
@@ -109,11 +109,11 @@ class LiveStage:
         self._held: dict[str, _Held] = {}
         self._found_ns: dict[str, int | None] = {}
         """When the file was changed that was at the place of a checkpoint before."""
-        self._over: list[Done] = []
+        self._over: list[FinishedMinibatch] = []
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
         self._woken = SignalPipe()
-        self._baton = new_baton(len(tenants)) if engine == "managed" else None
+        self._turn_signal = new_turn_signal(len(tenants)) if engine == "managed" else None
         self._turn = 0
         try:
             self._open(tenants)
@@ -125,7 +125,7 @@ class LiveStage:
         for live in tenants:  # processes first: they import what they need while others load
             if not self._children or not self._shared:
                 environment = {**_QUIET_THREADS, **self._source.environment}
-                descriptors = () if self._baton is None else self._baton.descriptors
+                descriptors = () if self._turn_signal is None else self._turn_signal.descriptors
                 self._children.append(Child(_WORKER, environment=environment, descriptors=descriptors))
             self._held[live.tenant.name] = _Held(live, self._children[-1])
         for held in self._held.values():
@@ -143,7 +143,7 @@ class LiveStage:
         """Return the system's monotonic clock, which children stamp by too."""
         return time.monotonic_ns()
 
-    def listen(self, outside: Mapping[str, Outside]) -> None:
+    def listen(self, outside: Mapping[str, ExternalRequests]) -> None:
         """Take requests from outside for these tenants from now on."""
         self._outside = dict(outside)
 
@@ -152,7 +152,7 @@ class LiveStage:
         held = self._held[minibatch.tenant]
         if held.lost is not None:
             now_ns = time.monotonic_ns()
-            self._over.append(Done(minibatch, now_ns, now_ns, failure=held.lost, lost=True))
+            self._over.append(FinishedMinibatch(minibatch, now_ns, now_ns, failure=held.lost, lost=True))
             return
         command: dict[str, Any] = {"command": "run", "tenant": minibatch.tenant, "number": minibatch.number}
         if minibatch.task == "infer":
@@ -164,7 +164,7 @@ class LiveStage:
         if not held.running:
             held.since_ns = time.monotonic_ns() if after is None else minibatch.begin_by_ns or 0
         self._turn += 1
-        if self._baton is not None:
+        if self._turn_signal is not None:
             command |= {"turn": self._turn, "after": after, "begin_by_ns": minibatch.begin_by_ns}
         held.running.append(minibatch)
         held.turns.append(self._turn)
@@ -178,7 +178,7 @@ class LiveStage:
 
         That is the last one sent; for one in its own process it need not wait.
         """
-        if self._baton is None or minibatch.begin_by_ns is None:
+        if self._turn_signal is None or minibatch.begin_by_ns is None:
             return None
         last = next((held for held in self._held.values() if held.turns and held.turns[-1] == self._turn), None)
         if last is None or last is self._held[minibatch.tenant]:
@@ -188,8 +188,8 @@ class LiveStage:
     def _place(self, held: _Held) -> int:
         return self._children.index(held.child)
 
-    def wait(self, until_ns: int | None) -> Sequence[Done]:
-        """Return what is over; see ``Stage.wait``. A signal that is handled ends the wait as well."""
+    def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
+        """Return what is over; see ``MinibatchBackend.wait``. A signal that is handled ends the wait as well."""
         while not self._over:
             now_ns = time.monotonic_ns()
             self._lose_hanging(now_ns)
@@ -211,7 +211,7 @@ class LiveStage:
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
         times_ns += [] if until_ns is None else [until_ns]
         sleep_s = max(min(times_ns) - now_ns, 0) / NS
-        sources: list[Child | Outside | SignalPipe] = [*children, *outside, self._woken]
+        sources: list[Child | ExternalRequests | SignalPipe] = [*children, *outside, self._woken]
         descriptors = {source.fileno(): source for source in sources}
         readable, _, _ = select.select([*descriptors], [], [], sleep_s)
         ready = [descriptors[descriptor] for descriptor in readable]
@@ -238,7 +238,7 @@ class LiveStage:
         held.since_ns = time.monotonic_ns()
         self._begun(held.since_ns)
         failed = reply.get("failed")
-        done = Done(
+        done = FinishedMinibatch(
             minibatch, reply["start_ns"], reply["end_ns"], reply.get("loss"), reply["failure"],
             tuple((request, reason) for request, reason in failed) if failed else (), reply["lost"],
         )  # fmt: skip
@@ -276,9 +276,11 @@ class LiveStage:
         held.lost = reason
         now_ns = time.monotonic_ns()
         for minibatch in held.running:
-            self._over.append(Done(minibatch, min(held.since_ns, now_ns), now_ns, failure=reason, lost=True))
-        if self._baton is not None and held.turns:
-            self._baton.end(self._place(held), held.turns[-1])
+            self._over.append(
+                FinishedMinibatch(minibatch, min(held.since_ns, now_ns), now_ns, failure=reason, lost=True)
+            )
+        if self._turn_signal is not None and held.turns:
+            self._turn_signal.end(self._place(held), held.turns[-1])
         held.running.clear()
         held.turns.clear()
         self._begun(now_ns)
@@ -289,7 +291,7 @@ class LiveStage:
             held.since_ns = min(held.since_ns, now_ns)
 
     def prepare(self, tenant: str, batch_size: int) -> None:
-        """Load a tenant at another batch size; see ``Stage.prepare``.
+        """Load a tenant at another batch size; see ``MinibatchBackend.prepare``.
 
         Raises:
             InputError: it cannot run at this batch size, and the old one is still loaded; or the tenant is lost.
@@ -360,7 +362,7 @@ class LiveStage:
             "workload": live.workload.plain(),
             "batch_size": batch_size,
             "shared": self._shared,
-            "baton": None if self._baton is None else self._baton.descriptors,
+            "baton": None if self._turn_signal is None else self._turn_signal.descriptors,
             "place": self._place(self._held[live.tenant.name]),
             "cpus": cpus,
             "threads": len(cpus),
@@ -377,24 +379,24 @@ class LiveStage:
     def _cpus(self) -> list[int]:
         return usable_cpus()[: self._cores]
 
-    def save(self) -> list[Saved]:
+    def save(self) -> list[SavedCheckpoint]:
         """Write the checkpoints of all trainings that want one; nothing may be running."""
-        wanted = [held for held in self._held.values() if held.live.checkpoint is not None]
-        return [self._save(held) for held in wanted]
+        goals = [held for held in self._held.values() if held.live.checkpoint is not None]
+        return [self._save(held) for held in goals]
 
-    def _save(self, held: _Held) -> Saved:
+    def _save(self, held: _Held) -> SavedCheckpoint:
         name, path = held.live.tenant.name, held.live.checkpoint
         assert path is not None
         kept = path if path.exists() and path.stat().st_mtime_ns != self._found_ns[name] else None
         if held.last_output is not None:
-            return Saved(name, kept, failure=held.lost)
+            return SavedCheckpoint(name, kept, failure=held.lost)
         try:
             reply = self._ask(held, {"command": "save", "tenant": name}, _SAVE_TIMEOUT_S)
         except TimeoutError:
-            return Saved(name, kept, failure=f"saving took over {format_duration(_SAVE_TIMEOUT_S)}")
+            return SavedCheckpoint(name, kept, failure=f"saving took over {format_duration(_SAVE_TIMEOUT_S)}")
         except EdgetuneError as error:
-            return Saved(name, kept, failure=held.lost or error.message)
-        return Saved(name, path, reply["steps"])
+            return SavedCheckpoint(name, kept, failure=held.lost or error.message)
+        return SavedCheckpoint(name, path, reply["steps"])
 
     def log_tail(self, tenant: str) -> str:
         """Return the last lines that a tenant's process printed, also when it has ended."""
@@ -408,5 +410,5 @@ class LiveStage:
         for child in self._children:
             child.close()
         self._woken.close()
-        if self._baton is not None:
-            self._baton.close()
+        if self._turn_signal is not None:
+            self._turn_signal.close()

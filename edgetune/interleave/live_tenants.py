@@ -11,7 +11,7 @@ from edgetune.interleave.tenants import Tenant
 from edgetune.workloads.workload import Workload
 
 
-class Outside(Protocol):
+class ExternalRequests(Protocol):
     """Where requests of one tenant come from when they come from outside, one a line."""
 
     def fileno(self) -> int:
@@ -52,7 +52,7 @@ class LiveTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoint:
     """What became of the checkpoint of a training.
 
     Args:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from edgetune.arrivals.sources import Source
+from edgetune.arrivals.sources import ArrivalSource
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine, Outcome, RunRow
-from edgetune.interleave.estimate import Estimate
-from edgetune.interleave.snapshot import Job, Policy, Queue, Serve, Snapshot, Train
-from edgetune.interleave.stage import Done, Minibatch, Stage
-from edgetune.interleave.standing import Trained, served_by
+from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
+from edgetune.interleave.estimate import DurationEstimate
+from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
+from edgetune.interleave.tenant_state import TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
 
@@ -32,21 +32,21 @@ class Watcher(Protocol):
         """Return when it wants to look next."""
         ...
 
-    def look(self, now_ns: int, loop: Loop) -> None:
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Look, and change batch sizes, estimates or the mode where that is its task; not called while it looks."""
         ...
 
-    def arrived(self, tenant: str, at_ns: int) -> None:
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Learn of a request as it comes, long before there is a row of it."""
         ...
 
-    def saw(self, row: RunRow) -> None:
+    def on_row(self, row: RunRow) -> None:
         """Learn of a row that was just written."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Overhead:
+class SharingOverhead:
     """What sharing cost.
 
     Args:
@@ -60,12 +60,12 @@ class Overhead:
     minibatches: int
 
 
-class Loop:
+class InterleaveLoop:
     """One run of tenants on a stage.
 
     Args:
         engine: What the rows say of how the device was shared.
-        stage: Runs minibatches.
+        backend: Runs minibatches.
         policy: Decides.
         tenants: What shares the device.
         sources: Requests of each inference tenant, by name.
@@ -78,10 +78,10 @@ class Loop:
     def __init__(
         self,
         engine: Engine,
-        stage: Stage,
-        policy: Policy,
+        backend: MinibatchBackend,
+        policy: InterleavePolicy,
         tenants: Sequence[Tenant],
-        sources: Mapping[str, Source],
+        sources: Mapping[str, ArrivalSource],
         *,
         end_ns: int,
         watchers: Sequence[Watcher] = (),
@@ -89,15 +89,17 @@ class Loop:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.rows: list[RunRow] = []
-        self._engine, self._stage, self._policy, self._turn = engine, stage, policy, turn
-        self._begin_ns, self._end_ns = stage.now_ns(), end_ns
+        self._engine, self._backend, self._policy, self._turn = engine, backend, policy, turn
+        self._begin_ns, self._end_ns = backend.now_ns(), end_ns
         self._served = {t.name: served_by(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
         self._trained = {
-            t.name: Trained(t, Estimate(round(t.minibatch_s * NS))) for t in tenants if isinstance(t, Training)
+            t.name: TrainingTenant(t, DurationEstimate(round(t.minibatch_s * NS)))
+            for t in tenants
+            if isinstance(t, Training)
         }
         self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
-        self._unwritten: deque[tuple[Done, Tenant, Sequence[tuple[int, int]]]] = deque()
+        self._unwritten: deque[tuple[FinishedMinibatch, Tenant, Sequence[tuple[int, int]]]] = deque()
         """What has ended and is not in ``rows`` yet, with its tenant as it was then and its requests."""
         self._paused = False
         self._decisions_s: list[float] = []
@@ -110,11 +112,11 @@ class Loop:
         """When the last minibatch ended."""
 
     @property
-    def overhead(self) -> Overhead:
+    def overhead(self) -> SharingOverhead:
         """What sharing cost so far."""
         started = sum(served.next_minibatch for served in self._served.values())
         started += sum(trained.next_minibatch for trained in self._trained.values())
-        return Overhead(self._decisions_s, self._gaps_ns / NS, started)
+        return SharingOverhead(self._decisions_s, self._gaps_ns / NS, started)
 
     def run(self) -> None:
         """Run until the end; every request and every training step is in ``rows`` then, also where this raises."""
@@ -128,20 +130,20 @@ class Loop:
     def advance(self, enough: Callable[[], bool]) -> None:
         """Go on with the run until it is enough, or time is up: how a watcher looks on while real work is done."""
         self._write()
-        while not enough() and self._stage.now_ns() < self._end_ns and self._turn_once():
+        while not enough() and self._backend.now_ns() < self._end_ns and self._turn_once():
             self._write()
 
     def _turn_once(self) -> bool:
         """Take in requests, have watchers look, start something or wait; return whether the run goes on."""
-        now_ns, over = self._stage.now_ns(), self.over
+        now_ns, over = self._backend.now_ns(), self.over
         self._take_requests(min(now_ns, self._end_ns))
         if not over:
-            self._have_watchers_look(now_ns)
+            self._poll_watchers(now_ns)
         if self._stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
             return False
         return self._decide(over=over)
 
-    def _have_watchers_look(self, now_ns: int) -> None:
+    def _poll_watchers(self, now_ns: int) -> None:
         for watcher in self._watchers:
             due_ns = watcher.due_ns()
             if due_ns is None or due_ns > now_ns or watcher in self._looking:
@@ -149,7 +151,7 @@ class Loop:
             self._write()
             self._looking.append(watcher)
             try:
-                watcher.look(now_ns, self)
+                watcher.poll(now_ns, self)
             finally:
                 self._looking.remove(watcher)
 
@@ -164,9 +166,9 @@ class Loop:
             InputError: it cannot run at this batch size; nothing is changed.
         """
         self.settle()
-        self._stage.prepare(name, batch_size)
+        self._backend.prepare(name, batch_size)
         changed = replace(self.tenant(name), batch_size=batch_size, minibatch_s=minibatch_s)
-        estimate = Estimate(round(minibatch_s * NS))
+        estimate = DurationEstimate(round(minibatch_s * NS))
         if isinstance(changed, Inference):
             self._served[name].tenant, self._served[name].estimate = changed, estimate
         else:
@@ -174,7 +176,7 @@ class Loop:
 
     def re_estimate(self, name: str, minibatch_s: float) -> None:
         """Take a tenant's minibatches to last this long from now on: the mode has changed."""
-        (self._served.get(name) or self._trained[name]).estimate = Estimate(round(minibatch_s * NS))
+        (self._served.get(name) or self._trained[name]).estimate = DurationEstimate(round(minibatch_s * NS))
 
     def pause_training(self, *, paused: bool) -> None:
         """Start no training minibatch from now on, or start them again."""
@@ -184,15 +186,15 @@ class Loop:
         """Set a power mode between minibatches and return it as read back.
 
         Raises:
-            DeviceError: see ``Stage.apply``.
+            DeviceError: see ``MinibatchBackend.apply``.
         """
         self.settle()
-        return self._stage.apply(mode)
+        return self._backend.apply(mode)
 
     def settle(self) -> None:
         """Wait until nothing runs."""
         while self._busy():
-            self._finish(self._stage.wait(None))
+            self._finish(self._backend.wait(None))
         self._write()
 
     @property
@@ -204,17 +206,17 @@ class Loop:
     @property
     def over(self) -> bool:
         """Whether time is up or somebody asked to stop: nothing new is to be begun."""
-        return self._stage.now_ns() >= self._end_ns or self._stopped()
+        return self._backend.now_ns() >= self._end_ns or self._stopped()
 
     def now_ns(self) -> int:
         """Return the time of the stage's clock, ns."""
-        return self._stage.now_ns()
+        return self._backend.now_ns()
 
     def note(self, row: RunRow) -> None:
         """Write a row down; its times are taken as they are."""
         self.rows.append(row)
         for watcher in self._watchers:
-            watcher.saw(row)
+            watcher.on_row(row)
 
     def row(self, at_ns: int) -> RunRow:
         """Return a row of this run at a time of the stage's clock, to be completed with ``replace``."""
@@ -223,7 +225,7 @@ class Loop:
     def _decide(self, *, over: bool) -> bool:
         """Ask the policy and do it; return whether there is anything left to wait for."""
         begun_s = time.perf_counter()
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         decision = self._policy.decide(self._snapshot(now_ns, over=over))
         self._decisions_s.append(time.perf_counter() - begun_s)
         if isinstance(decision, Serve):
@@ -239,7 +241,7 @@ class Loop:
         known = [time_ns for time_ns in until if time_ns is not None]
         if not known and not self._busy():
             return False
-        self._finish(self._stage.wait(min(known, default=None)))
+        self._finish(self._backend.wait(min(known, default=None)))
         return True
 
     def _serve(self, decision: Serve, now_ns: int) -> None:
@@ -262,9 +264,9 @@ class Loop:
         if self._free_since_ns is not None or minibatch.begin_by_ns is not None:
             self._followed[minibatch] = self._free_since_ns
         self._free_since_ns = None
-        self._stage.start(minibatch)
+        self._backend.start(minibatch)
 
-    def _finish(self, ended: Sequence[Done]) -> None:
+    def _finish(self, ended: Sequence[FinishedMinibatch]) -> None:
         for done in ended:
             if done.minibatch.task == "infer":
                 self._finish_inference(done)
@@ -272,7 +274,7 @@ class Loop:
                 self._finish_training(done)
             self._pass_on(done)
 
-    def _pass_on(self, done: Done) -> None:
+    def _pass_on(self, done: FinishedMinibatch) -> None:
         """Count the time between a minibatch and what ran before it; what is lined up behind it begins now."""
         self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may be told first
         since_ns = self._followed.pop(done.minibatch, None)
@@ -285,7 +287,7 @@ class Loop:
                 standing.since_ns[-1] = max(standing.since_ns[-1], done.end_ns)
         self._free_since_ns = None if self._busy() else self._ended_ns
 
-    def _finish_inference(self, done: Done) -> None:
+    def _finish_inference(self, done: FinishedMinibatch) -> None:
         served = self._served[done.minibatch.tenant]
         taken = served.on_device.pop(done.minibatch.number)
         served.since_ns.pop(0)
@@ -295,7 +297,7 @@ class Loop:
         served.source.answered([request for request, _ in taken], done.end_ns)
         self._unwritten.append((done, served.tenant, taken))
 
-    def _finish_training(self, done: Done) -> None:
+    def _finish_training(self, done: FinishedMinibatch) -> None:
         trained = self._trained[done.minibatch.tenant]
         trained.since_ns.pop(0)
         trained.lost |= done.lost
@@ -313,7 +315,7 @@ class Loop:
             else:
                 self._write_step(done, tenant)
 
-    def _write_requests(self, done: Done, tenant: Inference, taken: Sequence[tuple[int, int]]) -> None:
+    def _write_requests(self, done: FinishedMinibatch, tenant: Inference, taken: Sequence[tuple[int, int]]) -> None:
         failures = dict(done.failed)
         if done.failure is not None:
             failures = {request: failures.get(request, done.failure) for request, _ in taken}
@@ -326,7 +328,7 @@ class Loop:
             )  # fmt: skip
             self.note(row)
 
-    def _write_step(self, done: Done, tenant: Training) -> None:
+    def _write_step(self, done: FinishedMinibatch, tenant: Training) -> None:
         row = RunRow(
             self._engine, "train", self._since(done.end_ns), tenant.name, self._turn,
             started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=tenant.batch_size,
@@ -349,12 +351,12 @@ class Loop:
         for name, served in self._served.items():
             for arrived_ns in served.source.take(now_ns):
                 for watcher in self._watchers:
-                    watcher.arrived(name, arrived_ns)
+                    watcher.on_arrival(name, arrived_ns)
                 served.line_up(arrived_ns)
 
     def _snapshot(self, now_ns: int, *, over: bool) -> Snapshot:
         queues = [
-            Queue(
+            InferenceQueue(
                 name,
                 served.tenant.batch_size,
                 round(served.tenant.latency_budget_s * NS),
@@ -371,7 +373,7 @@ class Loop:
             if not served.lost
         ]
         jobs = [
-            Job(
+            TrainingJob(
                 name,
                 trained.estimate.cautious_ns(now_ns),
                 trained.tenant.weight,
@@ -404,7 +406,7 @@ class Loop:
     def _abandon(self) -> None:
         """Write down the requests that nobody answered."""
         self._write()
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         for served in self._served.values():
             unanswered = [request for taken in served.on_device.values() for request in taken]
             for _, arrived_ns in (*unanswered, *served.waiting.take_all()):

@@ -13,12 +13,14 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
-from edgetune.interleave.cycle import Cycle, Half, Wanted, broken, cycles_of
+from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.interleave.infeasible import explain_infeasible
 from edgetune.interleave.tenants import Inference, Tenant, Training
 
 
-def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, best_effort: bool = False) -> Cycle:
+def best_cycle(
+    infer: Sequence[WorkloadPoint], train: Sequence[WorkloadPoint], goals: CycleGoals, *, best_effort: bool = False
+) -> Cycle:
     """Return the best cycle of measured halves in the same mode.
 
     Most training first, then the lowest latency; where the rate is unknown, most answers per second.
@@ -26,7 +28,7 @@ def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, 
     Args:
         infer: The inference at the batch sizes and modes measured; not empty.
         train: The training likewise; empty where nothing trains.
-        wanted: What is asked for.
+        goals: What is asked for.
         best_effort: Return the least bad cycle where none is feasible: one that answers in time, if any does, and of
             those the one whose worst excess is the smallest.
 
@@ -34,24 +36,24 @@ def best_cycle(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted, *, 
         InfeasibleError: none is feasible; the nearest feasible rate and latency budget are named.
         InputError: there is a power budget and nobody measured power, or no mode in which both were measured.
     """
-    cycles = _cycles(infer, train, wanted)
-    feasible = [cycle for cycle in cycles if not broken(cycle, wanted)]
+    cycles = _cycles(infer, train, goals)
+    feasible = [cycle for cycle in cycles if not broken(cycle, goals)]
     if feasible:
         return max(feasible, key=_goodness)
     if best_effort:
-        return min(cycles, key=lambda cycle: (*_badness(cycle, wanted), *(-good for good in _goodness(cycle))))
-    raise explain_infeasible(cycles, wanted)
+        return min(cycles, key=lambda cycle: (*_badness(cycle, goals), *(-good for good in _goodness(cycle))))
+    raise explain_infeasible(cycles, goals)
 
 
-def _cycles(infer: Sequence[Half], train: Sequence[Half], wanted: Wanted) -> list[Cycle]:
-    pairs: list[tuple[Half, Half | None]] = [(i, t) for i in infer for t in train if i.mode == t.mode]
+def _cycles(infer: Sequence[WorkloadPoint], train: Sequence[WorkloadPoint], goals: CycleGoals) -> list[Cycle]:
+    pairs: list[tuple[WorkloadPoint, WorkloadPoint | None]] = [(i, t) for i in infer for t in train if i.mode == t.mode]
     if not train:
         pairs = [(half, None) for half in infer]
     if not pairs:
         message = f"{infer[0].workload} and {train[0].workload} were measured in no mode that is the same"
         raise InputError(message, "measure both in one mode, or name the batch sizes instead of a table")
-    cycles = [cycle for inference, training in pairs for cycle in cycles_of(inference, training, wanted)]
-    if wanted.power_budget_w is None:
+    cycles = [cycle for inference, training in pairs for cycle in cycles_of(inference, training, goals)]
+    if goals.power_budget_w is None:
         return cycles
     known = [cycle for cycle in cycles if cycle.power_w is not None]
     if not known:
@@ -64,16 +66,16 @@ def _goodness(cycle: Cycle) -> tuple[float, float]:
     return first, -cycle.latency_s
 
 
-def _badness(cycle: Cycle, wanted: Wanted) -> tuple[bool, float]:
+def _badness(cycle: Cycle, goals: CycleGoals) -> tuple[bool, float]:
     """Return whether answers would be late without any training, and by how much the worst constraint is exceeded."""
-    found = broken(cycle, wanted)
+    found = broken(cycle, goals)
     late = any(each.constraint in ("rate", "latency") for each in found)
     return late, max((each.value / each.limit for each in found), default=0.0)
 
 
 def halves(
     rows: Iterable[ProfileRow], task: Task, *, workload: str | None = None, mode: Mode | None = None
-) -> tuple[Half, ...]:
+) -> tuple[WorkloadPoint, ...]:
     """Return what a profile table knows of one workload; of several visits to a point, the slowest and hungriest.
 
     Args:
@@ -94,9 +96,9 @@ def halves(
         there = f"it has {task} of {', '.join(names)}" if names else f"it has no {task} that was measured"
         what = workload or task
         raise InputError(f"the table knows nothing of {what}{'' if mode is None else f' [{mode}]'}", there)
-    found: dict[tuple[str, int, Mode], Half] = {}
+    found: dict[tuple[str, int, Mode], WorkloadPoint] = {}
     for row in fitting:
-        half = Half(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode, _slowest_s(row))
+        half = WorkloadPoint(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode, _slowest_s(row))
         key = (row.workload, row.batch_size, row.mode)
         found[key] = half if key not in found else _worse(half, found[key])
     return tuple(found.values())
@@ -108,7 +110,7 @@ def cautious_s(row: ProfileRow) -> float:
     return max(float(time_s) for time_s in times_s if time_s is not None)
 
 
-def _worse(one: Half, other: Half) -> Half:
+def _worse(one: WorkloadPoint, other: WorkloadPoint) -> WorkloadPoint:
     powers = [half.power_w for half in (one, other) if half.power_w is not None]
     slowest = [half.slowest_s for half in (one, other) if half.slowest_s is not None]
     return replace(
@@ -136,11 +138,11 @@ def refuse_other(plan: Plan, *, device: str) -> None:
         raise InputError(message, f"search on this device, or name that one: --device {made_for}")
 
 
-def tenants_of(cycle: Cycle, wanted: Wanted) -> tuple[Tenant, ...]:
+def tenants_of(cycle: Cycle, goals: CycleGoals) -> tuple[Tenant, ...]:
     """Return the tenants of a cycle, with the planned times."""
     half = cycle.infer
     answers = Inference(
-        half.workload, half.batch_size, wanted.latency_budget_s, cycle.rate_per_s, minibatch_s=half.minibatch_s
+        half.workload, half.batch_size, goals.latency_budget_s, cycle.rate_per_s, minibatch_s=half.minibatch_s
     )
     if cycle.train is None:
         return (answers,)

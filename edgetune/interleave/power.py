@@ -8,8 +8,8 @@ from typing import Any
 
 from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.governor import Governor, Move, Rung
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.governor import Governor, GovernorStep, MeasuredMode
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.units import NS
 
 Readings = Callable[[int], Sequence[tuple[int, float]]]
@@ -58,13 +58,13 @@ class PowerWatcher:
         changes = (self._begin_ns + round(from_s * NS) for from_s, _ in self._budgets.steps)
         return min([self._due_ns, *(change for change in changes if self._since_ns < change)])
 
-    def look(self, now_ns: int, loop: Loop) -> None:
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Take the readings that are new, and do what the governor makes of them."""
         budget_w = None if self._budgets is None else self._budgets.at((now_ns - self._begin_ns) / NS)
         self._since_ns = now_ns
         if self._governor is not None and budget_w is not None and budget_w != self._governor.budget_w:
             before = self._governor.present
-            self._carry_out(self._governor.rebudget(budget_w), before, budget_w, loop)
+            self._execute(self._governor.rebudget(budget_w), before, budget_w, loop)
         if now_ns < self._due_ns:
             return
         while self._due_ns <= now_ns:
@@ -73,15 +73,17 @@ class PowerWatcher:
             loop.note(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
             if self._governor is not None:
                 before = self._governor.present
-                self._carry_out(self._governor.read(power_w), before, budget_w, loop)
+                self._execute(self._governor.read(power_w), before, budget_w, loop)
 
-    def arrived(self, tenant: str, at_ns: int) -> None:
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Requests are nothing to this one."""
 
-    def saw(self, row: RunRow) -> None:
+    def on_row(self, row: RunRow) -> None:
         """Rows of others are nothing to this one."""
 
-    def _carry_out(self, move: Move | None, before: Rung, budget_w: float | None, loop: Loop) -> None:
+    def _execute(
+        self, move: GovernorStep | None, before: MeasuredMode, budget_w: float | None, loop: InterleaveLoop
+    ) -> None:
         if move is None or self._governor is None:
             return
         status: Outcome = "ok"

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
+from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
 from edgetune.interleave.simulated import Durations, Overhead
-from edgetune.interleave.stage import Done, Minibatch, Stage
 from edgetune.sim.clock import EventClock
 
 Change = tuple[str | None, str, bool]
@@ -55,7 +55,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRun:
     """One run, in one mode and at the same batch sizes throughout.
 
     Args:
@@ -90,15 +90,15 @@ class Recorded:
 
 
 class Recorder:
-    """A stage that notes what runs on another; see ``Stage``.
+    """A stage that notes what runs on another; see ``MinibatchBackend``.
 
     Args:
-        stage: Where things run. The run begins now.
+        backend: Where things run. The run begins now.
     """
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self._begin_ns = stage.now_ns()
+    def __init__(self, backend: MinibatchBackend) -> None:
+        self._backend = backend
+        self._begin_ns = backend.now_ns()
         self._led: tuple[str | None, int] = (None, self._begin_ns)
         """What the loop acts on now: whose minibatch ended and when, or which time came."""
         self._sent: dict[tuple[str, int], tuple[str | None, int]] = {}
@@ -109,16 +109,16 @@ class Recorder:
         self._ran: list[tuple[str, int, int]] = []
         self._changes: dict[Change, Series] = {}
 
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedRun:
         """Return what ran until now."""
-        found = Recorded(changes=self._changes)
+        found = RecordedRun(changes=self._changes)
         for (tenant, start_ns, _), alone_ns in zip(self._ran, _alone_ns(self._ran), strict=True):
             found.minibatches.setdefault(tenant, Series()).add(start_ns - self._begin_ns, alone_ns)
         return found
 
     def now_ns(self) -> int:
         """Return the time of the other stage."""
-        return self._stage.now_ns()
+        return self._backend.now_ns()
 
     def start(self, minibatch: Minibatch) -> None:
         """Begin a minibatch and note what led to it."""
@@ -127,12 +127,12 @@ class Recorder:
         if ahead:
             self._behind[key] = ahead[-1]
         self._sent[key] = self._led
-        self._stage.start(minibatch)
+        self._backend.start(minibatch)
 
-    def wait(self, until_ns: int | None) -> Sequence[Done]:
+    def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
         """Wait as the other stage does, and note what is over."""
-        over = self._stage.wait(until_ns)
-        now_ns = self._stage.now_ns()
+        over = self._backend.wait(until_ns)
+        now_ns = self._backend.now_ns()
         self._led = (None, now_ns if until_ns is None else min(until_ns, now_ns))
         for done in over:
             self._led = (done.minibatch.tenant, done.end_ns)
@@ -141,13 +141,13 @@ class Recorder:
 
     def prepare(self, tenant: str, batch_size: int) -> None:
         """Hold a tenant ready at another batch size."""
-        self._stage.prepare(tenant, batch_size)
+        self._backend.prepare(tenant, batch_size)
 
     def apply(self, mode: Mode) -> Mode:
         """Set a power mode and return it as read back."""
-        return self._stage.apply(mode)
+        return self._backend.apply(mode)
 
-    def _note(self, done: Done) -> None:
+    def _note(self, done: FinishedMinibatch) -> None:
         tenant = done.minibatch.tenant
         before, since_ns = self._sent.pop((tenant, done.minibatch.number))
         ahead = self._behind.pop((tenant, done.minibatch.number), None)
@@ -162,7 +162,8 @@ class Recorder:
 
 
 def _alone_ns(ran: Sequence[tuple[str, int, int]]) -> list[int]:
-    """Return what minibatches would have taken alone, ns, as ``SimulatedStage`` has it: n at once each get 1/n of it.
+    """Return what minibatches would have taken alone, ns, as ``SimulatedMinibatchBackend`` has it: n at once each get
+    1/n of it.
 
     Were they not told apart, two that overlapped would be slowed down a second time when they overlap there.
     """

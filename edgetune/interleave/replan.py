@@ -21,8 +21,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import EdgetuneError
-from edgetune.interleave.choices import SAFETY, Choice, Choices, Grade, Names
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, Grade, TenantNames
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.rates import RateTracker
 from edgetune.interleave.trial import Trial, knobs_of, row_of
 from edgetune.stats import median
@@ -73,10 +73,10 @@ class Replanner:
 
     def __init__(
         self,
-        names: Names,
-        choices: Choices,
+        names: TenantNames,
+        choices: CycleChooser,
         suggest: Suggest,
-        present: Choice,
+        present: CycleChoice,
         *,
         rate_per_s: float,
         begin_ns: int,
@@ -109,7 +109,7 @@ class Replanner:
             return self._begin_ns
         return self._begin_ns if self._guessed and self._tracker.settled else self._due_ns
 
-    def arrived(self, tenant: str, at_ns: int) -> None:
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Follow the rate."""
         if tenant != self._names.infer:
             return
@@ -118,7 +118,7 @@ class Replanner:
         self._tracker.arrived(at_ns)
         self._new_rate = self._tracker.changed(at_ns) or self._new_rate
 
-    def saw(self, row: RunRow) -> None:
+    def on_row(self, row: RunRow) -> None:
         """Follow how many requests wait, what a point on trial takes, and power."""
         if row.event == "request" and row.tenant == self._names.infer:
             self._waiting -= 1
@@ -143,15 +143,15 @@ class Replanner:
             self._try.power_w.append(power_w)
         self._was_over = over
         self._power_at_ns = at_ns
-        if budget_w != self._choices.wanted.power_budget_w:
-            self._choices.wanted = replace(self._choices.wanted, power_budget_w=budget_w)
+        if budget_w != self._choices.goals.power_budget_w:
+            self._choices.goals = replace(self._choices.goals, power_budget_w=budget_w)
             self._hopeless_per_s.clear()
             self._new_rate = self._new_rate or self._tracker.rate_per_s
         if self._try is None:  # what is tried is judged by itself
             self._over = self._over + 1 if over else 0
             self._over_w = power_w
 
-    def look(self, now_ns: int, loop: Loop) -> None:
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Take refuge where requests pile up; plan anew where the rate has changed, or was counted in the refuge."""
         self._due_ns = now_ns + round(LOOK_S * NS)
         rate = self._new_rate or self._tracker.changed(now_ns)
@@ -170,7 +170,7 @@ class Replanner:
             rate = max(self._counted, 1) * NS / (now_ns - self._refuge_ns)
             self._plan(self._tracker.restart(rate), loop)
 
-    def _plan(self, rate_per_s: float, loop: Loop) -> None:
+    def _plan(self, rate_per_s: float, loop: InterleaveLoop) -> None:
         """Choose what to run at a rate, trying points where nothing known fits, and run it."""
         choice, words = self._choose(rate_per_s), f"the rate is {rate_per_s:.3g}/s now"
         tries = 0
@@ -191,13 +191,13 @@ class Replanner:
             self._count_anew(loop.now_ns())
         self._follow(choice, loop, words, tried=tries > 0)
 
-    def _choose(self, rate_per_s: float) -> Choice:
+    def _choose(self, rate_per_s: float) -> CycleChoice:
         return self._choices.best(rate_per_s, self._present.setting)
 
-    def _take_refuge(self, rate_per_s: float, loop: Loop, words: str) -> None:
+    def _take_refuge(self, rate_per_s: float, loop: InterleaveLoop, words: str) -> None:
         """Run what answers most until those that wait are answered."""
         self._count_anew(loop.now_ns())
-        self._follow(Choice(self._choices.strongest(rate_per_s), "least"), loop, f"{words}; this answers most")
+        self._follow(CycleChoice(self._choices.strongest(rate_per_s), "least"), loop, f"{words}; this answers most")
 
     def _count_anew(self, now_ns: int) -> None:
         self._refuge_ns, self._counted = now_ns, 0
@@ -209,9 +209,9 @@ class Replanner:
         if self._try is not None:
             size, minibatch_s = self._try.batch_size, max(self._try.infer_s.values(), default=minibatch_s)
         takes_s = math.ceil(self._waiting / size) * minibatch_s
-        return self._waiting > 2 * size and takes_s > PILED * self._choices.wanted.latency_budget_s
+        return self._waiting > 2 * size and takes_s > PILED * self._choices.goals.latency_budget_s
 
-    def _explore(self, rate_per_s: float, loop: Loop) -> int:
+    def _explore(self, rate_per_s: float, loop: InterleaveLoop) -> int:
         """Try points until one fits; return how many were tried. What nothing served is not tried for again."""
         tries, before = 0, self._choose(rate_per_s).grade
         if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
@@ -231,7 +231,7 @@ class Replanner:
             self._hopeless_per_s[before] = min(rate_per_s, self._hopeless_per_s.get(before, math.inf))
         return tries
 
-    def _explored(self, point: Point, rate_per_s: float, loop: Loop) -> bool:
+    def _explored(self, point: Point, rate_per_s: float, loop: InterleaveLoop) -> bool:
         """Run a point for some minibatches of real work; return whether to go on trying."""
         names, begun_ns = self._names, loop.now_ns()
         infer = point.task == "infer"
@@ -246,7 +246,7 @@ class Replanner:
         except EdgetuneError as error:
             reason = f"refused: {error.message}"
         endangered = calm and self._piled_up()
-        told = self._told(tried, loop, reason)
+        told = self._outcome_text(tried, loop, reason)
         self._try = None
         self.exploring_s += (loop.now_ns() - begun_ns) / NS
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, batch_size=size, reason=f"tried: {told}")
@@ -254,7 +254,7 @@ class Replanner:
         loop.note(replace(row, status="ok" if reason is None else "failed", **knobs_of(tried.mode)))
         return not endangered
 
-    def _begin_try(self, tried: Point, rate_per_s: float, loop: Loop) -> None:
+    def _begin_try(self, tried: Point, rate_per_s: float, loop: InterleaveLoop) -> None:
         """Set what is tried, and expect its minibatches to take as long as they possibly can.
 
         Raises:
@@ -277,7 +277,7 @@ class Replanner:
         urgent = self._choose(rate_per_s).grade == "least"
         self._try = Trial(size, tried.mode, rate_per_s, loop.now_ns(), urgent, usual_s)
 
-    def _expect_training(self, found: Trial, loop: Loop) -> None:
+    def _expect_training(self, found: Trial, loop: InterleaveLoop) -> None:
         """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.
 
         The most that it could take may be too much for it ever to begin.
@@ -286,9 +286,9 @@ class Replanner:
         if slowness is not None and train is not None and self._names.train is not None and not found.train_s:
             loop.re_estimate(self._names.train, slowness * train.minibatch_s)
 
-    def _judged(self, loop: Loop, *, calm: bool) -> bool:
+    def _judged(self, loop: InterleaveLoop, *, calm: bool) -> bool:
         """Return whether enough is known of the point on trial, or it must end for the sake of answers or power."""
-        found, limit_w = self._try, self._choices.wanted.power_budget_w
+        found, limit_w = self._try, self._choices.goals.power_budget_w
         assert found is not None
         self._expect_training(found, loop)
         if found.lags() or (calm and self._piled_up()):
@@ -298,11 +298,11 @@ class Replanner:
         trained = self._names.train is None or found.urgent or len(found.train_s) > TRAINED
         return len(found.infer_s) > TRIED and trained and (limit_w is None or bool(found.power_w))
 
-    def _told(self, tried: Point, loop: Loop, reason: str | None) -> str:
+    def _outcome_text(self, tried: Point, loop: InterleaveLoop, reason: str | None) -> str:
         """Learn what a try taught; return it in words."""
         names, found = self._names, self._try
         power_w = max(found.power_w, default=None) if found is not None else None
-        limit_w = self._choices.wanted.power_budget_w
+        limit_w = self._choices.goals.power_budget_w
         self._beyond = self._beyond + 1 if power_w is not None and limit_w is not None and power_w > limit_w else 0
         infer_s = [] if found is None else list(found.infer_s.values())
         train_s = [] if found is None else list(found.train_s.values())
@@ -328,7 +328,7 @@ class Replanner:
             if key in own and row.mode == mode and (row.power_w or 0.0) < self._over_w:
                 self._choices.learn(replace(row, power_w=self._over_w))
 
-    def _follow(self, choice: Choice, loop: Loop, reason: str, *, tried: bool = False) -> None:
+    def _follow(self, choice: CycleChoice, loop: InterleaveLoop, reason: str, *, tried: bool = False) -> None:
         """Have the tenants run as the choice says, and write it down; nothing where that was so already."""
         if choice.setting == self._setting(loop) and not tried:
             self._present = choice
@@ -350,16 +350,16 @@ class Replanner:
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, reason=reason, status=status)
         loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
 
-    def _setting(self, loop: Loop) -> tuple[int, Mode, bool]:
+    def _setting(self, loop: InterleaveLoop) -> tuple[int, Mode, bool]:
         """Return what is set: after a try it is not what was chosen last."""
         return loop.tenant(self._names.infer).batch_size, self._mode, self._trains
 
-    def _train(self, loop: Loop, *, trains: bool) -> None:
+    def _train(self, loop: InterleaveLoop, *, trains: bool) -> None:
         if trains != self._trains:
             loop.pause_training(paused=not trains)
             self._trains = trains
 
-    def _set(self, mode: Mode, loop: Loop) -> None:
+    def _set(self, mode: Mode, loop: InterleaveLoop) -> None:
         if mode != self._mode:
             loop.apply(mode)
             self._mode = mode

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import Mode
+from edgetune.interleave.backend import FinishedMinibatch, Minibatch
 from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.stage import Done, Minibatch
 from edgetune.interleave.tenants import Tenant
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
@@ -122,8 +122,8 @@ class _Running:
     fault: Fault | None
 
 
-class SimulatedStage:
-    """A stage without a device; see ``Stage``.
+class SimulatedMinibatchBackend:
+    """A stage without a device; see ``MinibatchBackend``.
 
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
@@ -161,7 +161,7 @@ class SimulatedStage:
         self._lines: dict[str, deque[tuple[Minibatch, int]]] = {tenant.name: deque() for tenant in tenants}
         """Minibatches sent and not begun, with the time from which each can begin."""
         self._running: dict[str, _Running] = {}
-        self._over: list[Done] = []
+        self._over: list[FinishedMinibatch] = []
         self._ended: tuple[int, str] | None = None
         """When the last one ended, and whose it was."""
         self._lost: set[str] = set()
@@ -192,7 +192,7 @@ class SimulatedStage:
         if minibatch.tenant not in self._running and len(self._lines[minibatch.tenant]) == 1:
             self._begin_at(minibatch.tenant, ready_ns)
 
-    def wait(self, until_ns: int | None) -> Sequence[Done]:
+    def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
         """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
         while not self._over and (until_ns is not None or self._busy()):
             known = [time for time in (until_ns, self._next_end_ns(), self._clock.next_ns()) if time is not None]
@@ -256,7 +256,7 @@ class SimulatedStage:
         self._lines[tenant].popleft()
         now_ns = self.now_ns()
         if tenant in self._lost:
-            self._over.append(Done(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
+            self._over.append(FinishedMinibatch(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
             self._next_in_line(tenant, tenant)
             return
         fault = self._fault(minibatch)
@@ -292,7 +292,9 @@ class SimulatedStage:
             fault = running.fault or Fault()
             if fault.lost:
                 self._lost.add(tenant)
-            done = Done(running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed)
+            done = FinishedMinibatch(
+                running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed
+            )
             self._over.append(replace(done, lost=fault.lost))
             self._ended = (self.now_ns(), tenant)
         for before in ended:

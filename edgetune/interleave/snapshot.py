@@ -15,7 +15,7 @@ from typing import Protocol
 
 
 @dataclass(slots=True)
-class Queue:
+class InferenceQueue:
     """An inference tenant now.
 
     Args:
@@ -47,7 +47,7 @@ class Queue:
 
 
 @dataclass(slots=True)
-class Job:
+class TrainingJob:
     """A training tenant now.
 
     Args:
@@ -74,8 +74,8 @@ class Snapshot:
     """Everything a decision depends on."""
 
     now_ns: int
-    queues: Sequence[Queue]
-    jobs: Sequence[Job]
+    queues: Sequence[InferenceQueue]
+    jobs: Sequence[TrainingJob]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Wait:
 Decision = Serve | Train | Wait
 
 
-class Policy(Protocol):
+class InterleavePolicy(Protocol):
     """Decides what a device runs next; the same object in the simulator and on the device."""
 
     def decide(self, snapshot: Snapshot) -> Decision:

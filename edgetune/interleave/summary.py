@@ -19,7 +19,7 @@ from edgetune.stats import percentile
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class InferenceSummary:
     """What an inference tenant did. Latencies run from arrival to answer, and are those of answered requests.
 
     Args:
@@ -53,7 +53,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainingSummary:
     """What a training tenant did.
 
     Args:
@@ -66,7 +66,7 @@ class Trained:
             finite numbers.
         diverged: Whether a loss was no finite number.
         energy_per_sample_j: Its share of the energy per sample, J; ``None`` without power.
-        reason: As of ``Answered``.
+        reason: As of ``InferenceSummary``.
     """
 
     tenant: str
@@ -98,8 +98,8 @@ class EngineSummary:
 
     engine: Engine
     turns: tuple[int, ...]
-    answered: tuple[Answered, ...]
-    trained: tuple[Trained, ...]
+    answered: tuple[InferenceSummary, ...]
+    trained: tuple[TrainingSummary, ...]
     device: Occupancy
     power: PowerUse
     mode_steps: int
@@ -175,12 +175,12 @@ def _later(row: RunRow, by_s: float) -> RunRow:
     return replace(row, **{name: at_s + by_s for name in times if (at_s := getattr(row, name)) is not None})
 
 
-def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> Answered:
+def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> InferenceSummary:
     good = [row for row in rows if row.status == "ok"]
     latencies_s = sorted(row.finished_s - row.arrived_s for row in good if row.arrived_s is not None)
     budgets_s = [budget_s for row in rows if (budget_s := latency_budget_s(row)) is not None]
     violations = sum(violated(row) for row in rows)
-    return Answered(
+    return InferenceSummary(
         tenant,
         len(rows),
         len(good),
@@ -215,11 +215,11 @@ def violated(row: RunRow) -> bool:
     return row.status != "ok" or row.met is False
 
 
-def _trained(tenant: str, rows: Sequence[RunRow], duration_s: float, energy_j: float | None) -> Trained:
+def _trained(tenant: str, rows: Sequence[RunRow], duration_s: float, energy_j: float | None) -> TrainingSummary:
     good = [row for row in rows if row.status == "ok"]
     samples = sum(row.samples or 0 for row in good)
     losses = [row.loss for row in sorted(good, key=lambda row: row.finished_s) if row.loss is not None]
-    return Trained(
+    return TrainingSummary(
         tenant,
         len(good),
         len(rows) - len(good),

@@ -25,12 +25,12 @@ from typing import Any, BinaryIO
 
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.interleave.answering import Answering, Handling, told
-from edgetune.interleave.learning import Learning
+from edgetune.interleave.inference_worker import InferenceServer, RequestHandlers, describe_error
+from edgetune.interleave.training_worker import TrainingSession
 from edgetune.processes.affinity import pin
-from edgetune.processes.baton import Baton
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
+from edgetune.processes.turn_signal import TurnSignal
 from edgetune.visible import visible
 from edgetune.workloads.handler_file import open_handler
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
@@ -86,25 +86,25 @@ class _Tenant:
         """Inferences by batch size and threads, the newest last: to go back to one is a matter of microseconds."""
         self._save_every_s: float | None = None
         self._saved_s = time.monotonic()
-        self._baton: Baton | None = None
+        self._turn_signal: TurnSignal | None = None
         self._place = 0
         """Where its turns are in the baton."""
 
     def take(self, command: Command) -> None:
         """Carry out a command and reply."""
-        reply = answer(self._carry_out, command)
-        if self._baton is not None and command["command"] == "run":
-            self._baton.end(self._place, command["turn"])
+        reply = answer(self._execute, command)
+        if self._turn_signal is not None and command["command"] == "run":
+            self._turn_signal.end(self._place, command["turn"])
         self._writer.write(reply)
         if command["command"] == "run":
             self._save_in_time()
 
-    def _carry_out(self, command: Command) -> dict[str, Any]:
+    def _execute(self, command: Command) -> dict[str, Any]:
         if command["command"] == "run":
             assert self._loaded is not None
-            if self._baton is not None and command["after"] is not None:
+            if self._turn_signal is not None and command["after"] is not None:
                 place, turn = command["after"]
-                self._baton.wait(self._place, place, turn, command["begin_by_ns"])
+                self._turn_signal.wait(self._place, place, turn, command["begin_by_ns"])
             return {"tenant": command["tenant"], "number": command["number"], **self._loaded.run(command)}
         if command["command"] == "load":
             return {"tenant": command["tenant"], **self._load(command)}
@@ -116,8 +116,8 @@ class _Tenant:
         """Load beside what is loaded, which stays where that fails."""
         if command["cpus"]:
             pin(command["cpus"])
-        if command["baton"] is not None and self._baton is None:
-            self._baton, self._place = Baton(command["baton"]), command["place"]
+        if command["baton"] is not None and self._turn_signal is None:
+            self._turn_signal, self._place = TurnSignal(command["baton"]), command["place"]
         self._save_every_s, self._saved_s = command["save_every_s"], time.monotonic()
         before = self._loaded if isinstance(self._loaded, _Training) else None
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays
@@ -190,12 +190,16 @@ class _Inference:
         handler = None if command["handler"] is None else open_handler(Path(command["handler"]))
         feed = {name: array.copy() for name, array in feed.items()}
         samples = None if command["inputs"] is None else _samples(command["inputs"], feed)
-        handling = Handling(samples=samples) if handler is None else Handling(handler.inputs, handler.outputs, samples)
+        handling = (
+            RequestHandlers(samples=samples)
+            if handler is None
+            else RequestHandlers(handler.inputs, handler.outputs, samples)
+        )
         names = [output.name for output in session.get_outputs()]
         self._stream, self._made_up = stream, handling.inputs is not None
         self._reference, self._batch_size = workload.reference, batch_size
         self._run_once = lambda: session.run(None, feed)
-        self._answering = Answering(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
+        self._answering = InferenceServer(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
 
     def warm_up(self, minibatches: int) -> list[float]:
         """Run some minibatches and return how long each took, s.
@@ -236,7 +240,7 @@ class _Training:
         self._file: Any = None
         with self._stream.entered():
             step, save = self._of_file(command, before) if _is_file(command) else self._of_network(command, before)
-        self.learning = Learning(self._stream.finishing(step), save, checkpoint)
+        self.learning = TrainingSession(self._stream.finishing(step), save, checkpoint)
         if before is not None:
             self.learning.steps = before.learning.steps
 
@@ -306,13 +310,13 @@ class _Training:
                 loss = self.learning.train()
                 self._failure = self.learning.diverged
             except Exception as error:
-                self._failure = told(error, "step()")
+                self._failure = describe_error(error, "step()")
         end_ns = time.monotonic_ns()
         lost = self._failure is not None
         return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": self._failure, "lost": lost}
 
     def save(self) -> Path | None:
-        """Write the checkpoint; see ``Learning.save``."""
+        """Write the checkpoint; see ``TrainingSession.save``."""
         return self.learning.save()
 
 

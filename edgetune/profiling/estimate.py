@@ -25,7 +25,7 @@ _PROBED_MINIBATCHES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class SweepEstimate:
     """What a sweep will take.
 
     Args:
@@ -52,7 +52,7 @@ def estimate(
     options: ProfileOptions,
     *,
     run_code: bool = True,
-) -> Estimate:
+) -> SweepEstimate:
     """Return what measuring ``points`` will take. No power mode of a real device is changed.
 
     A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
@@ -73,12 +73,12 @@ def estimate(
     check_cooling(device, options)
     points = tuple(dict.fromkeys(points))
     if not points:
-        return Estimate(0, 0.0, 0.0, "nothing to measure")
+        return SweepEstimate(0, 0.0, 0.0, "nothing to measure")
     if isinstance(device.source, TableSource):
-        return Estimate(len(points), 0.0, 0.0, "looked up in the recorded table")
+        return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
     if isinstance(device.source, LiveSource) and workload.kind == "python" and not run_code:
         basis = f"only running {workload.reference} would tell, and its code is not run for this"
-        once = Estimate(len(points), None, None, basis)
+        once = SweepEstimate(len(points), None, None, basis)
     elif isinstance(device.source, LiveSource):
         once = _probed(device, device.source, workload, points, options)
     else:
@@ -86,7 +86,7 @@ def estimate(
     return _with_waits(once, options)
 
 
-def _with_waits(once: Estimate, options: ProfileOptions) -> Estimate:
+def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
     """Return the estimate of one round for all of them, and what cooling may add to it."""
     rounds, basis, waits_s = options.interleave_repeats, once.basis, 0.0
     if rounds > 1:
@@ -104,7 +104,7 @@ def _with_waits(once: Estimate, options: ProfileOptions) -> Estimate:
     )
 
 
-def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> Estimate:
+def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> SweepEstimate:
     """Measure every point on the twin: it takes seconds, and the answer is the twin's own."""
     duration_s, energy_j, failed = 0.0, 0.0, 0
     with open_profiler(device, workload, points[0].task, options) as profiler:
@@ -118,12 +118,12 @@ def _simulated(device: Device, workload: Workload, points: Sequence[Point], opti
     basis = f"predicted by {device.name}, in the board's own time"
     if failed:
         basis += f"; {failed} of them cannot be measured"
-    return Estimate(len(points), duration_s, energy_j, basis)
+    return SweepEstimate(len(points), duration_s, energy_j, basis)
 
 
 def _probed(
     device: Device, source: LiveSource, workload: Workload, points: Sequence[Point], options: ProfileOptions
-) -> Estimate:
+) -> SweepEstimate:
     """Run a few minibatches and reckon from them."""
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
@@ -145,4 +145,4 @@ def _probed(
     basis = f"from {_PROBED_MINIBATCHES} minibatches at batch size {probe.batch_size}; lower power modes take longer"
     if row.power_w is None:
         basis += f"; {row.reason}"
-    return Estimate(len(points), duration_s, energy_j, basis)
+    return SweepEstimate(len(points), duration_s, energy_j, basis)

@@ -29,8 +29,8 @@ from edgetune.profiling.journal_lines import (
     POINTS,
     E,
     Entries,
-    Entry,
-    Form,
+    JournalFormat,
+    SweepJournalEntry,
     canonical,
     entries_of,
     parse_lines,
@@ -53,7 +53,9 @@ class Journal(Generic[E]):
         sync_every_s: Seconds between syncs to the disk; 0 syncs every entry.
     """
 
-    def __init__(self, descriptor: int, path: Path, entries: Entries[E], *, form: Form[E], sync_every_s: float) -> None:
+    def __init__(
+        self, descriptor: int, path: Path, entries: Entries[E], *, form: JournalFormat[E], sync_every_s: float
+    ) -> None:
         self._descriptor = descriptor
         self._path = path
         self._form = form
@@ -115,13 +117,13 @@ class Journal(Generic[E]):
 
 def open_journal(
     path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
-) -> Journal[Entry]:
+) -> Journal[SweepJournalEntry]:
     """Open the journal of a sweep; see ``open_journal_of``."""
     return open_journal_of(POINTS, path, identity, sync_every_s=sync_every_s, fresh=fresh)
 
 
 def open_journal_of(
-    form: Form[E], path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
+    form: JournalFormat[E], path: Path, identity: Mapping[str, Any], *, sync_every_s: float = 0.0, fresh: bool = False
 ) -> Journal[E]:
     """Open the journal at ``path`` and lock it, or begin it.
 
@@ -240,7 +242,7 @@ def _lines(descriptor: int, path: Path) -> _Lines:
 
 
 def _take_over(
-    form: Form[E],
+    form: JournalFormat[E],
     descriptor: int,
     path: Path,
     identity: Mapping[str, Any],
@@ -268,7 +270,7 @@ def _take_over(
     )
 
 
-def _entries(form: Form[E], values: list[dict[str, Any]], path: Path) -> Entries[E]:
+def _entries(form: JournalFormat[E], values: list[dict[str, Any]], path: Path) -> Entries[E]:
     """Return the entries among the lines of a journal.
 
     Raises:

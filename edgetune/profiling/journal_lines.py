@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Form(Generic[E]):
+class JournalFormat(Generic[E]):
     """How the entries of a journal are written and read.
 
     Args:
@@ -42,7 +42,7 @@ _NAMES = frozenset(field.name for field in fields(ProfileRow))
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SweepJournalEntry:
     """One finished point.
 
     Args:
@@ -85,7 +85,7 @@ class Entries(Generic[E]):
     duplicates: int = 0
 
 
-def entries_of(form: Form[E], values: Sequence[Mapping[str, Any]]) -> Entries[E]:
+def entries_of(form: JournalFormat[E], values: Sequence[Mapping[str, Any]]) -> Entries[E]:
     """Return the entries among the lines of a journal; a line that is there twice is one entry.
 
     A failure may be there again in another run: that is a second try.
@@ -139,7 +139,7 @@ def canonical(identity: Mapping[str, Any]) -> dict[str, Any]:
     return value
 
 
-def plain_entry(entry: Entry) -> dict[str, Any]:
+def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
     """Return an entry as plain data; what was not measured is left out."""
     point = entry.point
     asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
@@ -149,7 +149,7 @@ def plain_entry(entry: Entry) -> dict[str, Any]:
     return {"point": asked, "rows": rows, **facts}
 
 
-def to_entry(value: Mapping[str, Any]) -> Entry:
+def to_entry(value: Mapping[str, Any]) -> SweepJournalEntry:
     """Return the entry that plain data describe, the inverse of ``plain_entry``.
 
     Raises:
@@ -167,7 +167,7 @@ def to_entry(value: Mapping[str, Any]) -> Entry:
         "round": value.get("round"),  # journals of edgetune 0.1.0 have neither this nor the next
         "cooled": value.get("cooled", True),
     }
-    return checked(Entry, plain)
+    return checked(SweepJournalEntry, plain)
 
 
 def checked(form: type[R], plain: Mapping[str, Any]) -> R:
@@ -187,5 +187,5 @@ def _adapter(form: Any) -> TypeAdapter[Any]:
     return TypeAdapter(form)
 
 
-POINTS: Form[Entry] = Form("point", plain_entry, to_entry, lambda entry: entry.failed)
+POINTS: JournalFormat[SweepJournalEntry] = JournalFormat("point", plain_entry, to_entry, lambda entry: entry.failed)
 """The journal of a sweep."""

@@ -21,12 +21,12 @@ from edgetune.artifacts.profile import Point, ProfileRow, Status
 from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, Runner
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.profiling.cooling import OnCooling, cool_down
+from edgetune.profiling.cpu_contention import ContentionWatch, describe_contention
+from edgetune.profiling.device_watch import DeviceWatch, mode_difference
 from edgetune.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.others import OthersWatch, busy_words
 from edgetune.profiling.sampling import Samples, collect
 from edgetune.profiling.throttling import ThrottleWatch
-from edgetune.profiling.watch import Watch, mode_difference
 from edgetune.stats import find_warmup, summarise
 
 Opener = Callable[[Point], Runner]
@@ -89,7 +89,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
     """Measure a point once; ``begun_ns`` is when its time began to run."""
     started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
     stage: Stage = "mode"
-    others = OthersWatch(device, point.mode)
+    others = ContentionWatch(device, point.mode)
     try:
         mode = apply_mode(device, point.mode)
         stage = "load"
@@ -97,11 +97,11 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         stage = "run"
         others.begin()
         with contextlib.closing(runner):
-            throttling, watch = ThrottleWatch(device), Watch(device, point.mode)
+            throttling, watch = ThrottleWatch(device), DeviceWatch(device, point.mode)
             with _recording(device) as recording:
                 samples = collect(device, runner, options, recording, watch)
             throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
-            watch.look_now()
+            watch.poll_now()
         status, reason = _verdict(throttled, watch.drift)
     except NotRestoredError:
         raise
@@ -119,7 +119,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         others_cpu_share=others_share,
     )
     attempt = _summarised(device, row, samples, recording.readings, options)
-    notes = (attempt.row.reason, recording.failure, slight, busy_words(others_share))
+    notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share))
     return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
 
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
@@ -139,7 +139,7 @@ class Profiler:
         self._judge(attempts[-1])
         return attempts
 
-    def cautions(self, batch_size: int) -> tuple[Caution, ...]:
+    def data_warnings(self, batch_size: int) -> tuple[DataWarning, ...]:
         """Return what is to be known of figures that come from a cost model: operators it leaves out, say.
 
         Raises:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import SAME
 from edgetune.profiling.options import ProfileOptions
@@ -57,7 +57,7 @@ def between_rounds(rows: Sequence[ProfileRow]) -> Changes | None:
     return Changes(found) if found else None
 
 
-def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[Caution, ...]:
+def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[DataWarning, ...]:
     """Return the caution that rounds differ by more than their intervals explain and than the target allows.
 
     Power has no interval of its own: there, more than boards repeat to (``SAME``) counts.
@@ -75,7 +75,7 @@ def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[Cau
     for name, summary in changes.plain().items():
         numbers |= {f"{name}_{which}": value for which, value in (summary or {}).items()}
     advice = "the board changed between rounds: cool it (--cool-to), let it warm up first, or see what else runs on it"
-    return (Caution("rounds-disagree", advice, numbers),)
+    return (DataWarning("rounds-disagree", advice, numbers),)
 
 
 def _change(rounds: Sequence[ProfileRow]) -> PointChange:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, PowerSensor, Runner
+from edgetune.profiling.device_watch import LOOK_EVERY_S, DeviceWatch
 from edgetune.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.watch import LOOK_EVERY_S, Watch
 from edgetune.stats import find_warmup, median
 
 _SHORTEST_CHUNK_S = 0.02
@@ -60,7 +60,7 @@ class Samples:
 
 
 def collect(
-    device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: Watch
+    device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: DeviceWatch
 ) -> Samples:
     """Run minibatches until the stopping rule and the power sensor have enough, a bound is reached, or the mode drifts.
 
@@ -80,7 +80,7 @@ def collect(
     return samples
 
 
-def _run(runner: Runner, minibatches: int, samples: Samples, watch: Watch) -> None:
+def _run(runner: Runner, minibatches: int, samples: Samples, watch: DeviceWatch) -> None:
     """Run that many minibatches, in calls of about a second where there is something to look after in between.
 
     The stopping rule is not asked between these calls: looking more often would end on samples that look good by luck.
@@ -92,7 +92,7 @@ def _run(runner: Runner, minibatches: int, samples: Samples, watch: Watch) -> No
         samples.start_ns.extend(batch.start_ns)
         samples.end_ns.extend(batch.end_ns)
         left -= now
-        if not watch.look():
+        if not watch.poll():
             return
 
 

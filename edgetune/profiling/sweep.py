@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts import profile as profiles
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.invoker import runs_as_root
 from edgetune.profiling.cooling import Cooling, check_cooling
+from edgetune.profiling.cpu_contention import contention_warning, describe_contention
 from edgetune.profiling.growth import partial_points
 from edgetune.profiling.identity import identify, identity_sha256, points_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
-from edgetune.profiling.journal_lines import Entry
+from edgetune.profiling.journal_lines import SweepJournalEntry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.origin import origin_of
-from edgetune.profiling.others import busy_caution, busy_words
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.profiling.queue import Queue, Visit, visits
 from edgetune.profiling.rounds import between_rounds, disagreements
@@ -39,7 +39,7 @@ _TRIES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SweepProgress:
     """Where a sweep is, told after every point, once before the first, and about once a second while it waits.
 
     Args:
@@ -61,7 +61,7 @@ class Progress:
     duplicates: int = 0
 
 
-def _silent(_: Progress) -> None:
+def _silent(_: SweepProgress) -> None:
     """Report nothing."""
 
 
@@ -72,7 +72,7 @@ def sweep(
     options: ProfileOptions,
     journal_path: Path,
     *,
-    on_progress: Callable[[Progress], None] = _silent,
+    on_progress: Callable[[SweepProgress], None] = _silent,
     fresh: bool = False,
 ) -> Profile:
     """Measure every point that the journal does not have, and return all of them as a profile.
@@ -99,14 +99,14 @@ def sweep(
     check_cooling(device, options)
     _check_rounds(device, options)
     order = visits(points, options.interleave_repeats, options.seed)
-    told = _Told(on_progress, len(order))
+    told = _ProgressReporter(on_progress, len(order))
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
         try:
             with open_profiler(device, workload, points[0].task, options, told.cooling) as profiler:
                 _fill(profiler, order, journal=journal, told=told)
-                cautions = profiler.cautions(_measured_size(journal.entries, points))
+                data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
                 discard_journal(journal_path)  # it holds nothing that would not be tried again
@@ -115,7 +115,7 @@ def sweep(
         if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
             request["partial"] = partial
         header = _header(device, workload, options, kept, resumed=told.resumed, request=request)
-        return Profile(replace(header, warnings=(*header.warnings, *cautions)), _rows(kept))
+        return Profile(replace(header, warnings=(*header.warnings, *data_warnings)), _rows(kept))
 
 
 def _check_rounds(device: Device, options: ProfileOptions) -> None:
@@ -129,56 +129,58 @@ def _check_rounds(device: Device, options: ProfileOptions) -> None:
 
 
 @dataclass(slots=True)
-class _Told:
+class _ProgressReporter:
     """Remembers what was told last, for what is told in between."""
 
-    on_progress: Callable[[Progress], None]
+    on_progress: Callable[[SweepProgress], None]
     total: int
     resumed: int = 0
     done: int = 0
     eta_s: float | None = None
     duplicates: int = 0
 
-    def tell(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
-        self.on_progress(Progress(self.done, self.total, self.resumed, self.eta_s, row, cooling, self.duplicates))
+    def report(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
+        self.on_progress(SweepProgress(self.done, self.total, self.resumed, self.eta_s, row, cooling, self.duplicates))
 
     def cooling(self, cooling: Cooling) -> None:
-        self.tell(cooling=cooling)
+        self.report(cooling=cooling)
 
 
-def _measured_size(entries: Sequence[Entry], points: Sequence[Point]) -> int:
+def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:
     """Return a batch size at which something was measured, if there is one: what is costed is alike at all of them."""
     return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
-def _fill(profiler: Profiler, order: Sequence[Visit], *, journal: Journal[Entry], told: _Told) -> None:
+def _fill(
+    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter
+) -> None:
     """Make the visits that the journal lacks."""
     finished = finished_visits(journal.entries)
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
     told.resumed = told.done = len(order) - len(queue)
     told.duplicates = journal.duplicates
-    told.tell()
+    told.report()
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
         told.done, told.eta_s = told.resumed + done, profiler.elapsed_s / done * len(queue)
-        told.tell(entry.rows[-1])
+        told.report(entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 
 
-def _measured(profiler: Profiler, queue: Queue, journal: Journal[Entry]) -> Iterator[Entry]:
+def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry]) -> Iterator[SweepJournalEntry]:
     """Measure what is in the queue, each visit journalled before it is told, until that is hopeless."""
     while queue and not queue.hopeless:
         visit = queue.take()
         attempts = profiler.attempts(visit.point, visit.round)
         rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
-        entry = Entry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
+        entry = SweepJournalEntry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
         journal.append(entry)
         queue.note(visit.point, failed=entry.failed)
         yield entry
 
 
-def finished_visits(entries: Sequence[Entry]) -> set[Visit]:
+def finished_visits(entries: Sequence[SweepJournalEntry]) -> set[Visit]:
     """Return the visits that need not be made again."""
     done = {entry.visit for entry in entries if not entry.failed}
     if not done:
@@ -187,20 +189,22 @@ def finished_visits(entries: Sequence[Entry]) -> set[Visit]:
     return done | {visit for visit, times in failed.items() if times >= _TRIES}
 
 
-def _kept(entries: Sequence[Entry], points: Sequence[Point], rounds: int) -> dict[Visit, list[Entry]]:
+def _kept(
+    entries: Sequence[SweepJournalEntry], points: Sequence[Point], rounds: int
+) -> dict[Visit, list[SweepJournalEntry]]:
     """Return the entries of each visit asked for: points in the order asked, their rounds in turn, earlier tries first.
 
     A visit that was given up before it began has none and is left out.
     """
     numbers = range(1, rounds + 1) if rounds > 1 else (None,)
-    kept: dict[Visit, list[Entry]] = {Visit(point, number): [] for point in points for number in numbers}
+    kept: dict[Visit, list[SweepJournalEntry]] = {Visit(point, number): [] for point in points for number in numbers}
     for entry in entries:
         if entry.visit in kept:
             kept[entry.visit].append(entry)
     return {visit: tries for visit, tries in kept.items() if tries}
 
 
-def _rows(kept: Mapping[Visit, Sequence[Entry]]) -> tuple[ProfileRow, ...]:
+def _rows(kept: Mapping[Visit, Sequence[SweepJournalEntry]]) -> tuple[ProfileRow, ...]:
     return tuple(row for entries in kept.values() for entry in entries for row in entry.rows)
 
 
@@ -213,7 +217,7 @@ def _header(
     device: Device,
     workload: Workload,
     options: ProfileOptions,
-    kept: Mapping[Visit, Sequence[Entry]],
+    kept: Mapping[Visit, Sequence[SweepJournalEntry]],
     *,
     resumed: int,
     request: Mapping[str, Any],
@@ -255,11 +259,11 @@ def _header(
         profiles.VERSION,
         inputs=inputs,
         conditions=conditions,
-        warnings=(*_cautions(last, options), *disagreements(changes, options)),
+        warnings=(*_data_warnings(last, options), *disagreements(changes, options)),
     )
 
 
-def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, ...]:
+def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -> tuple[DataWarning, ...]:
     """Return what a reader of the profile should know before trusting all of it alike."""
     counts = {
         status: sum(entry.rows[-1].status == status for entry in last) for status in ("failed", "throttled", "drifted")
@@ -270,13 +274,13 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
         "drifted": "look for a power daemon that changes clocks; the rows are kept but not used",
     }
     found = [
-        Caution(f"points-{status}", advice[status], {"points": count}) for status, count in counts.items() if count
+        DataWarning(f"points-{status}", advice[status], {"points": count}) for status, count in counts.items() if count
     ]
     measured = [entry for entry in last if entry.rows[-1].status == "ok"]
     wide = sum(not entry.target_reached for entry in measured)
     if wide:
         found.append(
-            Caution(
+            DataWarning(
                 "interval-wider-than-target",
                 "quieten the machine, or allow more minibatches or time per point",
                 {"points": wide, "target_fraction": options.target_ci},
@@ -285,22 +289,22 @@ def _cautions(last: Sequence[Entry], options: ProfileOptions) -> tuple[Caution, 
     hot = sum(not entry.cooled for entry in last)
     if hot:
         found.append(
-            Caution(
+            DataWarning(
                 "cooling-timed-out",
                 "improve cooling, or wait longer with --cool-timeout or for a higher --cool-to; temp_start_c says more",
                 {"points": hot, "cool_to_c": options.cool_to_c or 0.0, "cool_timeout_s": options.cool_timeout_s},
             )
         )
-    found += busy_caution(entry.rows[-1] for entry in measured)
+    found += contention_warning(entry.rows[-1] for entry in measured)
     powerless = [entry.rows[-1] for entry in measured if entry.rows[-1].power_w is None]
     if powerless:
         reason = next(filter(None, map(_why_no_power, powerless)), "the device gives no power figure")
-        found.append(Caution("no-power", f"no power and no energy: {reason}", {"points": len(powerless)}))
+        found.append(DataWarning("no-power", f"no power and no energy: {reason}", {"points": len(powerless)}))
     return tuple(found)
 
 
 def _why_no_power(row: ProfileRow) -> str:
     """Return the part of a row's reason that is about power."""
-    busy = busy_words(row.others_cpu_share)
+    busy = describe_contention(row.others_cpu_share)
     reason = row.reason or ""
     return "" if reason == busy else reason.removesuffix(f"; {busy}").removeprefix("no power: ")

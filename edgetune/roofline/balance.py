@@ -58,7 +58,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Race:
+class ModeComparison:
     """Which of several modes does some work fastest and which with least energy.
 
     Args:
@@ -103,13 +103,13 @@ class Statements:
     peak_flops_per_j: float
     lowest_flop_j: Mode
     flop_j: float
-    races: tuple[Race, ...]
+    races: tuple[ModeComparison, ...]
     failing: tuple[Mode, ...] = ()
     failing_dynamic: tuple[Mode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class EnergyCosts:
     """Energy constants of a roof, none of them missing: static power W, energy per FLOP and per byte J."""
 
     static_w: float
@@ -117,11 +117,11 @@ class Costs:
     byte_j: float
 
 
-def costs_of(roof: Roof, *, static: bool = True) -> Costs | None:
+def costs_of(roof: Roof, *, static: bool = True) -> EnergyCosts | None:
     """Return the energy constants, static power taken as none where it is not wanted; ``None`` without energy."""
     if roof.static_w is None or roof.flop_j is None or roof.byte_j is None:
         return None
-    return Costs(roof.static_w if static else 0.0, roof.flop_j, roof.byte_j)
+    return EnergyCosts(roof.static_w if static else 0.0, roof.flop_j, roof.byte_j)
 
 
 def balance(roof: Roof) -> Balance:
@@ -148,7 +148,7 @@ def work_time(roof: Roof, flops: float, bytes_moved: float) -> float:
     return max(flops / roof.flops_per_s, bytes_moved / roof.bytes_per_s)
 
 
-def work_energy(costs: Costs, flops: float, bytes_moved: float, seconds: float) -> float:
+def work_energy(costs: EnergyCosts, flops: float, bytes_moved: float, seconds: float) -> float:
     """Return the energy of some work that takes so long, J."""
     return costs.flop_j * flops + costs.byte_j * bytes_moved + costs.static_w * seconds
 
@@ -197,7 +197,7 @@ def _is_implied(time: float, energy: EnergyBalance | None) -> bool:
     return energy is not None and energy.flop_per_byte is not None and energy.flop_per_byte <= time
 
 
-def _race(known: Sequence[tuple[Roof, Costs]], flop_per_byte: float) -> Race:
+def _race(known: Sequence[tuple[Roof, EnergyCosts]], flop_per_byte: float) -> ModeComparison:
     """Race with one byte and as many FLOP as belong to it; of equally fast modes the one of less energy is fastest."""
     results = []
     for roof, costs in known:
@@ -207,4 +207,4 @@ def _race(known: Sequence[tuple[Roof, Costs]], flop_per_byte: float) -> Race:
     least = min(results, key=lambda result: (result[1], result[0]))
     slowdown = least[0] / fastest[0] - 1
     saving = 1 - least[1] / fastest[1] if fastest[1] else 0.0
-    return Race(flop_per_byte, fastest[2], least[2], slowdown <= SAME_TIME, slowdown, saving)
+    return ModeComparison(flop_per_byte, fastest[2], least[2], slowdown <= SAME_TIME, slowdown, saving)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
-from edgetune.roofline.laws import Law, best_law
+from edgetune.roofline.clock_scaling import ScalingLaw, best_scaling_law
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,18 +29,19 @@ and what an operation or a byte costs there beyond static power."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class InferredRoofs:
     """Roofs of modes asked for.
 
     Args:
         roofs: One per mode, in their order; those measured as they were measured.
-        laws: The law of each figure, by its name in ``Roof``, with the error to expect; empty when all were measured.
-        cautions: What the laws had to assume.
+        scaling_laws: The law of each figure, by its name in ``Roof``, with the error to expect; empty when all were
+            measured.
+        data_warnings: What the laws had to assume.
     """
 
     roofs: tuple[Roof, ...]
-    laws: Mapping[str, Law]
-    cautions: tuple[Caution, ...] = ()
+    scaling_laws: Mapping[str, ScalingLaw]
+    data_warnings: tuple[DataWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Correlation:
     spearman: float | None
 
 
-def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> Inference:
+def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
     """Return a roof for every mode: the measured one, or what laws fitted to the measured ones say.
 
     Args:
@@ -73,7 +74,7 @@ def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> Inference:
     measured = {roof.mode: roof for roof in roofs if roof.measured}
     missing = [mode for mode in dict.fromkeys(modes) if mode not in measured]
     if not missing:
-        return Inference(tuple(measured[mode] for mode in modes), {})
+        return InferredRoofs(tuple(measured[mode] for mode in modes), {})
     known = list(measured.values())
     if len(known) < 2:
         raise InputError(
@@ -81,27 +82,27 @@ def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> Inference:
             "measure peaks at low, middle and high values of each clock",
         )
     varied = varied_knobs(list(measured))
-    cautions = (*_refuse_untold(list(measured), missing), *_cautions_of(list(measured), missing, varied))
-    laws = {name: law for name in (*PEAKS, *ENERGIES) if (law := _law(known, name, varied)) is not None}
-    if not all(name in laws for name in PEAKS):
+    data_warnings = (*_refuse_unknown(list(measured), missing), *_data_warnings_of(list(measured), missing, varied))
+    scaling_laws = {name: scaling for name in (*PEAKS, *ENERGIES) if (scaling := _law(known, name, varied)) is not None}
+    if not all(name in scaling_laws for name in PEAKS):
         raise InputError(
             f"{len(known)} measured modes are too few to tell {len(missing)} others over {', '.join(varied)}",
             f"measure at least {len(varied) + 2}, at low, middle and high values of each",
         )
-    figures = {name: law.at(clock_matrix(missing, law.knobs)) for name, law in laws.items()}
-    with_energy = all(name in laws for name in ENERGIES)
+    figures = {name: scaling.at(clock_matrix(missing, scaling.knobs)) for name, scaling in scaling_laws.items()}
+    with_energy = all(name in scaling_laws for name in ENERGIES)
     kept = [name for name in figures if name in PEAKS or with_energy]
     inferred = {
         mode: Roof(mode, known[0].precision, measured=False, **{name: float(figures[name][row]) for name in kept})
         for row, mode in enumerate(missing)
     }
     all_roofs = measured | inferred
-    return Inference(tuple(all_roofs[mode] for mode in modes), laws, cautions)
+    return InferredRoofs(tuple(all_roofs[mode] for mode in modes), scaling_laws, data_warnings)
 
 
-def _refuse_untold(measured: Sequence[Mode], missing: Sequence[Mode]) -> tuple[Caution, ...]:
+def _refuse_unknown(measured: Sequence[Mode], missing: Sequence[Mode]) -> tuple[DataWarning, ...]:
     """Refuse a knob whose effect nobody measured; of the host beside a GPU it is taken for none, with a caution."""
-    cautions = []
+    data_warnings = []
     beside_gpu = any(mode.gpu_mhz is not None for mode in measured)
     varied = varied_knobs(measured)
     for knob in KNOBS:
@@ -114,21 +115,23 @@ def _refuse_untold(measured: Sequence[Mode], missing: Sequence[Mode]) -> tuple[C
             raise InputError(message, f"measure peaks at a low, a middle and a high value of {knob}")
         advice = f"{knob} was the same in every measured mode; peaks and power are taken not to change with it"
         count = sum(getattr(mode, knob) not in seen for mode in missing)
-        cautions.append(Caution("clock-not-varied", advice, {"modes": float(count)}))
-    return tuple(cautions)
+        data_warnings.append(DataWarning("clock-not-varied", advice, {"modes": float(count)}))
+    return tuple(data_warnings)
 
 
 def _value(value: float | None) -> str:
     return "not set" if value is None else f"{value:g}"
 
 
-def _cautions_of(measured: Sequence[Mode], missing: Sequence[Mode], varied: Sequence[str]) -> tuple[Caution, ...]:
+def _data_warnings_of(
+    measured: Sequence[Mode], missing: Sequence[Mode], varied: Sequence[str]
+) -> tuple[DataWarning, ...]:
     known, asked = clock_matrix(measured, varied), clock_matrix(missing, varied)
     outside = int(((asked < known.min(axis=0)) | (asked > known.max(axis=0))).any(axis=1).sum())
     if not outside:
         return ()
     advice = "modes with clocks below or above every measured one; measure at the lowest and highest to be surer"
-    return (Caution("clocks-extrapolated", advice, {"modes": float(outside)}),)
+    return (DataWarning("clocks-extrapolated", advice, {"modes": float(outside)}),)
 
 
 def varied_knobs(modes: Sequence[Mode]) -> tuple[str, ...]:
@@ -168,7 +171,7 @@ def _pearson(one: Array, other: Array) -> float | None:
     return float(one @ other) / size if size else None
 
 
-def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> Law | None:
+def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw | None:
     """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out.
 
     Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
@@ -182,7 +185,7 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> Law | None:
     of_gpu = [knob for knob in varied if knob not in HOST_KNOBS]
     knobs = of_gpu if of_gpu and name != "static_w" and _has_gpu(known) else varied
     values = np.array([getattr(roof, name) for roof in known])
-    return best_law(clock_matrix([roof.mode for roof in known], knobs), values, knobs, peak=name in PEAKS)
+    return best_scaling_law(clock_matrix([roof.mode for roof in known], knobs), values, knobs, peak=name in PEAKS)
 
 
 def _has_gpu(roofs: Sequence[Roof]) -> bool:

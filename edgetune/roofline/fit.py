@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.roofline import KernelRun, Roof
 from edgetune.errors import InputError
 from edgetune.roofline.energy import Energy, fit_energy
@@ -30,19 +30,19 @@ _HINT = "measure matrix products and copies of several sizes, as `edgetune roofl
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class RooflineFit:
     """What kernels say of a device.
 
     Args:
         roofs: One for each mode and precision that had what it takes, in the order measured.
-        cautions: What is missing, and what came out at a bound.
+        data_warnings: What is missing, and what came out at a bound.
     """
 
     roofs: tuple[Roof, ...]
-    cautions: tuple[Caution, ...] = ()
+    data_warnings: tuple[DataWarning, ...] = ()
 
 
-def fit_roofs(runs: Sequence[KernelRun]) -> Fit:
+def fit_roofs(runs: Sequence[KernelRun]) -> RooflineFit:
     """Return the roof of every mode and precision.
 
     A precision whose kernels of memory were not measured takes those of any other: bandwidth hardly depends on the
@@ -72,9 +72,11 @@ def fit_roofs(runs: Sequence[KernelRun]) -> Fit:
             roofs.append(roof)
     if not roofs:
         raise InputError(lacking[0] if lacking else "no kernel was measured", _HINT)
-    left_out = [Caution("roofs-left-out", f"{lacking[0]}; {_HINT}", {"roofs": float(len(lacking))})] if lacking else []
-    counted = [Caution(*note, {"roofs": float(len(same))}) for note, same in grouped((n, n) for n in notes).items()]
-    return Fit(tuple(roofs), (*left_out, *counted))
+    left_out = (
+        [DataWarning("roofs-left-out", f"{lacking[0]}; {_HINT}", {"roofs": float(len(lacking))})] if lacking else []
+    )
+    counted = [DataWarning(*note, {"roofs": float(len(same))}) for note, same in grouped((n, n) for n in notes).items()]
+    return RooflineFit(tuple(roofs), (*left_out, *counted))
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from edgetune.errors import InputError
 from edgetune.units import format_bytes
-from edgetune.workloads.kernels import MATMUL, PRECISIONS, Kernel
+from edgetune.workloads.kernels import MATMUL, PRECISIONS, BenchmarkKernel
 
 REPETITIONS = 10
 """Steps timed of each kernel; their median counts. Source: Pagoda (2025), section on microbenchmarks."""
@@ -43,7 +43,7 @@ _CACHE_BYTES = 64 << 20
 
 def plan_kernels(
     memory_bytes: float, precisions: Sequence[str], *, cache_bytes: float | None = None, quick: bool = False
-) -> list[Kernel]:
+) -> list[BenchmarkKernel]:
     """Return kernels by precision and family, each family by ascending size.
 
     Args:
@@ -58,37 +58,37 @@ def plan_kernels(
     unknown = [name for name in precisions if name not in PRECISIONS]
     if unknown:
         raise InputError(f"kernels have no precision {unknown[0]!r}", f"known: {', '.join(PRECISIONS)}")
-    room = _ROOM * memory_bytes
+    limits = _ROOM * memory_bytes
     return [
         kernel
         for precision in dict.fromkeys(precisions)
-        for kernel in _of_precision(precision, room, _CACHE_BYTES if cache_bytes is None else cache_bytes, quick)
+        for kernel in _of_precision(precision, limits, _CACHE_BYTES if cache_bytes is None else cache_bytes, quick)
     ]
 
 
-def _of_precision(precision: str, room_bytes: float, cache_bytes: float, quick: bool) -> list[Kernel]:
+def _of_precision(precision: str, room_bytes: float, cache_bytes: float, quick: bool) -> list[BenchmarkKernel]:
     width = PRECISIONS[precision].operand_bytes
     beyond = _SMALLEST
     while beyond * beyond * width < _CACHES * cache_bytes:
         beyond *= 2
     smallest, growth = (_SMALLEST_QUICK, 4) if quick else (_SMALLEST, 2)
-    products = _up_to(room_bytes, Kernel.square(MATMUL, smallest, precision), growth)
-    streams = [_up_to(room_bytes, Kernel.square(name, beyond, precision), 2) for name in STREAMS]
+    products = _up_to(room_bytes, BenchmarkKernel.square(MATMUL, smallest, precision), growth)
+    streams = [_up_to(room_bytes, BenchmarkKernel.square(name, beyond, precision), 2) for name in STREAMS]
     if not products or not all(streams):
-        needed = Kernel.square("copy", beyond, precision).bytes_moved / _ROOM
+        needed = BenchmarkKernel.square("copy", beyond, precision).bytes_moved / _ROOM
         raise InputError(
             f"{format_bytes(room_bytes / _ROOM)} of memory is too little to measure {precision} beyond the cache",
             f"free at least {format_bytes(needed)}",
         )
-    thin = [Kernel(MATMUL, beyond, beyond, inner, precision) for inner in (_INNER_QUICK if quick else _INNER)]
+    thin = [BenchmarkKernel(MATMUL, beyond, beyond, inner, precision) for inner in (_INNER_QUICK if quick else _INNER)]
     fitting = [kernel for kernel in thin if kernel.bytes_moved <= room_bytes]
     return [*products, *(kernel for family in streams for kernel in family[: 1 if quick else None]), *fitting]
 
 
-def _up_to(room_bytes: float, kernel: Kernel, growth: int) -> list[Kernel]:
+def _up_to(room_bytes: float, kernel: BenchmarkKernel, growth: int) -> list[BenchmarkKernel]:
     """Return the kernel and its larger ones, as long as they fit."""
-    found: list[Kernel] = []
+    found: list[BenchmarkKernel] = []
     while kernel.bytes_moved <= room_bytes:
         found.append(kernel)
-        kernel = Kernel.square(kernel.name, kernel.rows * growth, kernel.precision)
+        kernel = BenchmarkKernel.square(kernel.name, kernel.rows * growth, kernel.precision)
     return found

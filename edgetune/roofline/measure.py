@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.errors import DeviceError, InputError
 from edgetune.roofline.fit import IDLE
-from edgetune.workloads.kernels import Kernel, resolve_kernel
+from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel
 from edgetune.workloads.workload import Workload
 
 Measure = Callable[[Workload, Mode], ProfileRow]
@@ -43,14 +43,14 @@ class Peaks:
     """
 
     runs: tuple[KernelRun, ...]
-    notes: tuple[Caution, ...] = ()
+    notes: tuple[DataWarning, ...] = ()
 
 
 def measure_peaks(
     measure: Measure,
     idle: Idle,
     modes: Sequence[Mode],
-    kernels: Iterable[Kernel],
+    kernels: Iterable[BenchmarkKernel],
     *,
     longest_run_s: float = LONGEST_RUN_S,
 ) -> Peaks:
@@ -97,7 +97,7 @@ class _Session:
     measure: Measure
     longest_run_s: float
     runs: list[KernelRun] = field(default_factory=list)
-    notes: list[Caution] = field(default_factory=list)
+    notes: list[DataWarning] = field(default_factory=list)
     refused: list[DeviceError] = field(default_factory=list)
 
     @property
@@ -111,10 +111,10 @@ class _Session:
     def refuse(self, precision: str, label: str, error: DeviceError) -> None:
         """Note that the device lacks a precision, or a kernel in one that it has."""
         if self.has(precision):
-            self.notes.append(Caution("kernel-failed", f"{label} in {precision} is left out: {error.message}"))
+            self.notes.append(DataWarning("kernel-failed", f"{label} in {precision} is left out: {error.message}"))
             return
         self.refused.append(error)
-        self.notes.append(Caution("precision-missing", f"{precision} is left out: {error.message}"))
+        self.notes.append(DataWarning("precision-missing", f"{precision} is left out: {error.message}"))
 
     def rest(self, idle: Idle, modes: Sequence[Mode]) -> None:
         """Keep an idle run of every mode, and say of how many there is none."""
@@ -122,9 +122,9 @@ class _Session:
         self.runs += found
         if missing := len(modes) - len(found):
             advice = "power at rest could not be measured: no power sensor, or too few readings"
-            self.notes.append(Caution("no-static-power", advice, {"modes": float(missing)}))
+            self.notes.append(DataWarning("no-static-power", advice, {"modes": float(missing)}))
 
-    def run_family(self, family: Sequence[Kernel], modes: Sequence[Mode]) -> bool:
+    def run_family(self, family: Sequence[BenchmarkKernel], modes: Sequence[Mode]) -> bool:
         """Run every size of a kernel in the first mode and the best of them in the others; whether any ran.
 
         Raises:
@@ -137,16 +137,16 @@ class _Session:
             self._run(best, mode)
         return True
 
-    def _compare_sizes(self, family: Sequence[Kernel], mode: Mode) -> Kernel | None:
+    def _compare_sizes(self, family: Sequence[BenchmarkKernel], mode: Mode) -> BenchmarkKernel | None:
         """Run sizes in ascending order until one fails or would take too long; return the fastest, for its work."""
-        best: tuple[float, Kernel] | None = None
+        best: tuple[float, BenchmarkKernel] | None = None
         taken_s, before = 0.0, family[0]
         for kernel in family:
             expected_s = taken_s * _work(kernel) / _work(before)
             if expected_s > self.longest_run_s:
                 numbers = {"expected_s": expected_s}
                 advice = f"{kernel.reference} and larger would take too long a run and are left out"
-                self.notes.append(Caution("kernel-too-long", advice, numbers))
+                self.notes.append(DataWarning("kernel-too-long", advice, numbers))
                 break
             run = self._run(kernel, mode)
             if run is None:
@@ -155,7 +155,7 @@ class _Session:
             best = max(best or (0.0, kernel), (_work(kernel) / run.seconds, kernel), key=lambda pair: pair[0])
         return best[1] if best else None
 
-    def _run(self, kernel: Kernel, mode: Mode) -> KernelRun | None:
+    def _run(self, kernel: BenchmarkKernel, mode: Mode) -> KernelRun | None:
         """Measure one kernel in one mode; a row that is no measurement becomes a note."""
         try:
             row = self.measure(resolve_kernel(kernel.reference), mode)
@@ -178,10 +178,10 @@ class _Session:
         self.runs.append(run)
         return run
 
-    def _leave_out(self, kernel: Kernel, mode: Mode, reason: str) -> None:
-        self.notes.append(Caution("kernel-failed", f"{kernel.reference} [{mode}] is left out: {reason}"))
+    def _leave_out(self, kernel: BenchmarkKernel, mode: Mode, reason: str) -> None:
+        self.notes.append(DataWarning("kernel-failed", f"{kernel.reference} [{mode}] is left out: {reason}"))
 
 
-def _work(kernel: Kernel) -> int:
+def _work(kernel: BenchmarkKernel) -> int:
     """Return what a kernel's sizes are compared by: operations of products, bytes of everything else."""
     return kernel.flops if kernel.inner else kernel.bytes_moved

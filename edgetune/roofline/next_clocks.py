@@ -22,8 +22,8 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.roofline.balance import costs_of
 from edgetune.roofline.explanations import possible_explanations, time_ratios
-from edgetune.roofline.place import layer_sums
-from edgetune.roofline.slowdown import energy_of
+from edgetune.roofline.placement import layer_sums
+from edgetune.roofline.slowdown_forecast import energy_of
 
 TIME_REPEAT, ENERGY_REPEAT = 0.015, 0.03
 """Standard deviations of time and of energy between two visits of one mode: boards repeat to 1 to 2 % in time and 2 to

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetune.artifacts.mode import Mode
-from edgetune.roofline.balance import Race, Statements
+from edgetune.roofline.balance import ModeComparison, Statements
 from edgetune.units import format_si
 
 
@@ -61,7 +61,7 @@ def _share(count: int, modes: int) -> str:
     return {modes: f"all {modes} modes", 0: f"none of {modes} modes"}.get(count, f"{count} of {modes} modes")
 
 
-def _race(race: Race) -> str:
+def _race(race: ModeComparison) -> str:
     at = f"for kernels at their roof of {race.flop_per_byte:.4g} FLOP/byte"
     if race.wins:
         return f"{at} racing to halt wins: the fastest mode is also that of least energy ({race.least_energy})"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.ops import OpsTable
 
 if TYPE_CHECKING:
-    from edgetune.roofline.place import Placement
+    from edgetune.roofline.placement import Placement
 
 _FACTS = ("context", "tokens", "weights_bytes", "cache_bytes")
 

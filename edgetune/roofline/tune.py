@@ -17,7 +17,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import together
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
-from edgetune.roofline.slowdown import Forecast, energy_of, no_knob_above, reference_figures
+from edgetune.roofline.slowdown_forecast import Forecast, energy_of, no_knob_above, reference_figures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +59,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Try:
+class TriedMode:
     """A candidate that was measured.
 
     Args:
@@ -92,8 +92,8 @@ class Tuned:
     """
 
     reference: ProfileRow
-    best: Try | None
-    tried: tuple[Try, ...]
+    best: TriedMode | None
+    tried: tuple[TriedMode, ...]
     allowed_share: float
     forecast: Forecast
     measurements: int
@@ -134,7 +134,7 @@ def tune(
     *,
     points: int = POINTS,
     noise: float = NOISE,
-    on_try: Callable[[Try], None] | None = None,
+    on_try: Callable[[TriedMode], None] | None = None,
 ) -> Tuned:
     """Measure the modes of best prospects, one at a time, and return the best that was measured.
 
@@ -147,7 +147,7 @@ def tune(
     reference are measured again, and if their means do not bear it out, the next best is.
 
     Args:
-        forecast: From ``foresee``, with what was measured in the reference mode.
+        forecast: From ``forecast_modes``, with what was measured in the reference mode.
         measure: Measures a mode. A row that is not ``ok`` and an ``EdgetuneError`` are told and skipped; an error that
             leaves the device not restored ends the search.
         reference: What was measured in the reference mode.
@@ -177,12 +177,12 @@ class _Tuning:
     reference: ProfileRow
     allowed_share: float
     noise: float
-    on_try: Callable[[Try], None]
-    tried: list[Try] = field(default_factory=list)
+    on_try: Callable[[TriedMode], None]
+    tried: list[TriedMode] = field(default_factory=list)
     measurements: int = 1
 
     @property
-    def best(self) -> Try | None:
+    def best(self) -> TriedMode | None:
         """The mode of least energy within the bound that saves more than noise; of equal ones the faster."""
         within = [one for one in self.tried if one.verdict == "within" and (one.saving_share or 0.0) > self.noise]
         return min(within, key=lambda one: (-(one.saving_share or 0.0), one.slowdown_share or 0.0), default=None)
@@ -217,14 +217,14 @@ class _Tuning:
             failed = ProfileRow(of.workload, of.task, of.batch_size, None, device=of.device, status="failed")
             return replace(failed, reason=error.message, **{knob: getattr(mode, knob) for knob in SETTINGS})
 
-    def _judged(self, candidate: Candidate, row: ProfileRow) -> Try:
+    def _judged(self, candidate: Candidate, row: ProfileRow) -> TriedMode:
         figures = _figures(row)
         if figures is None:
-            return Try(candidate, row, "no measurement")
+            return TriedMode(candidate, row, "no measurement")
         seconds, energy_j = reference_figures(self.reference)
         slowdown = figures[0] / seconds - 1
         verdict: Verdict = "within" if slowdown <= self.allowed_share else "too slow"
-        return Try(candidate, row, verdict, slowdown, 1 - figures[1] / energy_j)
+        return TriedMode(candidate, row, verdict, slowdown, 1 - figures[1] / energy_j)
 
 
 def _figures(row: ProfileRow) -> tuple[float, float] | None:
@@ -307,7 +307,7 @@ def _why(forecast: Forecast, roof: Roof) -> str:
     return f"{', '.join(words)}; {roof.static_w:.3g} W at rest, not {here.static_w:.3g} W"
 
 
-def _learnt(forecast: Forecast, one: Try) -> Forecast:
+def _learnt(forecast: Forecast, one: TriedMode) -> Forecast:
     """Return the forecast corrected by a measurement; by none that is none."""
     if one.slowdown_share is None or one.saving_share is None:
         return forecast

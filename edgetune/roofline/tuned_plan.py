@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from edgetune.artifacts.header import Caution, Header
-from edgetune.artifacts.plan import KIND, VERSION, Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.plan import KIND, VERSION, Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
-from edgetune.roofline.slowdown import energy_of
-from edgetune.roofline.tune import Try, Tuned
+from edgetune.roofline.slowdown_forecast import energy_of
+from edgetune.roofline.tune import TriedMode, Tuned
 
 STRATEGY = "roofline-tune"
 
@@ -23,7 +23,7 @@ def tuned_plan(
     *,
     inputs: Mapping[str, Any] | None = None,
     conditions: Mapping[str, Any] | None = None,
-    warnings: tuple[Caution, ...] = (),
+    warnings: tuple[DataWarning, ...] = (),
     seed: int = 0,
 ) -> Plan:
     """Return the plan; its mode was measured, whether it is the reference or another.
@@ -49,11 +49,11 @@ def tuned_plan(
             VERSION,
             inputs=inputs,
             conditions={**(conditions or {}), "tune": told},
-            warnings=(*warnings, *_cautions(tuned)),
+            warnings=(*warnings, *_data_warnings(tuned)),
         ),
         problem=Problem(row.task, objective="energy"),
         configuration=Configuration(row.mode, batch_size=row.batch_size),
-        measured=Figures(
+        measured=PlanFigures(
             minibatch_s=seconds,
             power_w=row.power_w,
             latency_s=seconds if row.task == "infer" else None,
@@ -65,21 +65,21 @@ def tuned_plan(
     )
 
 
-def _predicted(best: Try) -> Figures:
+def _predicted(best: TriedMode) -> PlanFigures:
     """Return what was expected of the answer before it was measured."""
     foreseen = best.candidate
-    return Figures(foreseen.seconds, foreseen.energy_j / foreseen.seconds, energy_j=foreseen.energy_j)
+    return PlanFigures(foreseen.seconds, foreseen.energy_j / foreseen.seconds, energy_j=foreseen.energy_j)
 
 
-def _cautions(tuned: Tuned) -> tuple[Caution, ...]:
+def _data_warnings(tuned: Tuned) -> tuple[DataWarning, ...]:
     """Return what there is to say: modes that could not be measured, and that nothing was saved."""
     found = []
     if failed := [one for one in tuned.tried if one.verdict == "no measurement"]:
         first = failed[0].row
         why = first.reason or (first.status if first.status != "ok" else "no power was measured")
         advice = f"modes could not be measured and were passed over, the first being {first.mode}: {why}"
-        found.append(Caution("tune-points-failed", advice, {"points": float(len(failed))}))
+        found.append(DataWarning("tune-points-failed", advice, {"points": float(len(failed))}))
     if tuned.best is None:
         advice = "no measured mode saves energy beyond noise within that slowdown; the reference stands"
-        found.append(Caution("tune-saves-nothing", advice, {"slowdown_share": tuned.allowed_share}))
+        found.append(DataWarning("tune-saves-nothing", advice, {"slowdown_share": tuned.allowed_share}))
     return tuple(found)

@@ -12,7 +12,7 @@ from edgetune.errors import InputError
 from edgetune.schedule.request import Request
 
 
-class Source(Protocol):
+class RequestSource(Protocol):
     """Where requests come from while a run goes on; times are of the stage's clock, ns."""
 
     def next_ns(self) -> int | None:
@@ -29,7 +29,7 @@ class Source(Protocol):
         ...
 
 
-class Listed:
+class ListedRequests:
     """Requests that are known before the run.
 
     Args:
@@ -69,7 +69,7 @@ class _Group:
     requests: list[Request] = field(default_factory=list)
 
 
-class Waiting:
+class DependentRequests:
     """Requests that have arrived and wait for the answers of others."""
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ def check_requests(requests: Sequence[Request], networks: Collection[str]) -> No
 
 def _check_no_circle(requests: Sequence[Request]) -> None:
     """Answer every request that waits for none, as far as that goes (Kahn, 1962)."""
-    waiting, answered = Waiting(), deque[int]()
+    waiting, answered = DependentRequests(), deque[int]()
     for request in requests:
         waiting.admit(request)
         if not waiting.waits(request.number):

@@ -35,7 +35,7 @@ _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freede
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class CgroupFigures:
     """What the kernel counted of a group; ``None`` where it does not tell.
 
     Args:
@@ -67,7 +67,7 @@ class _Group:
 
     def __init__(self, path: Path) -> None:
         self._path: Path | None = path
-        self._last = Figures()
+        self._last = CgroupFigures()
 
     def __enter__(self: _AnyGroup) -> _AnyGroup:
         return self
@@ -95,13 +95,13 @@ class _Group:
         """The file that says what is charged to the group now."""
         return None if self._path is None else self._path / self._usage
 
-    def figures(self) -> Figures:
+    def figures(self) -> CgroupFigures:
         """Return what the kernel has counted so far."""
         if self._path is not None and self._path.is_dir():
             self._last = self._read(self._path)
         return self._last
 
-    def _read(self, path: Path) -> Figures:
+    def _read(self, path: Path) -> CgroupFigures:
         raise NotImplementedError
 
 
@@ -133,9 +133,9 @@ class GroupV1(_Group):
             _remove(self._path)
             raise
 
-    def _read(self, path: Path) -> Figures:
+    def _read(self, path: Path) -> CgroupFigures:
         stat = _table(path / "memory.stat")
-        return Figures(
+        return CgroupFigures(
             peak_bytes=_number(path / "memory.max_usage_in_bytes"),
             swap_bytes=stat.get("swap"),
             major_faults=stat.get("pgmajfault"),
@@ -162,10 +162,10 @@ class GroupV2(_Group):
             _remove(self._path)
             raise
 
-    def _read(self, path: Path) -> Figures:
+    def _read(self, path: Path) -> CgroupFigures:
         stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
         swap_peak = _number(path / "memory.swap.peak")
-        return Figures(
+        return CgroupFigures(
             peak_bytes=_number(path / "memory.peak"),
             swap_bytes=swap_peak if swap_peak is not None else _number(path / "memory.swap.current"),
             major_faults=stat.get("pgmajfault"),
@@ -188,7 +188,7 @@ class ScopeV2(GroupV2):
     """
 
     def __init__(self, root: Path, mount: Path, limit_bytes: int, swap_bytes: int | None) -> None:
-        self._path, self._last = None, Figures()
+        self._path, self._last = None, CgroupFigures()
         self._root, self._mount = root, mount
         self._above: Path | None = None
         self._kills_above: int | None = None
@@ -201,7 +201,7 @@ class ScopeV2(GroupV2):
         self.figures()  # systemd removes it with its last process
         self._path = self._above = None
 
-    def figures(self) -> Figures:
+    def figures(self) -> CgroupFigures:
         """Return what the kernel has counted so far; of a scope that is gone, kills as the group above counts them."""
         counted = super().figures()
         if self._above is None or self._path is None or self._path.is_dir():

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from edgetune.processes.serving import serve
-from edgetune.schedule.live import LiveStage
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.live import LiveTaskBackend
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies.masa import Masa
 from edgetune.schedule.request import Request
 from edgetune.schedule.sampling import FEWEST, made_up, open_weighed, resident_bytes, why_not_cold
@@ -170,14 +170,14 @@ class _Bench:
 def dispatch_s() -> float:
     """Return what it takes to decide on a task, hand it to a worker and learn that it is over, s."""
     layers = tuple(Layer(str(n), "other", 0, 0, 0, 0.0, 0.0, (n - 1,) if n else ()) for n in range(_LAYERS))
-    network, moments = Network("moments", layers), _Moments()
-    stage = LiveStage({"moments": moments}, workers=1, answers=_Unanswered(), budget=lambda _: _LEAST_BYTES)
-    loop = Loop(Masa(), stage, {"moments": network}, [Request(0, "moments", 0)], workers=1)
+    network, moments = LayeredNetwork("moments", layers), _Moments()
+    backend = LiveTaskBackend({"moments": moments}, workers=1, answers=_Unanswered(), budget=lambda _: _LEAST_BYTES)
+    loop = ScheduleLoop(Masa(), backend, {"moments": network}, [Request(0, "moments", 0)], workers=1)
     begun = time.perf_counter()
     try:
         loop.run()
     finally:
-        stage.close()
+        backend.close()
     return (time.perf_counter() - begun - moments.taken_s) / _LAYERS
 
 
@@ -204,7 +204,7 @@ class _Moments:
 
 
 class _Unanswered:
-    """``Answers`` that nobody wants."""
+    """``DataExchange`` that nobody wants."""
 
     def sample(self, request: int, network: str) -> Mapping[str, Any]:  # noqa: ARG002
         return {}

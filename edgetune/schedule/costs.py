@@ -10,7 +10,7 @@ from typing import Any
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
 from edgetune.schedule.contention import checked_figures, machine_of
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.simulated import Machine
 from edgetune.schedule.whole_session import FORMS, Form
 
@@ -19,7 +19,7 @@ SAFETY = 1.1
 medians of one machine differ by from day to day."""
 
 
-def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, Network]:
+def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNetwork]:
     """Return the networks in a table of layer costs by name, as measured.
 
     Memory that executing takes beside the outputs is what was measured or what was counted, whichever is more: the
@@ -42,12 +42,12 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, Network]:
             raise InputError(message, "measure it again with edgetune schedule profile")
         by_network.setdefault(row.network, []).append(row)
     return {
-        name: Network(name, tuple(_layer(row, warm=warm) for row in rows), rows[0].input_bytes)
+        name: LayeredNetwork(name, tuple(_layer(row, warm=warm) for row in rows), rows[0].input_bytes)
         for name, rows in by_network.items()
     }
 
 
-def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str, Network]:
+def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str, LayeredNetwork]:
     """Return the networks that were measured as a whole, in one of their forms, each as one layer.
 
     Its weights are what it takes while it is loaded; what loading it takes beside that is gone once it is loaded.
@@ -58,7 +58,7 @@ def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str,
         warm: As for ``networks_of``.
     """
     return {
-        row.network: Network(row.network, (_whole(row, warm=warm),), row.input_bytes)
+        row.network: LayeredNetwork(row.network, (_whole(row, warm=warm),), row.input_bytes)
         for row in costs.rows
         if row.form == form and row.status == "ok"
     }
@@ -114,7 +114,7 @@ class Host:
     machine: Machine
     base_bytes: int | None = None
     sessions_bytes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    wholes: Mapping[str, Mapping[str, Network]] = field(default_factory=lambda: MappingProxyType({}))
+    wholes: Mapping[str, Mapping[str, LayeredNetwork]] = field(default_factory=lambda: MappingProxyType({}))
 
     def taken_bytes(self, form: str) -> int:
         """Return what the process takes before anything is loaded; 0 where nobody knows."""
@@ -143,13 +143,13 @@ def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
     )
 
 
-def with_safety(network: Network, factor: float = SAFETY) -> Network:
+def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
     """Return what a runtime takes a network for, so that it is not surprised: all bytes and times times ``factor``."""
     layers = tuple(
         replace(layer, **{each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)})
         for layer in network.layers
     )
-    return Network(network.name, layers, round(network.input_bytes * factor))
+    return LayeredNetwork(network.name, layers, round(network.input_bytes * factor))
 
 
 def _scaled(value: Any, factor: float) -> Any:
@@ -159,7 +159,7 @@ def _scaled(value: Any, factor: float) -> Any:
     return value * factor if isinstance(value, float) else value
 
 
-def with_times_of(network: Network, other: Network) -> Network:
+def with_times_of(network: LayeredNetwork, other: LayeredNetwork) -> LayeredNetwork:
     """Return a network with its own bytes and the times of another, which has the same layers.
 
     A plan that is to be as good as it says keeps to the bytes that the runtime holds tasks for, safety included, and

@@ -10,7 +10,7 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 
-from edgetune.schedule.group import Group
+from edgetune.schedule.group import RequestGroup
 from edgetune.schedule.request import Request
 
 _STALE = 1 / 16
@@ -25,7 +25,7 @@ class Deadlines:
         groups: By network, as the agenda keeps them.
     """
 
-    def __init__(self, groups: dict[str, Group]) -> None:
+    def __init__(self, groups: dict[str, RequestGroup]) -> None:
         self._groups = groups
         self._due: list[tuple[int, int]] = []
         """When requests are due, and their numbers, ascending."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.view import TaskKind
 
 Mode = Literal["bulk", "linear", "deepeye", "partial"]
@@ -24,7 +24,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TaskNode:
     """A task of a layer."""
 
     kind: TaskKind
@@ -32,7 +32,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class DependencyGraph:
     """Tasks, and which waits for which.
 
     Args:
@@ -40,11 +40,11 @@ class Graph:
         before: For each, the indices of those that it waits for, ascending, none of which another of them implies.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[TaskNode, ...]
     before: tuple[tuple[int, ...], ...]
 
 
-def dependency_graph(network: Network, mode: Mode) -> Graph:
+def dependency_graph(network: LayeredNetwork, mode: Mode) -> DependencyGraph:
     """Return which tasks of a network wait for which."""
     pairs = _needed(network)
     if mode == "bulk":
@@ -59,38 +59,38 @@ def dependency_graph(network: Network, mode: Mode) -> Graph:
     return _reduced(pairs, _by_layer(network, range(len(network.layers)), ("load", "execute", "unload")))
 
 
-def _needed(network: Network) -> set[tuple[Node, Node]]:
+def _needed(network: LayeredNetwork) -> set[tuple[TaskNode, TaskNode]]:
     """Return what holds in every mode: weights before execution before unload, and producers before consumers."""
-    pairs: set[tuple[Node, Node]] = set()
+    pairs: set[tuple[TaskNode, TaskNode]] = set()
     for index, layer in enumerate(network.layers):
         pairs |= set(pairwise(_by_layer(network, [index], ("load", "execute", "unload"))))
-        pairs |= {(Node("execute", producer), Node("execute", index)) for producer in layer.after}
+        pairs |= {(TaskNode("execute", producer), TaskNode("execute", index)) for producer in layer.after}
     return pairs
 
 
-def _of(kind: TaskKind, network: Network) -> list[Node]:
+def _of(kind: TaskKind, network: LayeredNetwork) -> list[TaskNode]:
     return _by_layer(network, range(len(network.layers)), (kind,))
 
 
-def _by_layer(network: Network, layers: Sequence[int], kinds: Sequence[TaskKind]) -> list[Node]:
+def _by_layer(network: LayeredNetwork, layers: Sequence[int], kinds: Sequence[TaskKind]) -> list[TaskNode]:
     return [
-        Node(kind, index)
+        TaskNode(kind, index)
         for index in layers
         for kind in kinds
         if kind == "execute" or network.layers[index].weight_bytes
     ]
 
 
-def _reduced(pairs: set[tuple[Node, Node]], nodes: Sequence[Node]) -> Graph:
+def _reduced(pairs: set[tuple[TaskNode, TaskNode]], nodes: Sequence[TaskNode]) -> DependencyGraph:
     """Return the graph with its nodes in an order that is possible, without pairs that others imply."""
-    followers: dict[Node, set[Node]] = {node: set() for node in nodes}
+    followers: dict[TaskNode, set[TaskNode]] = {node: set() for node in nodes}
     for first, second in pairs:
         followers[first].add(second)
     order = _sorted(nodes, followers)
     place = {node: index for index, node in enumerate(order)}
     ancestors: list[int] = []  # of each node as a set of bits
     before: list[tuple[int, ...]] = []
-    leaders: dict[Node, list[int]] = {node: [] for node in nodes}
+    leaders: dict[TaskNode, list[int]] = {node: [] for node in nodes}
     for first, second in pairs:
         leaders[second].append(place[first])
     for node in order:
@@ -101,20 +101,20 @@ def _reduced(pairs: set[tuple[Node, Node]], nodes: Sequence[Node]) -> Graph:
                 known |= ancestors[leader] | 1 << leader
         ancestors.append(known)
         before.append(tuple(sorted(kept)))
-    return Graph(tuple(order), tuple(before))
+    return DependencyGraph(tuple(order), tuple(before))
 
 
-def _sorted(nodes: Sequence[Node], followers: dict[Node, set[Node]]) -> list[Node]:
+def _sorted(nodes: Sequence[TaskNode], followers: dict[TaskNode, set[TaskNode]]) -> list[TaskNode]:
     """Return the nodes such that none is behind one that waits for it; as near to the order given as that allows."""
     from graphlib import TopologicalSorter
 
-    sorter: TopologicalSorter[Node] = TopologicalSorter({node: () for node in nodes})
+    sorter: TopologicalSorter[TaskNode] = TopologicalSorter({node: () for node in nodes})
     for first, seconds in followers.items():
         for second in seconds:
             sorter.add(second, first)
     sorter.prepare()
     rank = {node: index for index, node in enumerate(nodes)}
-    order: list[Node] = []
+    order: list[TaskNode] = []
     while sorter.is_active():
         ready = sorted(sorter.get_ready(), key=rank.__getitem__)
         order += ready

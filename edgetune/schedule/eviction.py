@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgetune.schedule.group import Group
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.group import RequestGroup
+from edgetune.schedule.view import LayerTask, View
 
 
 class NextUse:
@@ -24,7 +24,7 @@ class NextUse:
         view: What the agenda is of.
     """
 
-    def __init__(self, order: Sequence[Group], groups: dict[str, Group], view: View) -> None:
+    def __init__(self, order: Sequence[RequestGroup], groups: dict[str, RequestGroup], view: View) -> None:
         self._groups, self._begin_ns, self._now_ns = groups, dict[str, float](), view.now_ns
         self._end_ns = 0.0
         for group in order:
@@ -49,7 +49,9 @@ class NextUse:
         again = before_ns[layer] if group.waiting else self._end_ns + self._now_ns / group.arrivals + before_ns[layer]
         return begin_ns + left + again
 
-    def leaving(self, unloads: Sequence[Task], lacking_bytes: int, later_than_ns: float) -> Sequence[Task] | None:
+    def leaving(
+        self, unloads: Sequence[LayerTask], lacking_bytes: int, later_than_ns: float
+    ) -> Sequence[LayerTask] | None:
         """Return what is to be unloaded, or ``None`` where too little may be.
 
         Args:
@@ -64,7 +66,7 @@ class NextUse:
                 load_ns = self._groups[task.network].footprint.load_ns[task.layer]
                 scored.append((after_ns * task.bytes / max(load_ns, 1), task))
         scored.sort(key=lambda each: each[0], reverse=True)
-        chosen: list[Task] = []
+        chosen: list[LayerTask] = []
         for _, task in scored:
             if lacking_bytes <= 0:
                 break

@@ -17,7 +17,7 @@ import numpy as np
 
 from edgetune.errors import InputError
 from edgetune.schedule.executor import one_line
-from edgetune.workloads.prepared import Prepared, Tensor
+from edgetune.workloads.prepared import Prepared, TensorSpec
 
 if TYPE_CHECKING:
     from edgetune.workloads.handler_file import HandlerFile
@@ -51,7 +51,7 @@ def read(folder: Path, what: str, count: int) -> list[Any]:
 
 
 class Exchange:
-    """Samples and answers of the networks of a run; ``live.Answers``.
+    """Samples and answers of the networks of a run; ``live.DataExchange``.
 
     Args:
         folders: Where each network's files are.
@@ -101,7 +101,7 @@ def _of_sample(array: Any) -> Any:
     return array[0] if np.ndim(array) else array
 
 
-def _sample(given: Any, tensors: Sequence[Tensor]) -> Arrays:
+def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:
     """Return what a handler made, one sample of each input, as the network takes it: filling its batch.
 
     Raises:

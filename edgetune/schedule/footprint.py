@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate
 
-from edgetune.schedule.network import Network, consumers
+from edgetune.schedule.network import LayeredNetwork, consumers
 from edgetune.units import NS
 
 
@@ -21,7 +21,7 @@ class Footprint:
         network: Whose.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: LayeredNetwork) -> None:
         layers = network.layers
         self.network = network
         self.all_executed = (1 << len(layers)) - 1

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from edgetune.errors import InputError
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.units import parse_bytes, parse_time_s
 
 Form = Literal["chain", "skips", "fan", "branches"]
@@ -47,7 +47,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Design:
+class NetworkDesign:
     """What networks are to be like.
 
     Args:
@@ -98,14 +98,14 @@ def _quantity(word: str, *, what: str, of: Literal["bytes", "time"]) -> float:
     return float(parse_bytes(word, what=what)) if of == "bytes" else parse_time_s(word, what=what)
 
 
-def generate(design: Design, count: int, *, seed: int) -> tuple[Network, ...]:
+def generate(design: NetworkDesign, count: int, *, seed: int) -> tuple[LayeredNetwork, ...]:
     """Return networks ``made-1``, ``made-2``, ...; the same seed gives the same."""
     return tuple(
         _network(f"made-{number}", design, random.Random(f"{seed} {number}")) for number in range(1, count + 1)
     )
 
 
-def _network(name: str, design: Design, rng: random.Random) -> Network:
+def _network(name: str, design: NetworkDesign, rng: random.Random) -> LayeredNetwork:
     size = rng.randint(*design.layers)
     readings = _readings(design, size, rng)
     layers = []
@@ -127,10 +127,10 @@ def _network(name: str, design: Design, rng: random.Random) -> Network:
                 after,
             )
         )
-    return Network(name, tuple(layers), design.input_bytes)
+    return LayeredNetwork(name, tuple(layers), design.input_bytes)
 
 
-def _readings(design: Design, size: int, rng: random.Random) -> Sequence[tuple[int, ...]]:
+def _readings(design: NetworkDesign, size: int, rng: random.Random) -> Sequence[tuple[int, ...]]:
     """Return which layers each layer reads."""
     if design.form in ("chain", "skips"):
         found: list[tuple[int, ...]] = [(index - 1,) if index else () for index in range(size)]

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from edgetune.schedule.footprint import Footprint
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 
 @dataclass(slots=True)
-class Group:
+class RequestGroup:
     """The requests for one network.
 
     Args:
@@ -111,14 +111,14 @@ class Group:
             del self.waiting[bisect_left(self.waiting, number)]
         self.answered += 1
 
-    def look(self, view: View) -> None:
+    def update(self, view: View) -> None:
         """See anew which weights are absent: a load may have failed since."""
         loading = {task.layer for task in view.running if task.kind == "load" and task.copy == self.name}
         layers = range(len(self.footprint.load_ns))
         self.absent = {layer for layer in layers if layer not in loading and not view.resident(self.name, layer)}
         self.absent_ns = sum(self.footprint.load_ns[layer] for layer in self.absent)
 
-    def note(self, task: Task) -> None:
+    def note(self, task: LayerTask) -> None:
         """Take in that a task begins."""
         if task.kind == "load":
             self.absent.discard(task.layer)

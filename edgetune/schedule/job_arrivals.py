@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from itertools import count, islice, repeat, takewhile
 from typing import Literal, cast, get_args
 
+from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.arrivals.sources import ArrivalSpec
-from edgetune.arrivals.words import parse_arrivals
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.units import NS, parse_time_s

@@ -9,7 +9,7 @@ from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.schedule.job_arrivals import arrivals_of, times_s
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.request import Request
 from edgetune.units import MOST_S, NS
 
@@ -64,7 +64,7 @@ def requests_of(
     )
 
 
-def check_tasks(requests: Sequence[Request], networks: Iterable[Network]) -> None:
+def check_tasks(requests: Sequence[Request], networks: Iterable[LayeredNetwork]) -> None:
     """Refuse requests whose layers are more than the limit allows.
 
     Args:

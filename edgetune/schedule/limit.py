@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol
 
-from edgetune.schedule.cgroups import Figures, GroupV1, GroupV2, ScopeV2, parents, scopes, sweep
+from edgetune.schedule.cgroups import CgroupFigures, GroupV1, GroupV2, ScopeV2, parents, scopes, sweep
 
 Enforced = Literal["cgroup-v1", "cgroup-v2", "accounted"]
 """By what a limit is kept: the kernel, or only the runtime's own account."""
@@ -49,12 +49,12 @@ class MemoryLimit(Protocol):
         """
         ...
 
-    def figures(self) -> Figures:
+    def figures(self) -> CgroupFigures:
         """Return what the kernel has counted so far; the last it told, once the group is gone."""
         ...
 
 
-class Accounted:
+class UnenforcedLimit:
     """No limit of the kernel: the runtime keeps its own account, and nobody checks it.
 
     Args:
@@ -67,7 +67,7 @@ class Accounted:
     def __init__(self, reason: str) -> None:
         self.reason: str | None = reason
 
-    def __enter__(self) -> Accounted:
+    def __enter__(self) -> UnenforcedLimit:
         return self
 
     def __exit__(
@@ -78,9 +78,9 @@ class Accounted:
     def admit(self, pid: int) -> None:
         """Do nothing."""
 
-    def figures(self) -> Figures:
+    def figures(self) -> CgroupFigures:
         """Return nothing: nobody counts."""
-        return Figures()
+        return CgroupFigures()
 
 
 def make_limit(limit_bytes: int, *, swap_bytes: int | None = None, root: Path = Path("/")) -> MemoryLimit:
@@ -102,4 +102,4 @@ def make_limit(limit_bytes: int, *, swap_bytes: int | None = None, root: Path = 
     mount = scopes(root)
     if mount is not None:
         return ScopeV2(root, mount, limit_bytes, swap_bytes)
-    return Accounted("; ".join(tried) or "there is no control group for memory in which this user may make one")
+    return UnenforcedLimit("; ".join(tried) or "there is no control group for memory in which this user may make one")

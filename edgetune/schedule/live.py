@@ -21,14 +21,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from edgetune.errors import EdgetuneError
+from edgetune.schedule.backend import FinishedTask
 from edgetune.schedule.executor import Runnable, Values, one_line
 from edgetune.schedule.request import Request
-from edgetune.schedule.stage import Done
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 from edgetune.units import NS
 
 
-class Answers(Protocol):
+class DataExchange(Protocol):
     """What comes before and after the networks: samples, and what becomes of their answers."""
 
     def sample(self, request: int, network: str) -> Mapping[str, Any]:
@@ -69,18 +69,19 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    task: Task
+    task: LayerTask
     work: Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Over:
-    done: Done
+    done: FinishedTask
     result: Any
 
 
-class LiveStage:
-    """Runs tasks on threads of this process; a ``stage.Stage``. Its clock begins with ``begin``; ``close`` ends it.
+class LiveTaskBackend:
+    """Runs tasks on threads of this process; a ``backend.TaskBackend``. Its clock begins with ``begin``; ``close`` ends
+    it.
 
     Args:
         networks: What can be run, by name.
@@ -95,7 +96,7 @@ class LiveStage:
         networks: Mapping[str, Runnable],
         *,
         workers: int,
-        answers: Answers,
+        answers: DataExchange,
         budget: Callable[[int], int],
         also: Sequence[int] = (),
     ) -> None:
@@ -125,7 +126,7 @@ class LiveStage:
         """Return what may be held now."""
         return self._budget(self.now_ns())
 
-    def start(self, task: Task, worker: int) -> None:
+    def start(self, task: LayerTask, worker: int) -> None:
         """Hand a task to a worker's thread."""
         network = self._networks[task.network]
         work = self._loading(network, task.layer) if task.kind == "load" else self._executing(network, task)
@@ -135,7 +136,7 @@ class LiveStage:
     def _loading(self, network: Runnable, layer: int) -> Callable[[], Any]:
         return lambda: network.load(layer)
 
-    def _executing(self, network: Runnable, task: Task) -> Callable[[], Values]:
+    def _executing(self, network: Runnable, task: LayerTask) -> Callable[[], Values]:
         begun = self._begun.get(task.request)
         if begun is None:
             begun = self._begun[task.request] = _Begun(task.network, len(network.reads), _readers(network))
@@ -168,7 +169,7 @@ class LiveStage:
                 result = job.work()
             except Exception as error:
                 failure = _reason(error)
-            self._over.append(_Over(Done(job.task, worker, start_ns, self.now_ns(), failure), result))
+            self._over.append(_Over(FinishedTask(job.task, worker, start_ns, self.now_ns(), failure), result))
             del job, result  # nothing is held while the thread waits
             self.wake()
 
@@ -177,8 +178,8 @@ class LiveStage:
         with contextlib.suppress(BlockingIOError):  # it is about to end
             os.write(self._wake, b"\0")
 
-    def wait(self, until_ns: int | None) -> Sequence[Done]:
-        """Return what is over; see ``Stage.wait``. A call of ``wake`` ends the wait as well."""
+    def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
+        """Return what is over; see ``TaskBackend.wait``. A call of ``wake`` ends the wait as well."""
         if not self._over and (until_ns is not None or self._running):
             timeout_s = None if until_ns is None else max(until_ns - self.now_ns(), 0) / NS
             select.select([self._woken, *self._also], [], [], timeout_s)
@@ -191,7 +192,7 @@ class LiveStage:
             found.append(self._remembered(over) if over.done.failure is None else over.done)
         return found
 
-    def _remembered(self, over: _Over) -> Done:
+    def _remembered(self, over: _Over) -> FinishedTask:
         """Keep what a task has made, and let go what was read for the last time."""
         task, network = over.done.task, self._networks[over.done.task.network]
         if task.kind == "load":
@@ -206,7 +207,7 @@ class LiveStage:
             del begun.values[name]
         return over.done if begun.left else self._answered(over.done, begun)
 
-    def _answered(self, done: Done, begun: _Begun) -> Done:
+    def _answered(self, done: FinishedTask, begun: _Begun) -> FinishedTask:
         """Hand over the answer; where that fails, whatever the reason, the last execution has failed and no other."""
         task = done.task
         try:

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
-from edgetune.schedule.cgroups import Figures, limited_around
+from edgetune.schedule.cgroups import CgroupFigures, limited_around
 from edgetune.schedule.environment import environment_of
-from edgetune.schedule.limit import Accounted, Enforced, MemoryLimit, make_limit
-from edgetune.schedule.network import Network
+from edgetune.schedule.limit import Enforced, MemoryLimit, UnenforcedLimit, make_limit
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.request import Request
 from edgetune.schedule.verification import Verification
@@ -45,7 +45,7 @@ class LiveNetwork:
         handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
     """
 
-    network: Network
+    network: LayeredNetwork
     prepared: Prepared
     inputs: Path | None = None
     handler: Path | None = None
@@ -96,7 +96,7 @@ class LiveFigures:
 
     enforced: Enforced
     reason: str | None
-    group: Figures
+    group: CgroupFigures
     base_bytes: int | None = None
     budget_bytes: int | None = None
     peak_bytes: int | None = None
@@ -127,7 +127,7 @@ class LiveRun:
     ) -> None:
         self._networks, self._requests, self._options = networks, requests, options
         self._verification = verification
-        self._limit: MemoryLimit = Accounted("the run has not begun")
+        self._limit: MemoryLimit = UnenforcedLimit("the run has not begun")
         self._swap_bytes: int | None = None
         self._told: dict[str, Any] = {}
         self._differences: dict[str, float] = {}
@@ -141,7 +141,7 @@ class LiveRun:
     def figures(self) -> LiveFigures:
         """What is known so far."""
         told, counted = self._told, self._limit.figures()
-        group = Figures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
+        group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
         return LiveFigures(
             self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
             told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"), dict(self._differences),
@@ -185,7 +185,7 @@ class LiveRun:
 
     def _made_limit(self) -> MemoryLimit:
         if not self._options.enforce:
-            return Accounted("nobody asked for more")
+            return UnenforcedLimit("nobody asked for more")
         return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
 
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:

@@ -14,20 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.errors import InputError
-from edgetune.schedule.arrivals import Listed, Source, Waiting, check_requests
-from edgetune.schedule.network import Network
+from edgetune.schedule.arrivals import DependentRequests, ListedRequests, RequestSource, check_requests
+from edgetune.schedule.backend import FinishedTask, TaskBackend
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Outcome, Record, RequestRecord, TaskRecord
 from edgetune.schedule.refusals import check_budget, illegal, stuck
 from edgetune.schedule.request import Request
-from edgetune.schedule.stage import Done, Stage
-from edgetune.schedule.standing import Progress
+from edgetune.schedule.request_state import RequestProgress
 from edgetune.schedule.state import State
-from edgetune.schedule.view import Policy, Task
+from edgetune.schedule.view import LayerTask, SchedulePolicy
 from edgetune.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Overhead:
+class ScheduleOverhead:
     """What deciding cost.
 
     Args:
@@ -39,7 +39,7 @@ class Overhead:
     decisions_s: float
 
 
-class Loop:
+class ScheduleLoop:
     """One run of requests on a stage.
 
     A request that fails gives its memory back and the others go on; those that come after it fail, too. Weights that
@@ -48,7 +48,7 @@ class Loop:
 
     Args:
         policy: Chooses what starts next.
-        stage: Runs tasks.
+        backend: Runs tasks.
         networks: As the policy takes them (see ``whole.taken_by``), by name.
         requests: Known before the run, in the order of arrival.
         workers: How many tasks can run at once.
@@ -56,9 +56,9 @@ class Loop:
             cores as workers, unless said.
         source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
         stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
-        look_ns: How long to wait at most before looking whether the budget has changed, requests have come or somebody
-            asked to stop; ``None`` where everything is an event of the stage.
-        note: Called with every record as it is made.
+        poll_interval_ns: How long to wait at most before looking whether the budget has changed, requests have come or
+            somebody asked to stop; ``None`` where everything is an event of the stage.
+        on_record: Called with every record as it is made.
 
     Raises:
         InputError: no workers, or requests that contradict each other.
@@ -67,23 +67,23 @@ class Loop:
 
     def __init__(
         self,
-        policy: Policy,
-        stage: Stage,
-        networks: Mapping[str, Network],
+        policy: SchedulePolicy,
+        backend: TaskBackend,
+        networks: Mapping[str, LayeredNetwork],
         requests: Sequence[Request],
         *,
         workers: int,
         cores: int | None = None,
         streams: int = 1,
-        source: Source | None = None,
+        source: RequestSource | None = None,
         stopped: Callable[[], bool] = lambda: False,
-        look_ns: int | None = None,
-        note: Callable[[Record], None] = lambda _: None,
+        poll_interval_ns: int | None = None,
+        on_record: Callable[[Record], None] = lambda _: None,
     ) -> None:
         if workers < 1:
             raise InputError(f"there must be at least one worker, not {workers}", "e.g. 2")
         check_requests(requests, networks.keys())
-        budget_bytes = stage.budget_bytes()
+        budget_bytes = backend.budget_bytes()
         self.tasks: list[TaskRecord] = []
         self.requests: list[RequestRecord] = []
         self.budgets: list[BudgetRecord] = []
@@ -95,23 +95,23 @@ class Loop:
             cores=cores,
             streams=streams,
         )
-        self._policy, self._stage, self._networks = policy, stage, networks
-        self._sources: list[Source] = [Listed(requests), *([] if source is None else [source])]
-        self._stopped, self._look_ns, self._note = stopped, look_ns, note
+        self._policy, self._backend, self._networks = policy, backend, networks
+        self._sources: list[RequestSource] = [ListedRequests(requests), *([] if source is None else [source])]
+        self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
         self._idle = list(range(workers))
-        self._started: dict[tuple[str, str, int, int], tuple[Task, int, int]] = {}
+        self._started: dict[tuple[str, str, int, int], tuple[LayerTask, int, int]] = {}
         """What runs, with its worker and what was held once it had begun."""
-        self._waiting = Waiting()
-        self._leaving: dict[int, tuple[Progress, Outcome, str]] = {}
+        self._waiting = DependentRequests()
+        self._leaving: dict[int, tuple[RequestProgress, Outcome, str]] = {}
         """Requests that have no answer, of which something still runs, with the reason."""
         self._decisions, self._decisions_s = 0, 0.0
         if not policy.whole:  # whole networks are what is run where memory is not looked at
             check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
 
     @property
-    def overhead(self) -> Overhead:
+    def overhead(self) -> ScheduleOverhead:
         """What deciding cost so far."""
-        return Overhead(self._decisions, self._decisions_s)
+        return ScheduleOverhead(self._decisions, self._decisions_s)
 
     def run(self) -> None:
         """Run until every request is answered, has failed or was abandoned; all records are there then.
@@ -124,14 +124,14 @@ class Loop:
             while self._turn():
                 pass
             while self._started:
-                self._end_all(self._stage.wait(None))
+                self._end_all(self._backend.wait(None))
             self._abandon()
             self._unload_all(None)
         except BaseException:
             self._write_down_left()
             raise
-        if not self.state.ledger.settled:
-            raise RuntimeError(f"memory is still held after the run: {self.state.ledger.by_kind}")
+        if not self.state.memory.settled:
+            raise RuntimeError(f"memory is still held after the run: {self.state.memory.by_kind}")
 
     def _turn(self) -> bool:
         """Take in requests, start what can start, wait; return whether the run goes on."""
@@ -148,18 +148,18 @@ class Loop:
                 raise stuck(self._policy, self.state)
             return False
         known = [at_ns for at_ns in coming if at_ns is not None]
-        if self._look_ns is not None:
-            known.append(self._stage.now_ns() + self._look_ns)
+        if self._poll_interval_ns is not None:
+            known.append(self._backend.now_ns() + self._poll_interval_ns)
         elif not known and not running:
             raise ValueError("requests come at times that nobody knows: say with look_ns how often to look")
-        self._end_all(self._stage.wait(min(known, default=None)))
+        self._end_all(self._backend.wait(min(known, default=None)))
         return True
 
     def _choose(self) -> None:
         """Start what the policy chooses until it chooses nothing."""
         begun_s = time.perf_counter()
         while True:
-            self.state.now_ns = self._stage.now_ns()
+            self.state.now_ns = self._backend.now_ns()
             self._decisions += 1
             choice = self._policy.choose(self.state)
             if choice is None:
@@ -171,7 +171,7 @@ class Loop:
                 self._start(task)
         self._decisions_s += time.perf_counter() - begun_s
 
-    def _checked(self, choice: Task) -> Task:
+    def _checked(self, choice: LayerTask) -> LayerTask:
         """Return the task chosen, as the state knows it.
 
         Raises:
@@ -190,19 +190,19 @@ class Loop:
             raise illegal(self._policy, choice, f"which needs {needed} of {free} free while others run")
         return task
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: LayerTask) -> None:
         worker = heapq.heappop(self._idle)
         self.state.begin(task)
         self._started[_key(task)] = (task, worker, self.state.held_bytes)
-        self._stage.start(task, worker)
+        self._backend.start(task, worker)
 
-    def _unload(self, task: Task) -> None:
-        start_ns = self._stage.now_ns()
-        self._stage.unload(task.copy, task.layer)
+    def _unload(self, task: LayerTask) -> None:
+        start_ns = self._backend.now_ns()
+        self._backend.unload(task.copy, task.layer)
         self.state.unload(task.copy, task.layer)
-        self._write_task(Done(task, -1, start_ns, self._stage.now_ns()), None, self.state.held_bytes)
+        self._write_task(FinishedTask(task, -1, start_ns, self._backend.now_ns()), None, self.state.held_bytes)
 
-    def _end_all(self, ended: Sequence[Done]) -> None:
+    def _end_all(self, ended: Sequence[FinishedTask]) -> None:
         for done in ended:
             task, worker, held_bytes = self._started.pop(_key(done.task))
             heapq.heappush(self._idle, worker)
@@ -212,7 +212,7 @@ class Loop:
             else:
                 self._end_execution(task, done)
 
-    def _end_load(self, task: Task, done: Done) -> None:
+    def _end_load(self, task: LayerTask, done: FinishedTask) -> None:
         self.state.end_load(task, failed=done.failure is not None)
         if done.failure is not None:
             reason = f"loading layer {self._name(task)} failed: {done.failure}"
@@ -221,9 +221,9 @@ class Loop:
                     self._fail(progress.request.number, reason, done.end_ns)
         self._release_if_still(task.request, done.end_ns)
 
-    def _end_execution(self, task: Task, done: Done) -> None:
+    def _end_execution(self, task: LayerTask, done: FinishedTask) -> None:
         self.state.end_execution(task, failed=done.failure is not None)
-        progress = self.state.standing(task.request)
+        progress = self.state.request_progress(task.request)
         if progress is None:
             self._release_if_still(task.request, done.end_ns)
         elif done.failure is not None:
@@ -231,12 +231,12 @@ class Loop:
         elif progress.left == 0:
             self._finish(progress)
 
-    def _finish(self, progress: Progress) -> None:
+    def _finish(self, progress: RequestProgress) -> None:
         number = progress.request.number
-        self._stage.finish(progress.request)
+        self._backend.finish(progress.request)
         self.state.remove(number)
         self._return_memory(progress)
-        self._write_request(progress.request, "ok", progress.begun_ns, self._stage.now_ns())
+        self._write_request(progress.request, "ok", progress.begun_ns, self._backend.now_ns())
         for request in self._waiting.answered(number):
             self.state.arrive(request)
 
@@ -255,18 +255,18 @@ class Loop:
             return
         del self._leaving[number]
         if progress.executing:
-            self._stage.abandon(progress.request)
+            self._backend.abandon(progress.request)
         self._return_memory(progress)
         self._write_request(progress.request, outcome, progress.begun_ns, at_ns, reason)
         self._fail_followers(number, at_ns)
 
-    def _is_of(self, task: Task, progress: Progress) -> bool:
+    def _is_of(self, task: LayerTask, progress: RequestProgress) -> bool:
         """Return whether a task is a request's own: an execution, or a load of weights that nobody else can use."""
         if task.kind == "execute":
             return task.request == progress.request.number
         return task.copy == progress.copy and not self._policy.shares_weights
 
-    def _return_memory(self, progress: Progress) -> None:
+    def _return_memory(self, progress: RequestProgress) -> None:
         """Return what a request holds, weights of its own included: nobody else can use those."""
         if not self._policy.shares_weights:
             self._unload_all(progress.copy)
@@ -282,7 +282,7 @@ class Loop:
                 failed.append(request.number)
 
     def _take_requests(self) -> None:
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         self.state.now_ns = now_ns
         for source in self._sources:
             for request in source.take(now_ns):
@@ -314,13 +314,13 @@ class Loop:
 
     def _give_up_waiting(self) -> None:
         """Fail what waits for requests that will never come; only those of a live source can."""
-        now_ns = self._stage.now_ns()
+        now_ns = self._backend.now_ns()
         for request in self._waiting.give_up():
             self._refuse(request, "it comes after a request that never came", now_ns)
 
     def _abandon(self) -> None:
         """Give up every request that is left; nothing runs."""
-        now_ns, reason = self._stage.now_ns(), "the run was stopped"
+        now_ns, reason = self._backend.now_ns(), "the run was stopped"
         for request in self._waiting.give_up():
             self._refuse(request, reason, now_ns, "abandoned")
         for progress in self.state.progress():
@@ -328,7 +328,7 @@ class Loop:
 
     def _write_down_left(self) -> None:
         """Write down every request that is left, and touch nothing: the run broke down."""
-        now_ns, reason = self._stage.now_ns(), "the run broke down"
+        now_ns, reason = self._backend.now_ns(), "the run broke down"
         left = [*self.state.progress(), *(progress for progress, _, _ in self._leaving.values())]
         for progress in left:
             self._write_request(progress.request, "abandoned", progress.begun_ns, now_ns, reason)
@@ -340,32 +340,32 @@ class Loop:
             self._unload(self.state.unload_task(*key))
 
     def _look_at_budget(self, *, first: bool = False) -> None:
-        budget_bytes = self._stage.budget_bytes()
+        budget_bytes = self._backend.budget_bytes()
         if first or budget_bytes != self.state.budget_bytes:
             self.state.budget_bytes = budget_bytes
-            record = BudgetRecord(self._stage.now_ns(), budget_bytes, self.state.held_bytes)
+            record = BudgetRecord(self._backend.now_ns(), budget_bytes, self.state.held_bytes)
             self.budgets.append(record)
-            self._note(record)
+            self._on_record(record)
 
-    def _name(self, task: Task) -> str:
+    def _name(self, task: LayerTask) -> str:
         return f"{self._networks[task.network].layers[task.layer].name} of {task.network}"
 
-    def _write_task(self, done: Done, worker: int | None, held_bytes: int) -> None:
+    def _write_task(self, done: FinishedTask, worker: int | None, held_bytes: int) -> None:
         task = done.task
         record = TaskRecord(
             task.kind, task.network, task.copy, task.layer, task.request, worker,
             done.start_ns, done.end_ns, task.bytes, held_bytes, done.failure,
         )  # fmt: skip
         self.tasks.append(record)
-        self._note(record)
+        self._on_record(record)
 
     def _write_request(
         self, request: Request, outcome: Outcome, begun_ns: int | None, end_ns: int, failure: str | None = None
     ) -> None:
         record = RequestRecord(request, outcome, begun_ns, end_ns, failure)
         self.requests.append(record)
-        self._note(record)
+        self._on_record(record)
 
 
-def _key(task: Task) -> tuple[str, str, int, int]:
+def _key(task: LayerTask) -> tuple[str, str, int, int]:
     return (task.kind, task.copy, task.layer, task.request)

@@ -50,7 +50,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class LayeredNetwork:
     """Layers in a topological order.
 
     Args:
@@ -74,7 +74,7 @@ class Network:
         return sum(layer.load_s + layer.execute_s for layer in self.layers)
 
 
-def consumers(network: Network) -> tuple[tuple[int, ...], ...]:
+def consumers(network: LayeredNetwork) -> tuple[tuple[int, ...], ...]:
     """Return, for each layer, the indices of the layers that read its outputs, ascending."""
     found: list[list[int]] = [[] for _ in network.layers]
     for index, layer in enumerate(network.layers):
@@ -83,13 +83,13 @@ def consumers(network: Network) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(each) for each in found)
 
 
-def execution_bytes(network: Network, index: int) -> int:
+def execution_bytes(network: LayeredNetwork, index: int) -> int:
     """Return what must be free for a layer to execute once its weights and inputs are held: outputs and scratch."""
     layer = network.layers[index]
     return layer.output_bytes + layer.scratch_bytes
 
 
-def least_budget_bytes(network: Network) -> int:
+def least_budget_bytes(network: LayeredNetwork) -> int:
     """Return the least memory in which a network runs one layer at a time: what its hungriest layer needs.
 
     A layer is held with its weights, its outputs and scratch, and with every output that is still to be read.

@@ -2,7 +2,7 @@
 
     case -> constraint programme -> CP-SAT, for a time -> plan, and a bound that no schedule is better than
 
-The programme (see ``programme``) can do what any policy does that
+The programme (see ``model``) can do what any policy does that
 
 - stays within the budget (policies may exceed it where nothing else runs and nothing fits), and
 - runs no more loads at once than storage serves at full speed, and no more executions than there are cores.
@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.schedule.plan import Case, Objective, Plan
-from edgetune.schedule.programme import Programme
+from edgetune.schedule.cp_model import ScheduleCpModel
+from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.schedule.records import TaskRecord
 from edgetune.units import format_bytes
 
@@ -38,14 +38,14 @@ _LEAST_S = 0.1
 
 
 def optimum(
-    case: Case,
+    case: SchedulingProblem,
     objective: Objective = "response",
     *,
     limit_s: float = DEFAULT_LIMIT_S,
     known: Sequence[TaskRecord] = (),
     steady: bool = False,
     threads: int = 1,
-) -> Plan:
+) -> LayerSchedule:
     """Return the best schedule that is found in a time, and what none can be better than.
 
     Where none is found in time, that is request by request, layer by layer.
@@ -73,32 +73,32 @@ def optimum(
             "take fewer requests or smaller networks, or a policy that does not look for the best, e.g. reuse",
         )
     if not case.requests:
-        return Plan((), objective, 0.0, 0.0, True, 1, 1, 0.0)
-    programme = Programme(cp_model.CpModel(), case)
-    programme.build(objective)
-    programme.start_from(known or programme.one_by_one())
+        return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0)
+    model = ScheduleCpModel(cp_model.CpModel(), case)
+    model.build(objective)
+    model.start_from(known or model.one_by_one())
     solver = _solver(cp_model, limit_s, steady=steady, threads=threads)
-    status = solver.solve(programme.model)
+    status = solver.solve(model.model)
     bound, took_s = solver.best_objective_bound, solver.wall_time
     if status == cp_model.UNKNOWN:
-        return programme.plain_plan(objective, bound, took_s=took_s)
+        return model.plain_plan(objective, bound, took_s=took_s)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         raise EdgetuneError(
             f"there is no schedule within {format_bytes(case.budget_bytes)} ({solver.status_name(status)})",
             "give it what the hungriest layer needs: edgetune schedule run says how much that is",
         )
     if status != cp_model.OPTIMAL:
-        return programme.plan(solver, objective, bound, proved=False, took_s=took_s)
-    programme.ask_for_better(solver.objective_value)
+        return model.plan(solver, objective, bound, proved=False, took_s=took_s)
+    model.ask_for_better(solver.objective_value)
     left_s = limit_s if steady else max(limit_s - took_s, _LEAST_S)
     doubter = _solver(cp_model, left_s, steady=steady, threads=threads)
     doubter.parameters.random_seed, doubter.parameters.cp_model_presolve = 1, False
-    doubt = doubter.solve(programme.model)
+    doubt = doubter.solve(model.model)
     took_s += doubter.wall_time
     if doubt == cp_model.INFEASIBLE:
-        return programme.plan(solver, objective, bound, proved=True, took_s=took_s)
+        return model.plan(solver, objective, bound, proved=True, took_s=took_s)
     better = doubter if doubt in (cp_model.OPTIMAL, cp_model.FEASIBLE) else solver
-    return programme.plan(better, objective, min(bound, doubter.best_objective_bound), proved=False, took_s=took_s)
+    return model.plan(better, objective, min(bound, doubter.best_objective_bound), proved=False, took_s=took_s)
 
 
 def _solver(cp_model: Any, limit_s: float, *, steady: bool, threads: int) -> CpSolver:

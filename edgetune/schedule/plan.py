@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.request import Request
 
 Objective = Literal["response", "makespan"]
@@ -18,7 +18,7 @@ Objective = Literal["response", "makespan"]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class SchedulingProblem:
     """What is to be scheduled.
 
     Args:
@@ -30,7 +30,7 @@ class Case:
         cores: How many executions at once; ``None`` for as many as there are workers.
     """
 
-    networks: Mapping[str, Network]
+    networks: Mapping[str, LayeredNetwork]
     requests: Sequence[Request]
     budget_bytes: int
     workers: int
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LayerSchedule:
     """A schedule for some requests.
 
     Args:

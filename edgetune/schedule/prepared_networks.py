@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.workloads.prepared import Prepared
 
 
-def network_of(prepared: Prepared, name: str | None = None) -> Network:
+def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
     """Return the network in a prepared folder.
 
     Args:
@@ -26,7 +26,7 @@ def network_of(prepared: Prepared, name: str | None = None) -> Network:
         )
         for layer in prepared.layers
     )
-    return Network(name or prepared.network, layers, prepared.input_bytes)
+    return LayeredNetwork(name or prepared.network, layers, prepared.input_bytes)
 
 
 def is_timed(prepared: Prepared) -> bool:

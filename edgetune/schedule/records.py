@@ -20,7 +20,7 @@ class TaskRecord:
     """A task that is over.
 
     Args:
-        kind, network, copy, layer, request, bytes: See ``view.Task``.
+        kind, network, copy, layer, request, bytes: See ``view.LayerTask``.
         worker: Which ran it, from 0; ``None`` for an unload, which takes none.
         start_ns, end_ns: When.
         held_bytes: What the loop held for tasks and weights just after it began.

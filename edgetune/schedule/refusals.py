@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgetune.errors import EdgetuneError, InfeasibleError
 from edgetune.schedule.state import State
-from edgetune.schedule.view import Policy, Task
+from edgetune.schedule.view import LayerTask, SchedulePolicy
 from edgetune.units import format_bytes
 
 
@@ -37,13 +37,13 @@ def check_budget(
     )
 
 
-def illegal(policy: Policy, choice: Task, why: str) -> EdgetuneError:
+def illegal(policy: SchedulePolicy, choice: LayerTask, why: str) -> EdgetuneError:
     """Return the error of a policy that chose what cannot start now."""
     what = f"{choice.kind} layer {choice.layer} of {choice.copy} for request {choice.request}"
     return EdgetuneError(f"policy {policy.name} chose to {what}, {why}", "the policy is at fault: choose another")
 
 
-def stuck(policy: Policy, state: State) -> EdgetuneError:
+def stuck(policy: SchedulePolicy, state: State) -> EdgetuneError:
     """Return the error of a policy that starts nothing although nothing else will happen."""
     waits = f"{len(state.requests)} requests wait, the first of them {next(iter(state.requests))}"
     free = f"{format_bytes(max(state.free_bytes, 0))} of {format_bytes(state.budget_bytes)} free"

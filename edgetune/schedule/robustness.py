@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine
 from edgetune.schedule.simulation import simulate
-from edgetune.schedule.view import Policy
+from edgetune.schedule.view import SchedulePolicy
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,13 +37,13 @@ class Study:
         policies: By name, how a new one is made.
     """
 
-    networks: Mapping[str, Network]
-    believed: Mapping[str, Network]
+    networks: Mapping[str, LayeredNetwork]
+    believed: Mapping[str, LayeredNetwork]
     requests: Sequence[Request]
     budget_bytes: int
     workers: int
     machine: Machine
-    policies: Mapping[str, Callable[[], Policy]]
+    policies: Mapping[str, Callable[[], SchedulePolicy]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Robustness:
     mean_s: Mapping[str, float]
 
 
-def responses(study: Study, networks: Mapping[str, Network] | None = None) -> dict[str, float]:
+def responses(study: Study, networks: Mapping[str, LayeredNetwork] | None = None) -> dict[str, float]:
     """Return the mean response of each policy, s, where layers really are those of ``networks``."""
     found = {}
     for name, make in study.policies.items():
@@ -118,7 +118,7 @@ def _tau(kendalltau: Callable[..., object], first: Mapping[str, float], second: 
     return float(found.statistic)  # type: ignore[attr-defined]
 
 
-def _perturbed(network: Network, noise: float, rng: np.random.Generator, with_bytes: bool) -> Network:
+def _perturbed(network: LayeredNetwork, noise: float, rng: np.random.Generator, with_bytes: bool) -> LayeredNetwork:
     """Return a network each of whose figures is multiplied by a factor of its own."""
     layers = []
     for layer in network.layers:

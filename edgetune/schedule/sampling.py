@@ -17,7 +17,7 @@ from edgetune.schedule.executor import PreparedLayers
 from edgetune.schedule.page_cache import cached_share
 from edgetune.schedule.weights import drop_cached
 from edgetune.stats import StoppingRule
-from edgetune.workloads.prepared import Prepared, Tensor
+from edgetune.workloads.prepared import Prepared, TensorSpec
 
 FEWEST = 6
 """Samples below which there is no 95 % interval of a median: something slow is sampled so often at least, unless fewer
@@ -108,7 +108,7 @@ def _peak_resident_bytes() -> int:
     raise ValueError("no VmHWM")
 
 
-def made_up(tensor: Tensor, drawn: np.random.Generator) -> Any:
+def made_up(tensor: TensorSpec, drawn: np.random.Generator) -> Any:
     """Return an input for ONNX Runtime: random numbers, or zeros for integers, which may be places in a table."""
     import onnxruntime as ort
 

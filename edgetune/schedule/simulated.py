@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgetune.schedule.ledger import Ledger
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.backend import FinishedTask
+from edgetune.schedule.memory_accounting import MemoryAccounting
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.paging import FITS, Paging
 from edgetune.schedule.request import Request
-from edgetune.schedule.stage import Done
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
 
@@ -60,7 +60,7 @@ class _Running:
     """A task under way: what is left of its time alone, which begins when it is dispatched; what it goes through, and
     what it holds that the ledger does not know."""
 
-    task: Task
+    task: LayerTask
     worker: int
     start_ns: int
     dispatch_ns: float
@@ -70,8 +70,8 @@ class _Running:
     beside_bytes: int
 
 
-class SimulatedStage:
-    """A stage without workers; see ``stage.Stage``.
+class SimulatedTaskBackend:
+    """A stage without workers; see ``backend.TaskBackend``.
 
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
@@ -84,20 +84,20 @@ class SimulatedStage:
     def __init__(
         self,
         clock: EventClock,
-        networks: Mapping[str, Network],
+        networks: Mapping[str, LayeredNetwork],
         *,
         budget_bytes: int,
         machine: Machine,
-        fault: Callable[[Task], str | None] = lambda _: None,
+        fault: Callable[[LayerTask], str | None] = lambda _: None,
     ) -> None:
-        self.ledger = Ledger(networks)
+        self.memory = MemoryAccounting(networks)
         """What is physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
         self.peak_bytes = 0
         """The most that was held at once, what loading takes beside weights included."""
         self._budget_bytes = budget_bytes
         self._running: list[_Running] = []
-        self._ended: list[Done] = []
+        self._ended: list[FinishedTask] = []
         """What was over while the loop was busy."""
         self._executed: set[tuple[str, int]] = set()
         self._loaded_from: dict[tuple[str, int], str] = {}
@@ -120,26 +120,26 @@ class SimulatedStage:
         """Have another budget from now on: others on the machine need memory, or need it no more."""
         self._budget_bytes = budget_bytes
 
-    def start(self, task: Task, worker: int) -> None:
+    def start(self, task: LayerTask, worker: int) -> None:
         """Begin a load or an execution."""
         self._progress()
         network = self._networks[task.network]
         layer, dispatch_ns, beside = network.layers[task.layer], self._machine.dispatch_s * NS, 0
         if task.kind == "execute":
-            self.ledger.begin(task)
+            self.memory.begin(task)
             alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
         elif self._maps_again(task, layer):
             alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
             dispatch_ns += self._still_read_ns(task)
         else:
-            self.ledger.begin(_held_as(task, layer))
+            self.memory.begin(_held_as(task, layer))
             alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
             beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
         self._running.append(_Running(task, worker, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._share()
 
-    def _maps_again(self, task: Task, layer: Layer) -> bool:
+    def _maps_again(self, task: LayerTask, layer: Layer) -> bool:
         """Note a load, and return whether a copy of its weights is there already that is the same memory."""
         self._loaded_from[task.copy, task.layer] = task.network
         if layer.mapped_load_s is None:
@@ -147,7 +147,7 @@ class SimulatedStage:
         self._copies[task.network, task.layer] += 1
         return self._copies[task.network, task.layer] > 1
 
-    def _still_read_ns(self, load: Task) -> float:
+    def _still_read_ns(self, load: LayerTask) -> float:
         """Return how long it takes alone until weights are there that another load is reading, ns."""
         which = ("load", load.network, load.layer)
         same = (each for each in self._running if (each.task.kind, each.task.network, each.task.layer) == which)
@@ -161,13 +161,13 @@ class SimulatedStage:
             self._copies[network, index] -= 1
             if self._copies[network, index]:
                 return False
-        self.ledger.unload(network if mapped else copy, index)
+        self.memory.unload(network if mapped else copy, index)
         return True
 
     def _held_bytes(self) -> int:
-        return self.ledger.held_bytes + sum(each.beside_bytes for each in self._running)
+        return self.memory.held_bytes + sum(each.beside_bytes for each in self._running)
 
-    def _execute_s(self, task: Task, layer: Layer) -> float:
+    def _execute_s(self, task: LayerTask, layer: Layer) -> float:
         """Return what an execution takes alone; the first of a layer may take longer."""
         if layer.first_execute_s is None or (task.network, task.layer) in self._executed:
             return layer.execute_s
@@ -196,10 +196,10 @@ class SimulatedStage:
     def abandon(self, request: Request) -> None:
         """Drop everything a request has computed so far."""
         self._progress()
-        self.ledger.close(request.number)
+        self.memory.close(request.number)
         self._share()
 
-    def wait(self, until_ns: int | None) -> Sequence[Done]:
+    def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
         """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
         ended, self._ended = self._ended, []
         while not ended and (self._running or until_ns is not None):
@@ -208,7 +208,7 @@ class SimulatedStage:
                 break
         return ended
 
-    def _advance(self, until_ns: int | None) -> list[Done]:
+    def _advance(self, until_ns: int | None) -> list[FinishedTask]:
         """Move the clock on to what happens next, ``until_ns`` at the latest; return what is over then."""
         known = [at_ns for at_ns in (until_ns, self._next_ns(), self._clock.next_ns()) if at_ns is not None]
         self._clock.run_until(min(known))
@@ -235,7 +235,7 @@ class SimulatedStage:
         )
         return self._progress_ns + max(math.ceil(least_ns - _ROUNDING_NS), 0)
 
-    def _end(self) -> list[Done]:
+    def _end(self) -> list[FinishedTask]:
         self._progress()
         ended = [each for each in self._running if each.dispatch_ns <= 0 and each.left_ns <= _ROUNDING_NS]
         self._running = [each for each in self._running if each not in ended]
@@ -243,14 +243,14 @@ class SimulatedStage:
         self._share()
         return done
 
-    def _done(self, running: _Running) -> Done:
+    def _done(self, running: _Running) -> FinishedTask:
         """Return how a task ended, with what only it needed returned."""
         task, failure = running.task, self._fault(running.task)
         if task.kind == "execute":
-            self.ledger.end(task)
+            self.memory.end(task)
         elif failure is not None:
             self._release(task.copy, task.layer)
-        return Done(task, running.worker, running.start_ns, self.now_ns(), failure)
+        return FinishedTask(task, running.worker, running.start_ns, self.now_ns(), failure)
 
     def _share(self) -> None:
         """Work out how fast each of those that run comes on.
@@ -286,12 +286,12 @@ class SimulatedStage:
         return running.alone_ns / (running.alone_ns + extra_s * NS)
 
 
-def _held_as(task: Task, layer: Layer) -> Task:
+def _held_as(task: LayerTask, layer: Layer) -> LayerTask:
     """Return a load as the ledger knows it: of weights that are mapped there is one copy."""
     return task if layer.mapped_load_s is None else replace(task, copy=task.network)
 
 
-def _touched_bytes(network: Network, index: int) -> int:
+def _touched_bytes(network: LayeredNetwork, index: int) -> int:
     """Return what an execution goes through: weights, inputs, outputs and scratch."""
     layer = network.layers[index]
     read = (

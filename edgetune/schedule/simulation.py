@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from edgetune.schedule.loop import Loop, Overhead
-from edgetune.schedule.network import Network
+from edgetune.schedule.loop import ScheduleLoop, ScheduleOverhead
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import Record
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
-from edgetune.schedule.view import Policy
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
+from edgetune.schedule.view import SchedulePolicy
 from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class ScheduleSimulation:
     """What a simulated run came to.
 
     Args:
@@ -28,23 +28,23 @@ class Simulation:
     """
 
     records: tuple[Record, ...]
-    networks: Mapping[str, Network]
-    overhead: Overhead
+    networks: Mapping[str, LayeredNetwork]
+    overhead: ScheduleOverhead
     peak_bytes: int
 
 
 def simulate(
-    policy: Policy,
-    networks: Mapping[str, Network],
+    policy: SchedulePolicy,
+    networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     *,
     budget_bytes: int,
     workers: int,
     machine: Machine,
-    believed: Mapping[str, Network] | None = None,
-    wholes: Mapping[str, Network] = MappingProxyType({}),
+    believed: Mapping[str, LayeredNetwork] | None = None,
+    wholes: Mapping[str, LayeredNetwork] = MappingProxyType({}),
     stopped: Callable[[], bool] = lambda: False,
-) -> Simulation:
+) -> ScheduleSimulation:
     """Run requests on the event clock.
 
     Args:
@@ -65,11 +65,11 @@ def simulate(
     """
     taken = taken_by(policy, networks if believed is None else believed)
     real = {**taken_by(policy, networks), **(wholes if policy.whole else {})}
-    stage = SimulatedStage(EventClock(), real, budget_bytes=budget_bytes, machine=machine)
+    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=budget_bytes, machine=machine)
     records: list[Record] = []
-    loop = Loop(
-        policy, stage, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
-        stopped=stopped, note=records.append,
+    loop = ScheduleLoop(
+        policy, backend, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
+        stopped=stopped, on_record=records.append,
     )  # fmt: skip
     loop.run()
-    return Simulation(tuple(records), taken, loop.overhead, stage.peak_bytes)
+    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes)

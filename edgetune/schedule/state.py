@@ -11,12 +11,12 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
-from edgetune.schedule.ledger import Ledger
-from edgetune.schedule.network import Network, least_budget_bytes
+from edgetune.schedule.memory_accounting import MemoryAccounting
+from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.schedule.ready import ReadySet
 from edgetune.schedule.request import Request
-from edgetune.schedule.standing import Progress, Weights, earliest_wanting, shape_of
-from edgetune.schedule.view import Ready, Standing, Task
+from edgetune.schedule.request_state import RequestProgress, Weights, earliest_wanting, shape_of
+from edgetune.schedule.view import LayerTask, Ready, RequestState
 
 
 class State:
@@ -25,7 +25,7 @@ class State:
     Args:
         networks: By name.
         workers: How many there are.
-        shares_weights: See ``view.Policy``.
+        shares_weights: See ``view.SchedulePolicy``.
         budget_bytes: What may be held at first.
         cores: How many executions at once run at full speed; as many as there are workers, unless said.
         streams: How many loads at once run at full speed.
@@ -33,7 +33,7 @@ class State:
 
     def __init__(
         self,
-        networks: Mapping[str, Network],
+        networks: Mapping[str, LayeredNetwork],
         *,
         workers: int,
         shares_weights: bool,
@@ -44,52 +44,52 @@ class State:
         self.now_ns, self.budget_bytes = 0, budget_bytes
         self.workers = self.idle_workers = workers
         self.cores, self.streams = cores or workers, streams
-        self.ledger = Ledger(networks)
+        self.memory = MemoryAccounting(networks)
         self._shapes = {name: shape_of(network) for name, network in networks.items()}
         self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
         self._shares_weights = shares_weights
         self._copies: dict[str, Weights] = {}
         if shares_weights:
             self._copies = {name: Weights(name, shape) for name, shape in self._shapes.items()}
-        self._standings: dict[int, Progress] = {}
+        self._standings: dict[int, RequestProgress] = {}
         self._executions, self._loads = ReadySet(), ReadySet()
-        self._running: list[Task] = []
+        self._running: list[LayerTask] = []
         self._came: list[int] = []
         self._gone: list[int] = []
-        self._resident: dict[tuple[str, int], Task] = {}
+        self._resident: dict[tuple[str, int], LayerTask] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
         self._came_in: dict[tuple[str, int], int] = {}
         """How many weights had come in before these."""
         self._loaded = 0
         self._unwanted: list[tuple[int, str, int]] = []
         """Of those resident the ones that nobody wants, after how many others they came in."""
-        self._unloads: tuple[Task, ...] | None = None
+        self._unloads: tuple[LayerTask, ...] | None = None
         """What ``unloads`` returns, until anything changes."""
-        self.running: Sequence[Task] = self._running
+        self.running: Sequence[LayerTask] = self._running
         self.came: Sequence[int] = self._came
         self.gone: Sequence[int] = self._gone
-        self.requests: Mapping[int, Standing] = self._standings
+        self.requests: Mapping[int, RequestState] = self._standings
         self.executions: Ready = self._executions
         self.loads: Ready = self._loads
 
     @property
     def held_bytes(self) -> int:
         """What is held or promised to tasks that run."""
-        return self.ledger.held_bytes
+        return self.memory.held_bytes
 
     @property
     def free_bytes(self) -> int:
         """Budget less what is held."""
-        return self.budget_bytes - self.ledger.held_bytes
+        return self.budget_bytes - self.memory.held_bytes
 
-    def unloads(self) -> Sequence[Task]:
+    def unloads(self) -> Sequence[LayerTask]:
         """Return an unload for all weights that are resident and not in use, longest resident first."""
         if self._unloads is None:
             idle = [key for key in self._resident if not self._copies[key[0]].users[key[1]]]
             self._unloads = tuple(self.unload_task(*key) for key in idle)
         return self._unloads
 
-    def unwanted(self) -> Task | None:
+    def unwanted(self) -> LayerTask | None:
         """Return the first of ``unloads()`` that nobody wants that has arrived."""
         for _, copy, layer in self._unwanted:
             if not self._copies[copy].users[layer]:  # of a request that failed one may still run
@@ -110,11 +110,11 @@ class State:
         """Return how many bytes a network needs at the least."""
         return self._least[network]
 
-    def standing(self, number: int) -> Progress | None:
+    def request_progress(self, number: int) -> RequestProgress | None:
         """Return how a request stands; ``None`` if it has not arrived or is gone."""
         return self._standings.get(number)
 
-    def progress(self) -> Sequence[Progress]:
+    def progress(self) -> Sequence[RequestProgress]:
         """Return how all requests stand, in the order of arrival."""
         return list(self._standings.values())
 
@@ -122,14 +122,14 @@ class State:
         """Return the copies and layers that are resident, of one copy or of all, longest resident first."""
         return [key for key in self._resident if copy is None or key[0] == copy]
 
-    def unload_task(self, copy: str, layer: int) -> Task:
+    def unload_task(self, copy: str, layer: int) -> LayerTask:
         """Return the unload of weights that are resident."""
         task = self._resident[(copy, layer)]
         if task.request != self.wanted_by(copy, layer):
             task = self._resident[(copy, layer)] = self._new_unload(copy, layer)
         return task
 
-    def find(self, task: Task) -> Task | None:
+    def find(self, task: LayerTask) -> LayerTask | None:
         """Return the task that does what this one does, if it could start now but for workers and memory."""
         if task.kind == "execute":
             return self._executions.find(task.request, task.layer)
@@ -149,7 +149,7 @@ class State:
         if copy not in self._copies:
             self._copies[copy] = Weights(copy, shape)
         weights = self._copies[copy]
-        progress = Progress(request, weights)
+        progress = RequestProgress(request, weights)
         late = bool(self._standings) and request.number < next(reversed(self._standings))
         self._standings[request.number] = progress
         if late:  # it had waited for others to be answered, and comes before some that had not
@@ -163,7 +163,7 @@ class State:
         for layer in shape.sources:
             self._open(progress, layer)
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: LayerTask) -> None:
         """Note that a load or an execution has begun: it is one that was ready."""
         self._unloads = None
         weights = self._copies[task.copy]
@@ -178,16 +178,16 @@ class State:
             del weights.open[task.layer][task.request]
             weights.users[task.layer] += 1
             self._bring_input(progress)
-        self.ledger.begin(task)
+        self.memory.begin(task)
         self._running.append(task)
         self.idle_workers -= 1
 
-    def end_load(self, task: Task, *, failed: bool) -> None:
+    def end_load(self, task: LayerTask, *, failed: bool) -> None:
         """Note that a load has ended; what was read of weights that failed is gone again."""
         self._end(task)
         weights = self._copies[task.copy]
         if failed:
-            self.ledger.unload(task.copy, task.layer)
+            self.memory.unload(task.copy, task.layer)
             weights.become(task.layer, "absent")
             self._offer_load(weights, task.layer)
             return
@@ -202,11 +202,11 @@ class State:
             progress.ready[task.layer] = progress.execution(task.layer)
         self._executions.add_all([progress.ready[task.layer] for progress in waiting])
 
-    def end_execution(self, task: Task, *, failed: bool) -> None:
+    def end_execution(self, task: LayerTask, *, failed: bool) -> None:
         """Note that an execution has ended; of a request that is gone, or whose execution failed, only what it held."""
         self._end(task)
         self._copies[task.copy].users[task.layer] -= 1
-        self.ledger.end(task)
+        self.memory.end(task)
         progress = self._standings.get(task.request)
         if progress is None or failed:
             return
@@ -222,13 +222,13 @@ class State:
         place = (self._came_in.pop((copy, layer)), copy, layer)
         if place in self._unwanted:
             self._unwanted.remove(place)
-        self.ledger.unload(copy, layer)
+        self.memory.unload(copy, layer)
         weights.become(layer, "absent")
         waiting = weights.open[layer].values()
         self._executions.remove_all([progress.ready.pop(layer) for progress in waiting])
         self._offer_load(weights, layer)
 
-    def remove(self, number: int) -> Progress:
+    def remove(self, number: int) -> RequestProgress:
         """Take a request out of sight, answered or not; what it holds stays in the ledger until ``close``."""
         self._unloads = None
         progress = self._standings.pop(number)
@@ -247,18 +247,18 @@ class State:
                 self._review(weights, layer)
         return progress
 
-    def close(self, progress: Progress) -> None:
+    def close(self, progress: RequestProgress) -> None:
         """Return what a request holds that is gone and of which nothing runs; its own weights have been unloaded."""
-        self.ledger.close(progress.request.number)
+        self.memory.close(progress.request.number)
         if not self._shares_weights:
             del self._copies[progress.copy]
 
-    def _end(self, task: Task) -> None:
+    def _end(self, task: LayerTask) -> None:
         self._unloads = None
         self._running.remove(task)
         self.idle_workers += 1
 
-    def _open(self, progress: Progress, layer: int) -> None:
+    def _open(self, progress: RequestProgress, layer: int) -> None:
         """Note that the inputs of a layer are there."""
         progress.weights.open[layer][progress.request.number] = progress
         if progress.weights.residence[layer] == "resident":
@@ -292,7 +292,7 @@ class State:
         elif not noted:
             insort(self._unwanted, place)
 
-    def _bring_input(self, progress: Progress) -> None:
+    def _bring_input(self, progress: RequestProgress) -> None:
         """Note that the input of a request is there: its other executions that are ready need not bring it."""
         if progress.executing:
             return
@@ -302,6 +302,6 @@ class State:
             changed = progress.ready[layer] = progress.execution(layer)
             self._executions.add(changed)
 
-    def _new_unload(self, copy: str, layer: int) -> Task:
-        network, freed = self._copies[copy].shape.network.name, self.ledger.weights_bytes(copy, layer)
-        return Task("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
+    def _new_unload(self, copy: str, layer: int) -> LayerTask:
+        network, freed = self._copies[copy].shape.network.name, self.memory.weights_bytes(copy, layer)
+        return LayerTask("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.units import NS
 
 
 def timeline_rows(
-    records: Iterable[Record], networks: Mapping[str, Network], *, policy: str, turn: int = 0
+    records: Iterable[Record], networks: Mapping[str, LayeredNetwork], *, policy: str, turn: int = 0
 ) -> list[TimelineRow]:
     """Return a row for each record, in the order in which they ended.
 
@@ -25,7 +25,7 @@ def timeline_rows(
     return sorted(rows, key=lambda row: row.finished_s)
 
 
-def _row(record: Record, networks: Mapping[str, Network], policy: str, turn: int) -> TimelineRow:
+def _row(record: Record, networks: Mapping[str, LayeredNetwork], policy: str, turn: int) -> TimelineRow:
     if isinstance(record, TaskRecord):
         return _task(record, networks[record.network], policy, turn)
     if isinstance(record, RequestRecord):
@@ -33,7 +33,7 @@ def _row(record: Record, networks: Mapping[str, Network], policy: str, turn: int
     return _budget(record, policy, turn)
 
 
-def _task(record: TaskRecord, network: Network, policy: str, turn: int) -> TimelineRow:
+def _task(record: TaskRecord, network: LayeredNetwork, policy: str, turn: int) -> TimelineRow:
     return TimelineRow(
         record.kind,
         policy,

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.request import Request
 
 TaskKind = Literal["load", "execute", "unload"]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LayerTask:
     """Something to do with one layer.
 
     Args:
@@ -48,26 +48,26 @@ class Ready(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Task]:
+    def __iter__(self) -> Iterator[LayerTask]:
         """Iterate in the order of the requests' arrival, and of layers within a request."""
         ...
 
     @property
-    def first(self) -> Task | None:
+    def first(self) -> LayerTask | None:
         """The first in order of arrival, and of layers."""
         ...
 
     @property
-    def smallest(self) -> Task | None:
+    def smallest(self) -> LayerTask | None:
         """The one that needs the least memory; the earliest of several."""
         ...
 
 
-class Standing(Protocol):
+class RequestState(Protocol):
     """A request that has arrived and is not answered yet."""
 
     request: Request
-    network: Network
+    network: LayeredNetwork
     copy: str
     left: int
     """How many of its layers have not been executed."""
@@ -83,11 +83,11 @@ class Standing(Protocol):
         """Return whether a layer has been executed."""
         ...
 
-    def executions(self) -> Sequence[Task]:
+    def executions(self) -> Sequence[LayerTask]:
         """Return its executions that are ready, in the order of layers."""
         ...
 
-    def loads(self) -> Sequence[Task]:
+    def loads(self) -> Sequence[LayerTask]:
         """Return the loads that it needs, still absent and not on their way, in the order of layers."""
         ...
 
@@ -108,8 +108,8 @@ class View(Protocol):
     """Numbers of all requests that ``requests`` has gained so far, in the order in which it did."""
     gone: Sequence[int]
     """Numbers of all that it has lost, answered or failed."""
-    running: Sequence[Task]
-    requests: Mapping[int, Standing]
+    running: Sequence[LayerTask]
+    requests: Mapping[int, RequestState]
     """Requests that have arrived and are not answered, by number, in the order of arrival. One whose ``after`` are not
     answered yet is not among them."""
     executions: Ready
@@ -127,14 +127,14 @@ class View(Protocol):
         """Budget less what is held, which may be below zero."""
         ...
 
-    def unloads(self) -> Sequence[Task]:
+    def unloads(self) -> Sequence[LayerTask]:
         """Return an unload for all weights that are resident and that no execution uses now, longest resident first.
 
         One whose ``request`` is -1 is wanted by nobody that has arrived.
         """
         ...
 
-    def unwanted(self) -> Task | None:
+    def unwanted(self) -> LayerTask | None:
         """Return the first of ``unloads()`` that nobody wants that has arrived; cheap."""
         ...
 
@@ -151,7 +151,7 @@ class View(Protocol):
         ...
 
 
-class Policy(Protocol):
+class SchedulePolicy(Protocol):
     """Chooses what starts next. It may keep notes of its own, but must depend on nothing but the views it was shown."""
 
     name: ClassVar[str]
@@ -162,7 +162,7 @@ class Policy(Protocol):
     overcommits: bool
     """Whether executions may begin that do not fit what is free, as nobody looks (``masa:code``)."""
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the next task: an unload, or a load or an execution while a worker is idle; ``None`` to wait.
 
         The task is one of ``view.executions``, ``view.loads`` (also through a request's own) or ``view.unloads()``. It

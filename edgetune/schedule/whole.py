@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgetune.schedule.network import Layer, Network, consumers
-from edgetune.schedule.view import Policy
+from edgetune.schedule.network import Layer, LayeredNetwork, consumers
+from edgetune.schedule.view import SchedulePolicy
 
 
-def as_one_layer(network: Network) -> Network:
+def as_one_layer(network: LayeredNetwork) -> LayeredNetwork:
     """Return a network as one layer that takes as long as all of them, one after another.
 
     While it executes it holds what its hungriest layer holds: outputs that are still to be read, its own, and scratch
@@ -34,9 +34,9 @@ def as_one_layer(network: Network) -> Network:
         after=(),
         unload_s=sum(layer.unload_s for layer in network.layers),
     )
-    return Network(network.name, (layer,), network.input_bytes)
+    return LayeredNetwork(network.name, (layer,), network.input_bytes)
 
 
-def taken_by(policy: Policy, networks: Mapping[str, Network]) -> dict[str, Network]:
+def taken_by(policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork]) -> dict[str, LayeredNetwork]:
     """Return networks as a policy takes them: for the loop and for its stage alike."""
     return {name: as_one_layer(network) if policy.whole else network for name, network in networks.items()}

@@ -29,7 +29,7 @@ from typing import Any, BinaryIO
 from edgetune.errors import InfeasibleError
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
-from edgetune.schedule.network import Layer, Network, least_budget_bytes
+from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.request import Request
 from edgetune.units import NS, format_bytes
 
@@ -115,8 +115,8 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         """Run it and return what the last reply says."""
-        from edgetune.schedule.live import LiveStage
-        from edgetune.schedule.loop import Loop
+        from edgetune.schedule.live import LiveTaskBackend
+        from edgetune.schedule.loop import ScheduleLoop
         from edgetune.schedule.policies import find_policy
         from edgetune.schedule.whole import taken_by
 
@@ -124,7 +124,7 @@ class _Run:
         policy = find_policy(command["policy"])(**command["options"])
         runnables, answers = _open_networks(command)
         source = _Outside(self._lines, command) if command["live"] else None
-        stage = LiveStage(
+        backend = LiveTaskBackend(
             runnables, workers=command["workers"], answers=answers,
             budget=self._budget_bytes, also=[] if source is None else [self._lines.descriptor],
         )  # fmt: skip
@@ -132,28 +132,28 @@ class _Run:
         requests = list(map(request_from, command["requests"]))
         asked = {} if policy.whole else {request.network: networks[request.network] for request in requests}
         self._settle(networks, asked)
-        ready = {"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": stage.budget_bytes()}
+        ready = {"event": "ready", "base_bytes": self._base_bytes, "budget_bytes": backend.budget_bytes()}
         if command["rehearse"]:
-            stage.close()
+            backend.close()
             return {**ready, "decisions": 0, "decisions_s": 0.0}
-        loop = self._loop = Loop(
-            policy, stage, networks, requests, workers=command["workers"], source=source,
-            stopped=self._stopped, look_ns=_LOOK_NS, note=self._note,
+        loop = self._loop = ScheduleLoop(
+            policy, backend, networks, requests, workers=command["workers"], source=source,
+            stopped=self._stopped, poll_interval_ns=_LOOK_NS, on_record=self._note,
         )  # fmt: skip
-        self._watch_signals(stage.wake)
+        self._watch_signals(backend.wake)
         self._reply(ready)
-        stage.begin()
+        backend.begin()
         try:
             loop.run()
         finally:
             self._flush()
             for number in _STOP:  # what it would wake is gone, and the last reply is still to be sent
                 signal.signal(number, signal.SIG_IGN)
-            stage.close()
+            backend.close()
         done = {"event": "done", "peak_bytes": self._memory.peak_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
-    def _settle(self, networks: Mapping[str, Network], asked: Mapping[str, Network]) -> None:
+    def _settle(self, networks: Mapping[str, LayeredNetwork], asked: Mapping[str, LayeredNetwork]) -> None:
         """Find out what this process takes before anything is loaded, and set the budget to the rest.
 
         Raises:
@@ -213,7 +213,7 @@ class _Run:
 
 
 class _Outside:
-    """Requests that come from outside while the run goes on; an ``arrivals.Source``.
+    """Requests that come from outside while the run goes on; an ``arrivals.RequestSource``.
 
     Args:
         lines: Commands: ``ask`` for one more, ``end`` for no more.
@@ -338,10 +338,10 @@ def _plain(noun: Any) -> list[Any]:
     return [_plain(value) if isinstance(value, Request) else value for value in values]
 
 
-def network_from(described: Command) -> Network:
+def network_from(described: Command) -> LayeredNetwork:
     """Return a network, as ``dataclasses.asdict`` wrote it."""
     layers = tuple(Layer(**{**layer, "after": tuple(layer["after"])}) for layer in described["network"]["layers"])
-    return Network(described["name"], layers, described["network"]["input_bytes"])
+    return LayeredNetwork(described["name"], layers, described["network"]["input_bytes"])
 
 
 def request_from(described: Sequence[Any]) -> Request:

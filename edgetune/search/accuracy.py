@@ -22,7 +22,7 @@ from edgetune.search.problem import energy_per_minibatch_j, judge, validate
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TrainingChoice:
     """A batch size and mode that one may train in, and what that costs until the target accuracy.
 
     Args:
@@ -48,17 +48,17 @@ class Comparison:
         why: Why there are no baselines.
     """
 
-    answer: Choice
+    answer: TrainingChoice
     worst_case: Mode | None = None
-    largest_batch: Choice | None = None
-    best_batch: Choice | None = None
+    largest_batch: TrainingChoice | None = None
+    best_batch: TrainingChoice | None = None
     why: str | None = None
 
-    def times_faster(self, baseline: Choice) -> float:
+    def times_faster(self, baseline: TrainingChoice) -> float:
         """Return how many times the answer's time the baseline takes."""
         return baseline.time_s / self.answer.time_s
 
-    def times_less_energy(self, baseline: Choice) -> float | None:
+    def times_less_energy(self, baseline: TrainingChoice) -> float | None:
         """Return how many times the answer's energy the baseline takes; ``None`` where one was not measured."""
         if baseline.energy_j is None or self.answer.energy_j is None:
             return None
@@ -85,15 +85,15 @@ def accuracy_problem(
     return problem
 
 
-def choice_of(problem: Problem, row: ProfileRow) -> Choice:
+def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
     """Return what training in a measured row costs: its time (energy) per sample x epochs(batch)."""
     epochs = dict(problem.epochs_to_target)[row.batch_size]
     per_minibatch_j = energy_per_minibatch_j(row)
     energy_j = None if per_minibatch_j is None else per_minibatch_j / row.batch_size * epochs
-    return Choice(row, (row.minibatch_s or 0.0) / row.batch_size * epochs, energy_j)
+    return TrainingChoice(row, (row.minibatch_s or 0.0) / row.batch_size * epochs, energy_j)
 
 
-def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> Choice:
+def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
     """Return the best of the measured rows within the budget.
 
     Rows at batch sizes that the problem has no epochs for cannot be chosen: they miss the target.
@@ -154,7 +154,7 @@ def _trained(problem: Problem, rows: Iterable[ProfileRow]) -> list[ProfileRow]:
     return found
 
 
-def _best(problem: Problem, rows: Iterable[ProfileRow]) -> Choice | None:
+def _best(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice | None:
     judged = [(judge(problem, row), row) for row in rows]
     within = [(judgement.objective, row) for judgement, row in judged if judgement.feasible]
     best = max(within, key=lambda pair: (pair[0] or 0.0, -(pair[1].power_w or 0.0)), default=None)

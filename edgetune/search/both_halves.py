@@ -11,15 +11,15 @@ from edgetune.artifacts.profile import Point
 from edgetune.search.pairs import Half, half_violations, judge_pair
 from edgetune.search.problem import Judgement
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Asker, Outcome, Suggestion
+from edgetune.search.strategies.strategy import AskTell, PointResult, Suggestion
 
 
 class BothHalves:
     """A strategy over points of the urgent workload, asked for halves and told of halves."""
 
-    def __init__(self, inner: Asker, space: Space, problem: Problem) -> None:
+    def __init__(self, inner: AskTell, space: Space, problem: Problem) -> None:
         self._inner, self._space, self._problem = inner, space, problem
-        self._told: dict[Point, Outcome] = {}
+        self._told: dict[Point, PointResult] = {}
         self._asked: Suggestion | None = None
         self._settled: set[Point] = set()
 
@@ -35,9 +35,9 @@ class BothHalves:
                 return self._half(self._asked, point if point not in self._told else self._space.partner(point))
             self._asked = None
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a half; where that settles points, the strategy is told of them."""
-        self._told[point] = outcome
+        self._told[point] = result
         partner = self._space.partner(point)
         urgent = [p for p in self._told if p in self._space.levels and self._space.partner(p) == partner]
         for p in urgent if point == partner else [point]:
@@ -49,24 +49,24 @@ class BothHalves:
     def _settle(self, point: Point) -> bool:
         """Tell the strategy of a point once its halves say enough; return whether they do."""
         if point not in self._settled:
-            outcome = self._outcome(point)
-            if outcome is None:
+            result = self._outcome(point)
+            if result is None:
                 return False
             self._settled.add(point)
-            self._inner.tell(point, outcome)
+            self._inner.tell(point, result)
         return True
 
-    def _outcome(self, point: Point) -> Outcome | None:
+    def _outcome(self, point: Point) -> PointResult | None:
         partner = self._space.partner(point)
         outcomes = [self._told[half] for half in (point, partner) if half in self._told]
-        for outcome in outcomes:
-            if outcome.minibatch_s is None:
-                return Outcome(Judgement(None, None, unknown=outcome.judgement.unknown))
+        for result in outcomes:
+            if result.minibatch_s is None:
+                return PointResult(Judgement(None, None, unknown=result.judgement.unknown))
         urgent, background = self._figures(point), self._figures(partner)
         if urgent is not None and background is not None:
             powers = [half.power_w for half in (urgent, background) if half.power_w is not None]
             judgement = judge_pair(self._problem, urgent, background)
-            return Outcome(judgement, urgent.minibatch_s, max(powers) if len(powers) == 2 else None)
+            return PointResult(judgement, urgent.minibatch_s, max(powers) if len(powers) == 2 else None)
         broken = half_violations(self._problem, urgent=urgent) if urgent else []
         if background and not broken:
             broken = half_violations(self._problem, background=background)
@@ -74,13 +74,13 @@ class BothHalves:
             return None
         known = urgent or background
         assert known is not None
-        return Outcome(Judgement(None, False, tuple(broken)), known.minibatch_s, known.power_w)
+        return PointResult(Judgement(None, False, tuple(broken)), known.minibatch_s, known.power_w)
 
     def _figures(self, point: Point) -> Half | None:
-        outcome = self._told.get(point)
-        if outcome is None or outcome.minibatch_s is None:
+        result = self._told.get(point)
+        if result is None or result.minibatch_s is None:
             return None
-        return Half(point.batch_size, outcome.minibatch_s, outcome.power_w)
+        return Half(point.batch_size, result.minibatch_s, result.power_w)
 
     def _half(self, asked: Suggestion, point: Point) -> Suggestion:
         if point == asked.point:

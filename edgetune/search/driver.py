@@ -15,7 +15,7 @@ from typing import Any
 
 from edgetune.artifacts import plan as plans
 from edgetune.artifacts import trace as traces
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan, SearchSummary
@@ -25,13 +25,13 @@ from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.search.answer import plan_of
 from edgetune.search.both_halves import BothHalves
+from edgetune.search.history import SearchHistory, usable
 from edgetune.search.infeasible import explain
-from edgetune.search.ledger import Ledger, usable
 from edgetune.search.offered import offered_space
 from edgetune.search.problem import PAIRS, runs_back_to_back, validate
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import Asker, Hints, Suggestion
+from edgetune.search.strategies.strategy import AskTell, Hints, Suggestion
 
 Measure = Callable[[Point], ProfileRow]
 
@@ -39,7 +39,7 @@ RESERVED = 3
 """Points kept for measuring the best ones again, where readings waver; at most a third of all, but one."""
 
 
-BACK_TO_BACK = Caution(
+BACK_TO_BACK = DataWarning(
     "back-to-back",
     "no arrival rate was given: batches run back to back, and the latency is the time of one batch; "
     "with --arrival-rate the time that a batch takes to fill counts too",
@@ -70,7 +70,7 @@ def run_search(
     stop: Callable[[], bool] | None = None,
     inputs: Mapping[str, Any] | None = None,
     conditions: Mapping[str, Any] | None = None,
-    warnings: tuple[Caution, ...] = (),
+    warnings: tuple[DataWarning, ...] = (),
     clock_s: Callable[[], float] = time.perf_counter,
 ) -> SearchResult:
     """Search for the best point within the problem's budgets, measuring as few points as the strategy needs.
@@ -108,35 +108,35 @@ def run_search(
             f"{strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of modes",
             "--strategy exhaustive, random, tpe or gp; or add the clocks of each mode to the table",
         )
-    searcher: Asker = kind(space, problem, seed=seed, hints=hints)
+    searcher: AskTell = kind(space, problem, seed=seed, hints=hints)
     if problem.kind in PAIRS and not kind.learns_halves:
         searcher = BothHalves(searcher, space, problem)
     if runs_back_to_back(problem):
         warnings = (*warnings, BACK_TO_BACK)
     halves = space.halves
     limit = _limit(max_points, kind.default_max_points(problem), len(halves), bool(known), power_noise)
-    ledger = Ledger(problem, space, on_step, power_noise)
+    history = SearchHistory(problem, space, on_step, power_noise)
     for row in usable(problem, space, known, repeated=power_noise > 0):
-        searcher.tell(row.point, ledger.add(Suggestion(row.point, "known from earlier"), row, source="known"))
-    loop = _Loop(strategy, searcher, measure, halves, ledger, clock_s)
-    known_points, reserved = len(ledger.steps), min(RESERVED, max(limit // 3, 1)) if power_noise else 0
-    while (left := limit - (len(ledger.steps) - known_points)) > 0 and not (stop is not None and stop()):
+        searcher.tell(row.point, history.add(Suggestion(row.point, "known from earlier"), row, source="known"))
+    loop = _Loop(strategy, searcher, measure, halves, history, clock_s)
+    known_points, reserved = len(history.steps), min(RESERVED, max(limit // 3, 1)) if power_noise else 0
+    while (left := limit - (len(history.steps) - known_points)) > 0 and not (stop is not None and stop()):
         if time_budget_s is not None and loop.spent_s + loop.next_s() > time_budget_s:
             advice = "the time budget ended the search; with more time, more points would have been measured"
-            warnings = (*warnings, Caution("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
+            warnings = (*warnings, DataWarning("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
             break
         if not (left <= reserved and loop.confirm(left)) and not loop.step() and not loop.confirm(left):
             break
     header = partial(Header.new, inputs=inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": strategy, "seed": seed}  # the plan has these in its body
     told = {**(conditions or {}), **asked}
-    trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(ledger.steps))
-    if ledger.best is None:
-        complete = len(ledger.outcomes) == len(halves)
-        raise explain(problem, ledger.judged(), complete=complete, trace=trace)
-    summary = SearchSummary(strategy, len(ledger.steps) - known_points, seed, known_points)
+    trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(history.steps))
+    if history.best is None:
+        complete = len(history.outcomes) == len(halves)
+        raise explain(problem, history.judged(), complete=complete, trace=trace)
+    summary = SearchSummary(strategy, len(history.steps) - known_points, seed, known_points)
     return SearchResult(
-        plan_of(header(plans.KIND, plans.VERSION, conditions=conditions), problem, ledger.best, summary), trace
+        plan_of(header(plans.KIND, plans.VERSION, conditions=conditions), problem, history.best, summary), trace
     )
 
 
@@ -145,10 +145,10 @@ class _Loop:
     """One turn of the loop at a time, and the time the turns took."""
 
     name: str
-    searcher: Asker
+    searcher: AskTell
     measure: Measure
     halves: Collection[Point]
-    ledger: Ledger
+    history: SearchHistory
     clock_s: Callable[[], float]
     spent_s: float = 0.0
     measured: int = 0
@@ -167,17 +167,17 @@ class _Loop:
         point = suggestion.point
         if point not in self.halves:
             raise RuntimeError(f"strategy {self.name} asked for a point that was not offered: {point}")
-        if point in self.ledger.outcomes:
+        if point in self.history.outcomes:
             raise RuntimeError(f"strategy {self.name} asked twice for {point}")
         self._measure(suggestion, strategy_s)
         return True
 
     def confirm(self, left: int) -> bool:
         """Measure the best point again where its power is not sure yet; return whether there was such a point."""
-        point = self.ledger.doubtful(left)
+        point = self.history.doubtful(left)
         if point is None:
             return False
-        readings = len(self.ledger.readings[point])
+        readings = len(self.history.readings[point])
         self._measure(
             Suggestion(point, f"measured again: is its power surely within budget? reading {readings + 1}"), 0.0
         )
@@ -188,8 +188,8 @@ class _Loop:
         row = _measure(self.measure, point)
         measurement_s = row.duration_s if row.duration_s is not None else self.clock_s() - started_s
         self.spent_s, self.measured = self.spent_s + measurement_s + strategy_s, self.measured + 1
-        outcome = self.ledger.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s)
-        self.searcher.tell(point, outcome)
+        result = self.history.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s)
+        self.searcher.tell(point, result)
 
 
 def _limit(max_points: int | None, default: int | None, offered: int, has_known: bool, power_noise: float) -> int:

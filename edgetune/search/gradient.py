@@ -23,7 +23,7 @@ Asking = Generator[Suggestion, None, None]
 """Points to measure, one after the other; what came of each is in the ground when the next is asked for."""
 
 
-class Ground(Protocol):
+class SearchState(Protocol):
     """What has been measured so far, as the search by slopes sees it."""
 
     def state(self, levels: Levels) -> State:
@@ -38,7 +38,7 @@ class Ground(Protocol):
     def best(self) -> Levels | None:
         """Return the best point that keeps every budget, if there is one."""
 
-    def look(self, levels: Levels, reason: str) -> Asking:
+    def measure(self, levels: Levels, reason: str) -> Asking:
         """Ask for what is not known yet of a point, if it is one that is offered."""
 
 
@@ -47,20 +47,20 @@ class Gradient:
 
     Args:
         space: The offered points.
-        ground: What is known of them.
+        state: What is known of them.
         axes: The knobs to move along, as positions in the space's axes; the others are held.
     """
 
-    def __init__(self, space: Space, ground: Ground, axes: Sequence[int]) -> None:
-        self._space, self._ground, self._axes = space, ground, axes
+    def __init__(self, space: Space, state: SearchState, axes: Sequence[int]) -> None:
+        self._space, self._state, self._axes = space, state, axes
         self._ratios: dict[int, float] = {}
 
     def start(self, wanted: Levels, reason: str, among: Iterable[Levels]) -> Generator[Suggestion, None, Levels | None]:
         """Measure the point nearest to a place, the next nearest where that fails, until one succeeds."""
         for nearest in sorted(among, key=lambda levels: (self._space.distance(levels, wanted), levels)):
-            if self._ground.state(nearest) != "failed":
-                yield from self._ground.look(nearest, reason)
-            if self._ground.state(nearest) != "failed":
+            if self._state.state(nearest) != "failed":
+                yield from self._state.measure(nearest, reason)
+            if self._state.state(nearest) != "failed":
                 return nearest
         return None
 
@@ -72,7 +72,7 @@ class Gradient:
             if line:
                 end = line[-1] if raising else line[0]
                 name = self._space.axes[axis].name
-                yield from self._ground.look(end, f"slope of {name}, {'high' if raising else 'low'} end")
+                yield from self._state.measure(end, f"slope of {name}, {'high' if raising else 'low'} end")
                 self._learn(axis, centre, end)
 
     def descend(self, base: Levels, axes: Iterable[int] | None = None) -> Generator[Suggestion, None, Levels]:
@@ -86,13 +86,13 @@ class Gradient:
 
     def back_track(self, centre: Levels) -> Asking:
         """Go on from the best point, take each other knob first from the centre, then lower one knob of the best."""
-        best = self._ground.best()
+        best = self._state.best()
         if best is not None:
             yield from self.descend(best)
         for first in self._ranked(self._axes, raising=self._raising(centre))[1:]:
             base = yield from self._halve(centre, first)
             yield from self.descend(base, (axis for axis in self._axes if axis != first))
-        best = self._ground.best()
+        best = self._state.best()
         if best is None:
             return
         for lowered in reversed(self._ranked(self._axes, raising=True)):
@@ -104,33 +104,31 @@ class Gradient:
     def what_is_left(self) -> Asking:
         """Measure what could still be better, the nearest to the best point first."""
         while True:
-            target = self._ground.best() or (0,) * len(self._space.axes)
+            target = self._state.best() or (0,) * len(self._space.axes)
             places = sorted(
                 self._space.levels.values(), key=lambda levels: (self._space.distance(levels, target), levels)
             )
-            near = next(filter(self._ground.worthwhile, places), None)
+            near = next(filter(self._state.worthwhile, places), None)
             if near is None:
                 return
-            yield from self._ground.look(near, "nearest to the best point that is not ruled out")
+            yield from self._state.measure(near, "nearest to the best point that is not ruled out")
 
     def _halve(self, base: Levels, axis: int) -> Generator[Suggestion, None, Levels]:
         """Halve what is left of one knob until it is exhausted; return the highest point within budget on its line."""
-        ground, raising = self._ground, self._raising(base)
+        state, raising = self._state, self._raising(base)
         line = self._space.line(base, axis, above=raising)
         while True:
-            within = max((levels for levels in line if ground.state(levels) == "within"), default=None)
-            over = [levels for levels in line if ground.state(levels) == "over" and (within is None or levels > within)]
+            within = max((levels for levels in line if state.state(levels) == "within"), default=None)
+            over = [levels for levels in line if state.state(levels) == "over" and (within is None or levels > within)]
             left = [
                 levels
                 for levels in line
-                if ground.worthwhile(levels)
-                and (within is None or levels > within)
-                and (not over or levels < min(over))
+                if state.worthwhile(levels) and (within is None or levels > within) and (not over or levels < min(over))
             ]
             if not left:
                 break
             middle = left[(len(left) - 1) // 2]
-            yield from ground.look(middle, f"middle of what is left of {self._space.axes[axis].name}")
+            yield from state.measure(middle, f"middle of what is left of {self._space.axes[axis].name}")
             self._learn(axis, base, middle)
         if within is not None:
             return within
@@ -138,7 +136,7 @@ class Gradient:
 
     def _learn(self, axis: int, a: Levels, b: Levels) -> None:
         """Update a knob's ratio, s per sample and watt, from two points on its line, if the power can be trusted."""
-        low, high = (self._ground.slope_figures(levels) for levels in sorted((a, b)))
+        low, high = (self._state.slope_figures(levels) for levels in sorted((a, b)))
         if low is None or high is None:
             return
         (low_s, low_w), (high_s, high_w) = low, high
@@ -152,4 +150,4 @@ class Gradient:
 
     def _raising(self, levels: Levels) -> bool:
         """Return whether knobs are raised from here: it is within the power budget, or is taken to be."""
-        return self._ground.state(levels) in ("unknown", "within")
+        return self._state.state(levels) in ("unknown", "within")

@@ -13,7 +13,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.search.problem import PAIRS, Judgement, Violation, needs_power
-from edgetune.search.strategies.strategy import Outcome
+from edgetune.search.strategies.strategy import PointResult
 from edgetune.units import format_si
 
 MORE_POINTS = ", or more points"
@@ -37,7 +37,7 @@ class NoPowerError(InputError):
 
 
 def explain(
-    problem: Problem, outcomes: Sequence[Outcome], *, complete: bool, trace: Trace
+    problem: Problem, outcomes: Sequence[PointResult], *, complete: bool, trace: Trace
 ) -> NothingFeasibleError | NoPowerError:
     """Return the error that says why none of these measured points is an answer.
 
@@ -49,15 +49,15 @@ def explain(
         trace: The steps, to travel with the error.
     """
     more = "" if complete else MORE_POINTS
-    unsure = [outcome for outcome in outcomes if outcome.judgement.feasible]
+    unsure = [result for result in outcomes if result.judgement.feasible]
     if unsure:
         return _not_sure(problem, unsure, trace)
-    measured = [outcome for outcome in outcomes if outcome.minibatch_s is not None]
-    if measured and needs_power(problem) and not any(outcome.power_w for outcome in measured):
-        spared = [outcome for outcome in measured if not outcome.judgement.violations]
+    measured = [result for result in outcomes if result.minibatch_s is not None]
+    if measured and needs_power(problem) and not any(result.power_w for result in measured):
+        spared = [result for result in measured if not result.judgement.violations]
         if spared:
             return _no_power(problem, spared[-1].judgement.unknown or "no power was measured", trace)
-    broken = [outcome.judgement for outcome in outcomes if outcome.judgement.violations]
+    broken = [result.judgement for result in outcomes if result.judgement.violations]
     if broken:
         return _nearest(problem, broken, len(outcomes), complete=complete, trace=trace)
     return _nothing_judged(problem, outcomes, more=more, trace=trace)
@@ -86,13 +86,13 @@ def _nearest(
 
 
 def _nothing_judged(
-    problem: Problem, outcomes: Sequence[Outcome], *, more: str, trace: Trace
+    problem: Problem, outcomes: Sequence[PointResult], *, more: str, trace: Trace
 ) -> NothingFeasibleError | NoPowerError:
     """Return the error for outcomes of which none could be judged."""
-    measured = [outcome for outcome in outcomes if outcome.minibatch_s is not None]
-    reasons = [outcome.judgement.unknown for outcome in outcomes if outcome.judgement.unknown]
+    measured = [result for result in outcomes if result.minibatch_s is not None]
+    reasons = [result.judgement.unknown for result in outcomes if result.judgement.unknown]
     alone = f"measure one of the points by itself with edgetune profile{more}"
-    if any(outcome.judgement.unknown is None for outcome in measured):
+    if any(result.judgement.unknown is None for result in measured):
         if reasons:
             message = f"in no mode could both workloads be measured; the last failure: {reasons[-1]}"
             return NothingFeasibleError(message, alone, trace)
@@ -119,9 +119,9 @@ def _no_power(problem: Problem, reason: str, trace: Trace) -> NoPowerError:
     )
 
 
-def _not_sure(problem: Problem, unsure: Sequence[Outcome], trace: Trace) -> NothingFeasibleError:
+def _not_sure(problem: Problem, unsure: Sequence[PointResult], trace: Trace) -> NothingFeasibleError:
     """Return the error for readings within the budget whose interval is not."""
-    power_w = min(outcome.power_w or math.inf for outcome in unsure)
+    power_w = min(result.power_w or math.inf for result in unsure)
     limit_w = (problem.power_budget_w or math.inf) * (1 - problem.margin)
     message = f"{power_w:.4g} W was read where at most {limit_w:.4g} W are allowed, too near for a reading that wavers"
     return NothingFeasibleError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.problem import Objective
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.search.accuracy import Choice, Comparison, accuracy_problem, choice_of, compare, optimum
+from edgetune.search.accuracy import Comparison, TrainingChoice, accuracy_problem, choice_of, compare, optimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Sensitivity:
             the target.
     """
 
-    chosen: Mapping[str, Choice]
+    chosen: Mapping[str, TrainingChoice]
     truth: Mapping[str, Comparison]
     lost: Mapping[tuple[str, str], float | None]
 
@@ -75,7 +75,7 @@ def sensitivity(
     return Sensitivity(chosen, truth, lost)
 
 
-def _cost(choice: Choice, objective: Objective) -> float:
+def _cost(choice: TrainingChoice, objective: Objective) -> float:
     if objective == "time":
         return choice.time_s
     energy_j = choice.energy_j or 0.0

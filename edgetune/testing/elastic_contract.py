@@ -21,12 +21,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.policies import POLICIES
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
+from edgetune.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
 from edgetune.elastic.work import Call
-from edgetune.testing.elastic_histories import Case, made_case, play
+from edgetune.testing.elastic_histories import ElasticCase, made_case, play
 
 _promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
 """A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
@@ -38,30 +38,30 @@ def check_work(view: View, decisions: Sequence[Decision]) -> None:
     Raises:
         AssertionError: one is not.
     """
-    standings = {standing.task.name: standing for standing in view.standings}
-    in_flight = {launch.number for standing in view.standings for launch in standing.in_flight}
+    states = {state.task.name: state for state in view.tasks}
+    in_flight = {launch.number for state in view.tasks for launch in state.in_flight}
     for task in {decision.task for decision in decisions}:
-        chains = sum(decision == Chain(task) for decision in decisions)
-        pieces = [decision for decision in decisions if isinstance(decision, Piece) and decision.task == task]
+        chains = sum(decision == LaunchChain(task) for decision in decisions)
+        pieces = [decision for decision in decisions if isinstance(decision, LaunchPiece) and decision.task == task]
         if chains:
             assert not pieces
-            assert standings[task].request is None
-            assert chains <= len(standings[task].arrived_ns)
+            assert states[task].request is None
+            assert chains <= len(states[task].arrived_ns)
         assert len(pieces) <= 1, "what is left of a kernel is known once a piece was launched"
         for piece in pieces:
-            _check_piece(piece, *next_kernel(standings[task]))
+            _check_piece(piece, *next_kernel(states[task]))
             assert in_flight.issuperset(piece.after)
 
 
-def next_kernel(standing: Standing) -> tuple[Call, int]:
+def next_kernel(state: TaskState) -> tuple[Call, int]:
     """Return the kernel that a task is to go on with, and how many blocks of it are left: 0 where it has no work."""
-    if standing.request is None:
-        call = standing.task.network.calls[0]
-        return call, call.logical.blocks if standing.arrived_ns else 0
-    return standing.task.network.calls[standing.call], standing.left
+    if state.request is None:
+        call = state.task.network.calls[0]
+        return call, call.logical.blocks if state.arrived_ns else 0
+    return state.task.network.calls[state.call], state.left
 
 
-def _check_piece(piece: Piece, call: Call, left: int) -> None:
+def _check_piece(piece: LaunchPiece, call: Call, left: int) -> None:
     assert 1 <= piece.count <= left
     if piece.blocks is None:
         assert (piece.count, piece.per_thread) == (call.logical.blocks, 1), "the original kernel is launched as it is"
@@ -82,14 +82,14 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
         AssertionError: it does not fit.
     """
     critical = critical_kernels(view)
-    pieces = [decision for decision in decisions if isinstance(decision, Piece)]
+    pieces = [decision for decision in decisions if isinstance(decision, LaunchPiece)]
     if not critical or not pieces:
         return
-    standings = {standing.task.name: standing for standing in view.standings}
+    states = {state.task.name: state for state in view.tasks}
     (piece,) = pieces
-    there = {launch.task for s in view.standings if not s.task.critical for launch in s.in_flight}
+    there = {launch.task for s in view.tasks if not s.task.critical for launch in s.in_flight}
     assert there <= {piece.task}, "one was there that does not run before it on the same stream"
-    call, _ = next_kernel(standings[piece.task])
+    call, _ = next_kernel(states[piece.task])
     blocks = piece.count if piece.blocks is None else piece.blocks
     threads = -(-call.logical.threads // piece.per_thread)
     assert blocks <= view.gpu.sm_count - sum(launch.physical_blocks % view.gpu.sm_count for launch in critical)
@@ -99,11 +99,11 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
 def critical_kernels(view: View) -> Sequence[Launch]:
     """Return the kernel of each critical stream that runs, or will as soon as the one before it is over."""
     resident = {launch.number for launch in view.resident}
-    critical = [standing.in_flight for standing in view.standings if standing.task.critical and standing.in_flight]
+    critical = [state.in_flight for state in view.tasks if state.task.critical and state.in_flight]
     return [next((launch for launch in chain if launch.number in resident), chain[0]) for chain in critical]
 
 
-def check_launched(launches: Sequence[Launch], case: Case) -> None:
+def check_launched(launches: Sequence[Launch], case: ElasticCase) -> None:
     """Check that each logical block of each request was launched exactly once, kernel by kernel.
 
     Raises:
@@ -137,7 +137,7 @@ class ElasticPolicyContract:
     keeps_to_leftovers: ClassVar[bool] = False
     """Whether normal work stays within what critical kernels leave."""
 
-    def make(self, gpu: Gpu) -> Policy:  # noqa: ARG002
+    def make(self, gpu: Gpu) -> ElasticPolicy:  # noqa: ARG002
         """Return the policy as it is without arguments, or one that decides the same and is made faster."""
         return POLICIES[self.policy]()
 
@@ -154,8 +154,8 @@ class ElasticPolicyContract:
     @given(rng=st.randoms())
     def test_it_decides_by_what_it_sees_alone_and_leaves_that_as_it_is(self, rng: Random) -> None:
         def watch(view: View, decisions: Sequence[Decision]) -> None:
-            standings = [replace(s, arrived_ns=copy(s.arrived_ns), in_flight=copy(s.in_flight)) for s in view.standings]
-            seen = View(view.now_ns, view.gpu, standings, [*view.resident])
+            states = [replace(s, arrived_ns=copy(s.arrived_ns), in_flight=copy(s.in_flight)) for s in view.tasks]
+            seen = View(view.now_ns, view.gpu, states, [*view.resident])
             assert list(self.make(view.gpu).decide(seen)) == list(decisions)
             assert seen == view
 
@@ -176,10 +176,10 @@ class ElasticPolicyContract:
             return
 
         def watch(view: View, decisions: Sequence[Decision]) -> None:
-            waiting = [standing.task for standing in view.standings if standing.task.critical and standing.arrived_ns]
+            waiting = [state.task for state in view.tasks if state.task.critical and state.arrived_ns]
             if waiting:
                 first = max(waiting, key=lambda task: task.priority)
-                assert list(decisions[:1]) == [Chain(first.name)]
+                assert list(decisions[:1]) == [LaunchChain(first.name)]
 
         case = made_case(rng)
         play(self.make(case.gpu), case, watch)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
+from edgetune.elastic.backend import Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.stage import Launch, Moment
 from edgetune.elastic.tree import Shard, Tree
-from edgetune.elastic.view import Chain, Decision, Piece, Policy, Standing, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 Item = TypeVar("Item")
 
@@ -64,7 +64,7 @@ CALLS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ElasticCase:
     """What is run.
 
     Args:
@@ -76,25 +76,25 @@ class Case:
     """
 
     gpu: Gpu
-    tasks: tuple[Task, ...]
+    tasks: tuple[GpuTask, ...]
     arrivals_ns: Mapping[str, Sequence[int]]
     closed: Mapping[str, int]
     seed: int
 
 
-def made_case(rng: Random) -> Case:
+def made_case(rng: Random) -> ElasticCase:
     """Return one to four tasks of up to four priorities, each with a network of up to three kernels."""
     tasks = []
     for name in ("a", "b", "c", "d")[: rng.randint(1, 4)]:
         calls = tuple(rng.choice(CALLS) for _ in range(rng.randint(1, 3)))
-        tasks.append(Task(name, Network(name, calls), priority=rng.choice((0, 0, 0, 1, 2, 5))))
+        tasks.append(GpuTask(name, KernelSequence(name, calls), priority=rng.choice((0, 0, 0, 1, 2, 5))))
     arrivals = {task.name: sorted(rng.randint(0, 100) for _ in range(rng.randint(0, 3))) for task in tasks}
     closed = {task.name: rng.choice((0, 0, 2)) if arrivals[task.name] else 0 for task in tasks}
-    return Case(rng.choice(GPUS), tuple(tasks), arrivals, closed, rng.randrange(2**32))
+    return ElasticCase(rng.choice(GPUS), tuple(tasks), arrivals, closed, rng.randrange(2**32))
 
 
 class AnyOrder:
-    """A stage (``elastic.stage.Stage``) where kernels begin, take and end as a random generator says.
+    """A stage (``elastic.backend.GpuBackend``) where kernels begin, take and end as a random generator says.
 
     Args:
         rng: Decides when things happen.
@@ -119,7 +119,7 @@ class AnyOrder:
         self.launches.append(launch)
         self._streams[launch.task].append(launch)
 
-    def wait(self, until_ns: int | None) -> Sequence[Moment]:
+    def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
         """Return the next thing that happens, or nothing where none does until then."""
         for stream in self._streams.values():
             if stream and stream[0].number not in self._armed and self._ended.issuperset(stream[0].after):
@@ -131,10 +131,10 @@ class AnyOrder:
         self._now_ns, number, end = heapq.heappop(self._due)
         if not end:
             self._later(number, end=True)
-            return (Moment(number, "started", self._now_ns),)
+            return (LaunchEvent(number, "started", self._now_ns),)
         next(stream for stream in self._streams.values() if stream and stream[0].number == number).popleft()
         self._ended.add(number)
-        return (Moment(number, "ended", self._now_ns, "it failed" if self._rng.random() < _FAILS else None),)
+        return (LaunchEvent(number, "ended", self._now_ns, "it failed" if self._rng.random() < _FAILS else None),)
 
     def _later(self, number: int, *, end: bool) -> None:
         heapq.heappush(self._due, (self._now_ns + self._rng.choice(_DELAYS_NS), number, end))
@@ -155,7 +155,7 @@ class _Progress:
     """By number of its last launch: a request all of whose blocks were launched."""
 
 
-def play(policy: Policy, case: Case, watch: Watch | None = None) -> Sequence[Launch]:
+def play(policy: ElasticPolicy, case: ElasticCase, watch: Watch | None = None) -> Sequence[Launch]:
     """Run a case to its end and return what was launched, in order.
 
     Args:
@@ -170,10 +170,10 @@ def play(policy: Policy, case: Case, watch: Watch | None = None) -> Sequence[Lau
 
 
 class _Coordinator:
-    def __init__(self, policy: Policy, case: Case, watch: Watch | None) -> None:
+    def __init__(self, policy: ElasticPolicy, case: ElasticCase, watch: Watch | None) -> None:
         self._policy, self._watch = policy, watch
-        self._stage = AnyOrder(Random(case.seed))
-        self._standings = {task.name: Standing(task, deque(), in_flight=deque()) for task in case.tasks}
+        self._backend = AnyOrder(Random(case.seed))
+        self._standings = {task.name: TaskState(task, deque(), in_flight=deque()) for task in case.tasks}
         self._progress = {task.name: _Progress(case.closed[task.name]) for task in case.tasks}
         self._view = View(0, case.gpu, list(self._standings.values()), [])
         self._coming = [(at_ns, name) for name, times in case.arrivals_ns.items() for at_ns in times]
@@ -186,8 +186,8 @@ class _Coordinator:
             self._ask()
             if not self._in_flight and not self._coming:
                 break
-            moments = self._stage.wait(self._coming[0][0] if self._coming else None)
-            self._view.now_ns = self._stage.now_ns()
+            moments = self._backend.wait(self._coming[0][0] if self._coming else None)
+            self._view.now_ns = self._backend.now_ns()
             while self._coming and self._coming[0][0] <= self._view.now_ns:
                 at_ns, name = heapq.heappop(self._coming)
                 _queue(self._standings[name].arrived_ns).append(at_ns)
@@ -196,7 +196,7 @@ class _Coordinator:
         for standing in self._standings.values():
             assert not standing.arrived_ns, f"a request of {standing.task.name} is never launched"
             assert standing.request is None, f"blocks of {standing.task.name} are never launched"
-        return self._stage.launches
+        return self._backend.launches
 
     def _ask(self) -> None:
         while True:
@@ -206,20 +206,20 @@ class _Coordinator:
             if not decisions:
                 return
             for decision in decisions:
-                if isinstance(decision, Chain):
+                if isinstance(decision, LaunchChain):
                     self._chain(self._standings[decision.task])
                 else:
                     self._piece(self._standings[decision.task], decision)
 
-    def _chain(self, standing: Standing) -> None:
+    def _chain(self, standing: TaskState) -> None:
         assert standing.request is None, "a chain is for a request of which nothing was launched"
         request = self._begin(standing)
         for place, call in enumerate(standing.task.network.calls):
             tree = Tree(call.logical.blocks)
-            self._launch(standing, request, place, tree, Piece(standing.task.name, tree.left))
+            self._launch(standing, request, place, tree, LaunchPiece(standing.task.name, tree.left))
         self._end(standing, request)
 
-    def _piece(self, standing: Standing, piece: Piece) -> None:
+    def _piece(self, standing: TaskState, piece: LaunchPiece) -> None:
         progress, calls = self._progress[standing.task.name], standing.task.network.calls
         if standing.request is None:
             standing.request, standing.call = self._begin(standing), 0
@@ -233,28 +233,28 @@ class _Coordinator:
         if not standing.left:
             self._end(standing, standing.request)
 
-    def _begin(self, standing: Standing) -> int:
+    def _begin(self, standing: TaskState) -> int:
         assert standing.arrived_ns, f"{standing.task.name} has no request that waits"
         _queue(standing.arrived_ns).popleft()
         progress = self._progress[standing.task.name]
         progress.requests += 1
         return progress.requests - 1
 
-    def _end(self, standing: Standing, request: int) -> None:
+    def _end(self, standing: TaskState, request: int) -> None:
         """All blocks of a request were launched; it is over when the last launch is."""
         standing.request, standing.left = None, 0
-        self._progress[standing.task.name].last[self._stage.launches[-1].number] = request
+        self._progress[standing.task.name].last[self._backend.launches[-1].number] = request
 
-    def _launch(self, standing: Standing, request: int, place: int, tree: Tree, piece: Piece) -> None:
-        shard, name, number = tree.take(piece.count, piece.per_thread), standing.task.name, len(self._stage.launches)
+    def _launch(self, standing: TaskState, request: int, place: int, tree: Tree, piece: LaunchPiece) -> None:
+        shard, name, number = tree.take(piece.count, piece.per_thread), standing.task.name, len(self._backend.launches)
         call = standing.task.network.calls[place]
         shape = (shard.first, shard.count, piece.per_thread, piece.blocks, piece.after)
         launch = Launch(number, name, request, place, call, *shape)
         self._in_flight[number] = launch, tree, shard
         _queue(standing.in_flight).append(launch)
-        self._stage.launch(launch)
+        self._backend.launch(launch)
 
-    def _note(self, moment: Moment) -> None:
+    def _note(self, moment: LaunchEvent) -> None:
         launch, tree, shard = self._in_flight[moment.launch]
         if moment.kind == "started":
             self._since_ns[moment.launch] = moment.at_ns

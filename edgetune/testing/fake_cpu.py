@@ -25,7 +25,7 @@ _SLOW_NS = 200_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class FakeCpufreqPolicy:
     """The cpufreq policy of a cluster."""
 
     files: KernelFiles
@@ -162,9 +162,9 @@ class Policy:
         self.show_limits(low, high)
 
 
-def policies(files: KernelFiles, board: FakeBoard) -> list[Policy]:
+def policies(files: KernelFiles, board: FakeBoard) -> list[FakeCpufreqPolicy]:
     """Return the policies, one for each cluster."""
-    return [Policy(files, board, cluster) for cluster in board.catalogue.clusters]
+    return [FakeCpufreqPolicy(files, board, cluster) for cluster in board.catalogue.clusters]
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
@@ -217,7 +217,7 @@ def online(files: KernelFiles, board: FakeBoard) -> list[int]:
     return [cpu for cpu in board.catalogue.cpus if is_on(files, cpu)]
 
 
-def _shown(policy: Policy, cpu: int, clock: Clock) -> str:
+def _shown(policy: FakeCpufreqPolicy, cpu: int, clock: Clock) -> str:
     now = policy.files.raw(f"{CPU}/cpu{cpu}/online")
     late = cpu in policy.board.slow_cores
     if late and clock.now_ns() - int(policy.files.hidden(f"cpu{cpu}.switched", str(-_SLOW_NS))) < _SLOW_NS:
@@ -225,7 +225,7 @@ def _shown(policy: Policy, cpu: int, clock: Clock) -> str:
     return now
 
 
-def _switch(policy: Policy, cpu: int, clock: Clock, value: str) -> None:
+def _switch(policy: FakeCpufreqPolicy, cpu: int, clock: Clock, value: str) -> None:
     wanted = number(value)
     if wanted not in (0, 1):
         refuse(errno.EINVAL)

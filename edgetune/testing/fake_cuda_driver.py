@@ -27,8 +27,8 @@ from edgetune.elastic.cuda import driver as codes
 from edgetune.testing.fake_cuda_gpu import (
     NEVER_NS,
     FakeCudaGpu,
+    FakeCudaKernel,
     FakeEvent,
-    FakeKernel,
     FakeLaunch,
     FakeMemory,
     FakeStream,
@@ -178,7 +178,7 @@ class FakeFunction:
     """A kernel of a loaded module."""
 
     symbol: str
-    kernel: FakeKernel | None
+    kernel: FakeCudaKernel | None
     most_dynamic_bytes: int
     module: Handle
 
@@ -248,7 +248,7 @@ class FakeCuda:
         gpus: Sequence[FakeCudaGpu],
         clock: FakeTime,
         *,
-        kernels: Mapping[str, FakeKernel] | None = None,
+        kernels: Mapping[str, FakeCudaKernel] | None = None,
         version: int = 12060,
         call_ns: Mapping[str, int] | None = None,
         other_ns: int = 1000,
@@ -438,7 +438,7 @@ class FakeCuda:
             if handle.kind == "function" and handle.what.module is hmod and handle.what.symbol == symbol:
                 return (handle,)
         kernel = self._context().work.kernels.get(symbol)
-        usual_bytes = max(0, _USUAL_SHARED_BYTES - (kernel or FakeKernel()).static_shared_bytes)
+        usual_bytes = max(0, _USUAL_SHARED_BYTES - (kernel or FakeCudaKernel()).static_shared_bytes)
         return (self._made("function", FakeFunction(symbol, kernel, usual_bytes, hmod)),)
 
     @_answers(1)
@@ -446,7 +446,7 @@ class FakeCuda:
         """Return an attribute of a kernel."""
         _check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
-        kernel = function.kernel or FakeKernel()
+        kernel = function.kernel or FakeCudaKernel()
         table = {
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_NUM_REGS: kernel.registers,
             CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: kernel.static_shared_bytes,
@@ -460,7 +460,7 @@ class FakeCuda:
         """Permit more dynamic shared memory than usual."""
         _check_type(attrib, CUfunction_attribute)
         function, gpu = self._of(hfunc, "function"), self._context().work.gpu
-        static_bytes = (function.kernel or FakeKernel()).static_shared_bytes
+        static_bytes = (function.kernel or FakeCudaKernel()).static_shared_bytes
         _refuse(codes.INVALID_VALUE, when=value + static_bytes > gpu.shared_bytes_per_block)
         function.most_dynamic_bytes = value
 
@@ -482,7 +482,7 @@ class FakeCuda:
         _refuse(codes.INVALID_HANDLE, when=f.context is not hStream.context)
         assert hStream.context is not None
         context: FakeContext = hStream.context.what
-        gpu, kernel = context.work.gpu, function.kernel or FakeKernel()
+        gpu, kernel = context.work.gpu, function.kernel or FakeCudaKernel()
         grid, block = (gridDimX, gridDimY, gridDimZ), (blockDimX, blockDimY, blockDimZ)
         threads = blockDimX * blockDimY * blockDimZ
         outside = any(not 0 < size <= most for size, most in zip(grid, _MOST_GRID, strict=True))
@@ -678,7 +678,7 @@ def _check_type(value: object, kind: type) -> None:
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
 
 
-def _most_threads(gpu: FakeCudaGpu, kernel: FakeKernel) -> int:
+def _most_threads(gpu: FakeCudaGpu, kernel: FakeCudaKernel) -> int:
     return min(gpu.threads_per_block, gpu.registers_per_sm // max(kernel.registers, 1) // 32 * 32)
 
 

@@ -99,7 +99,7 @@ class FakeLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class FakeKernel:
+class FakeCudaKernel:
     """What a symbol does when it is launched.
 
     Args:
@@ -204,7 +204,7 @@ class FakeWork:
 
     gpu: FakeCudaGpu
     memory: FakeMemory
-    kernels: dict[str, FakeKernel]
+    kernels: dict[str, FakeCudaKernel]
     launches: list[FakeLaunch] = field(default_factory=list)
     _pending: list[tuple[int, int, Callable[[], int]]] = field(default_factory=list)
     _numbers: Any = field(default_factory=itertools.count)
@@ -212,7 +212,7 @@ class FakeWork:
     """The code with which everything fails from now on."""
     busy_until_ns: int = 0
 
-    def launch(self, kernel: FakeKernel, launch: FakeLaunch, stream: FakeStream) -> None:
+    def launch(self, kernel: FakeCudaKernel, launch: FakeLaunch, stream: FakeStream) -> None:
         """Put a launch on a stream; its times are filled in."""
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
         start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)

@@ -19,7 +19,7 @@ _PCI = "sys/devices/platform/bus@0/a808480000.pcie/pci0000:00/0000:00:00.0/0000:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DevfreqNode:
     """A devfreq folder: its device's folder, its own name, and its clocks in kHz."""
 
     device: str
@@ -32,18 +32,18 @@ class Node:
         return f"{self.device}/devfreq/{self.name}"
 
 
-def nodes(board: FakeBoard) -> list[Node]:
+def nodes(board: FakeBoard) -> list[DevfreqNode]:
     """Return the GPU's devfreq folders, the one that computes first."""
     old_names = {"tegra210": "57000000.gpu", "tegra186": "17000000.gp10b", "tegra194": "17000000.gv11b"}
     if board.soc == "tegra264":
         codecs = (board.gpu_khz[0], 1_692_000)  # only the upper end is published
-        return [Node(_PCI, "gpu-gpc-0", board.gpu_khz), Node(_PCI, "gpu-nvd-0", codecs)]
+        return [DevfreqNode(_PCI, "gpu-gpc-0", board.gpu_khz), DevfreqNode(_PCI, "gpu-nvd-0", codecs)]
     if board.soc != "tegra234":
         name = old_names[board.soc]
-        return [Node(f"sys/devices/{name}", name, board.gpu_khz)]
+        return [DevfreqNode(f"sys/devices/{name}", name, board.gpu_khz)]
     if board.kernel == "5.10":
-        return [Node("sys/devices/17000000.ga10b", "17000000.ga10b", board.gpu_khz)]
-    return [Node("sys/devices/platform/bus@0/17000000.gpu", "17000000.gpu", board.gpu_khz)]
+        return [DevfreqNode("sys/devices/17000000.ga10b", "17000000.ga10b", board.gpu_khz)]
+    return [DevfreqNode("sys/devices/platform/bus@0/17000000.gpu", "17000000.gpu", board.gpu_khz)]
 
 
 def masks(board: FakeBoard) -> dict[str, set[int]]:
@@ -98,7 +98,7 @@ def _put_nodes(files: KernelFiles, board: FakeBoard) -> None:
         _limit(files, node, 0, 0)
 
 
-def _put_devfreq(files: KernelFiles, node: Node, governors: str) -> None:
+def _put_devfreq(files: KernelFiles, node: DevfreqNode, governors: str) -> None:
     files.put(f"{node.folder}/available_frequencies", " ".join(f"{khz}000" for khz in node.khz), 0o444)
     files.put(f"{node.folder}/min_freq", f"{node.khz[0]}000")
     files.put(f"{node.folder}/max_freq", f"{node.khz[-1]}000")
@@ -113,7 +113,7 @@ def _put_devfreq(files: KernelFiles, node: Node, governors: str) -> None:
 
 def _put_other(files: KernelFiles, board: FakeBoard) -> None:
     """Add the video engine: a devfreq folder that is no GPU."""
-    vic = Node("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))
+    vic = DevfreqNode("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))
     files.put_bytes(f"{vic.device}/of_node/compatible", f"nvidia,{board.soc}-vic\0".encode(), 0o444)
     files.put_bytes(f"{vic.device}/of_node/name", b"vic\0", 0o444)
     _put_devfreq(files, vic, "userspace performance")
@@ -177,7 +177,7 @@ def _mask(files: KernelFiles, board: FakeBoard, path: str, valid: set[int], valu
     files.put(path, wanted)
 
 
-def _node_answers(files: KernelFiles, board: FakeBoard, node: Node) -> dict[str, Answer]:
+def _node_answers(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> dict[str, Answer]:
     found = {f"{end}_freq": Answer(write=partial(_ask, files, board, node, end)) for end in ("min", "max")}
     found["governor"] = Answer(write=partial(_govern, files, node))
     found["cur_freq"] = Answer(partial(_clock, files, board, node))
@@ -187,7 +187,7 @@ def _node_answers(files: KernelFiles, board: FakeBoard, node: Node) -> dict[str,
     return {f"{node.folder}/{name}": answer for name, answer in found.items()}
 
 
-def _govern(files: KernelFiles, node: Node, value: str) -> None:
+def _govern(files: KernelFiles, node: DevfreqNode, value: str) -> None:
     """Change the governor; ``userspace`` brings a folder of its own."""
     if value not in files.raw(f"{node.folder}/available_governors").split():
         refuse(errno.EINVAL, f"{node.folder}/governor")
@@ -198,7 +198,7 @@ def _govern(files: KernelFiles, node: Node, value: str) -> None:
         files.remove(f"{node.folder}/userspace")
 
 
-def _clock(files: KernelFiles, board: FakeBoard, node: Node) -> str:
+def _clock(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> str:
     if asleep(files, board) and board.gpu_asleep == "error":
         refuse(errno.EINVAL, f"{node.folder}/cur_freq")
     if asleep(files, board) and board.gpu_asleep == "zero":
@@ -206,7 +206,7 @@ def _clock(files: KernelFiles, board: FakeBoard, node: Node) -> str:
     return f"{current_khz(files, node)}000"
 
 
-def _ask(files: KernelFiles, board: FakeBoard, node: Node, end: str, value: str) -> None:
+def _ask(files: KernelFiles, board: FakeBoard, node: DevfreqNode, end: str, value: str) -> None:
     """Take a limit in Hz: 4.9 as NVIDIA's devfreq.c, later kernels as a request kept in kHz."""
     hz = number(value)
     if board.qos:
@@ -224,7 +224,7 @@ def _ask(files: KernelFiles, board: FakeBoard, node: Node, end: str, value: str)
     files.put(f"{node.folder}/{end}_freq", max(hz, first) if end == "min" else min(hz, last))
 
 
-def _limit(files: KernelFiles, node: Node, low: int, high: int) -> None:
+def _limit(files: KernelFiles, node: DevfreqNode, low: int, high: int) -> None:
     """Keep what was asked for, kHz, and show what comes of it: the maximum wins where they cross; 0 is no limit."""
     files.hide(f"{node.name}.min", low)
     files.hide(f"{node.name}.max", high)
@@ -234,7 +234,7 @@ def _limit(files: KernelFiles, node: Node, low: int, high: int) -> None:
     files.put(f"{node.folder}/max_freq", highest * 1000)
 
 
-def current_khz(files: KernelFiles, node: Node) -> int:
+def current_khz(files: KernelFiles, node: DevfreqNode) -> int:
     """Return the clock that the governor asks for now: the highest allowed under load, else the lowest."""
     if not (files.root / node.folder / "governor").exists():
         return 0

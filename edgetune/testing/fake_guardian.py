@@ -44,7 +44,7 @@ def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GuardianResult:
     """How a guardian ended: its exit code, its replies, and what it wrote to standard error."""
 
     code: int
@@ -62,7 +62,7 @@ def apply_line(number: int, **knobs: float) -> bytes:
     return request_line(number, "apply", mode=knobs)
 
 
-def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool = False) -> Outcome:
+def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool = False) -> GuardianResult:
     """Run a guardian in this process: every line at once (64 KiB at most, as a pipe holds), then the end of its input.
 
     What kills it (``fake_kernel.Killed``) passes through. To be called in the main thread, for it hears signals.
@@ -80,7 +80,7 @@ def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool =
             code = run(control.name, lambda *_: control, root, only_restore=only_restore, requests=asked, replies=tell)
         finally:
             os.close(tell)
-        return Outcome(code, [json.loads(line) for line in replies], errors.getvalue())
+        return GuardianResult(code, [json.loads(line) for line in replies], errors.getvalue())
 
 
 def _main() -> int:

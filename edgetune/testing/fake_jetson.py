@@ -6,8 +6,8 @@ from pathlib import Path
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.device import Device, LiveSource
-from edgetune.devices.jetson.choices import parse_choices
 from edgetune.devices.jetson.device import open_jetson
+from edgetune.devices.jetson.device_options import parse_jetson_options
 from edgetune.testing.fake_guardian import fake_guardian_command
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 
@@ -30,7 +30,7 @@ def open_fake_jetson(root: Path, name: str = "jetson", *, clock: Clock | None = 
     return open_jetson(
         FakeKernel(root, clock=clock),
         name,
-        fake_guardian_command(root.resolve(), *(["--beyond-caps"] if parse_choices(name).beyond_caps else [])),
+        fake_guardian_command(root.resolve(), *(["--beyond-caps"] if parse_jetson_options(name).beyond_caps else [])),
         source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
         clock=clock,
         made_up=MADE_UP,

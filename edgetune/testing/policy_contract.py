@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.interleave.policies import POLICIES, find_policy
-from edgetune.interleave.policies.policy import GUARD_NS, NamedPolicy
-from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+from edgetune.interleave.policies.policy import GUARD_NS, NamedInterleavePolicy
+from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 _HOUR_NS = 3_600_000_000_000
 _ANY_NS = st.integers(1, _HOUR_NS) | st.integers(1, 100).map(lambda milliseconds: milliseconds * 1_000_000)
@@ -35,7 +35,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
     for number in range(draw(st.integers(0, 4))):
         ages_ns = draw(st.lists(st.integers(0, _HOUR_NS) | st.integers(0, 200_000_000), max_size=12))
         arrivals_ns = [now_ns - age_ns for age_ns in sorted(ages_ns, reverse=True)]
-        queue = Queue(f"infer{number}", draw(st.integers(1, 8)), draw(_ANY_NS), draw(_ANY_NS), arrivals_ns)
+        queue = InferenceQueue(f"infer{number}", draw(st.integers(1, 8)), draw(_ANY_NS), draw(_ANY_NS), arrivals_ns)
         queue.gap_ns = draw(st.none() | st.floats(0, _HOUR_NS, allow_nan=False) | _ANY_NS.map(float))
         queue.since_ns = draw(st.none() | begun_ns)
         queue.in_flight = 0 if queue.since_ns is None else draw(st.integers(1, 2))
@@ -45,7 +45,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
         queues.append(queue)
     jobs = []
     for number in range(draw(st.integers(0, 3))):
-        job = Job(f"train{number}", draw(_ANY_NS), draw(st.floats(0.01, 100)), draw(st.integers(0, _HOUR_NS)))
+        job = TrainingJob(f"train{number}", draw(_ANY_NS), draw(st.floats(0.01, 100)), draw(st.integers(0, _HOUR_NS)))
         job.since_ns = draw(st.none() | begun_ns)
         job.in_flight = 0 if job.since_ns is None else draw(st.integers(1, 2))
         job.resting = draw(st.booleans())
@@ -53,7 +53,7 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
     return Snapshot(now_ns, queues, jobs)
 
 
-def timely(queue: Queue, now_ns: int, guard_ns: int) -> int:
+def timely(queue: InferenceQueue, now_ns: int, guard_ns: int) -> int:
     """Return how many requests are in time if served at once, so much time to spare."""
     work_ns = queue.minibatch_ns if queue.least_ns is None else queue.least_ns
     return sum(now_ns + work_ns + guard_ns <= arrived + queue.budget_ns for arrived in queue.arrivals_ns)
@@ -71,7 +71,7 @@ class PolicyContract:
     first_come_first_served: bool = False
     """Whether requests that cannot be in time any more keep their turn; else those that can be go first."""
 
-    def make(self) -> NamedPolicy:
+    def make(self) -> NamedInterleavePolicy:
         """Return the policy anew."""
         return find_policy(self.policy)()
 

@@ -19,12 +19,12 @@ from typing import ClassVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, LayerKind, Network, least_budget_bytes
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
 from edgetune.schedule.policies import POLICIES, make_policy
 from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 
@@ -34,10 +34,10 @@ _promise = settings(deadline=None, max_examples=30, suppress_health_check=[Healt
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ScheduleCase:
     """What is run: see ``loop.Loop``."""
 
-    networks: Mapping[str, Network]
+    networks: Mapping[str, LayeredNetwork]
     requests: tuple[Request, ...]
     budget_bytes: int
     workers: int
@@ -46,7 +46,7 @@ class Case:
 
 
 @st.composite
-def made_networks(draw: st.DrawFn, name: str) -> Network:
+def made_networks(draw: st.DrawFn, name: str) -> LayeredNetwork:
     """Return a network of up to six layers, each after up to two others; some have no weights, some take no time."""
     layers: list[Layer] = []
     seconds = st.sampled_from([0.0, 0.001, 0.01, 0.1, 1.0])
@@ -57,11 +57,11 @@ def made_networks(draw: st.DrawFn, name: str) -> Network:
         kind: LayerKind = draw(st.sampled_from(["conv", "fc", "other"]))
         weights, output, scratch = draw(st.integers(0, 1000)), draw(st.integers(0, 100)), draw(st.integers(0, 100))
         layers.append(Layer(f"{index}", kind, weights, output, scratch, draw(seconds), draw(seconds), after))
-    return Network(name, tuple(layers), draw(st.integers(0, 50)))
+    return LayeredNetwork(name, tuple(layers), draw(st.integers(0, 50)))
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> ScheduleCase:
     """Return something to run in memory that is enough for each network, a layer at a time."""
     networks = {name: draw(made_networks(name)) for name in ["a", "b", "c"][: draw(st.integers(1, 3))]}
     requests, at_ns = [], 0
@@ -74,16 +74,18 @@ def cases(draw: st.DrawFn) -> Case:
     least = max(least_budget_bytes(network) for network in networks.values())
     budget_bytes = round(least * draw(st.sampled_from([1.0, 1.1, 1.5, 3.0, 10.0])))
     small = st.integers(1, 3)
-    return Case(networks, tuple(requests), max(budget_bytes, 1), draw(small), draw(small), draw(small))
+    return ScheduleCase(networks, tuple(requests), max(budget_bytes, 1), draw(small), draw(small), draw(small))
 
 
-def run(policy: str, case: Case) -> Loop:
+def run(policy: str, case: ScheduleCase) -> ScheduleLoop:
     """Return the loop after the run."""
     made = make_policy(policy)
     networks = taken_by(made, case.networks)
     machine = Machine(cores=case.cores, streams=case.streams, load_cpu=0.25)
-    stage = SimulatedStage(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
-    loop = Loop(made, stage, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams)
+    backend = SimulatedTaskBackend(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
+    loop = ScheduleLoop(
+        made, backend, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams
+    )
     loop.run()
     return loop
 
@@ -104,7 +106,7 @@ class SchedulePolicyContract:
 
     @_promise
     @given(case=cases())
-    def test_every_request_is_answered_and_every_layer_executed_once(self, case: Case) -> None:
+    def test_every_request_is_answered_and_every_layer_executed_once(self, case: ScheduleCase) -> None:
         loop = run(self.policy, case)
         assert sorted(record.request.number for record in loop.requests) == list(range(len(case.requests)))
         assert {record.outcome for record in loop.requests} == {"ok"}
@@ -118,7 +120,9 @@ class SchedulePolicyContract:
 
     @_promise
     @given(case=cases())
-    def test_layers_are_executed_after_those_that_they_read_and_while_their_weights_are_there(self, case: Case) -> None:
+    def test_layers_are_executed_after_those_that_they_read_and_while_their_weights_are_there(
+        self, case: ScheduleCase
+    ) -> None:
         loop = run(self.policy, case)
         networks = taken_by(make_policy(self.policy), case.networks)
         executions = {(task.request, task.layer): task for task in loop.tasks if task.kind == "execute"}
@@ -131,7 +135,7 @@ class SchedulePolicyContract:
 
     @_promise
     @given(case=cases())
-    def test_memory_is_above_the_budget_only_where_nothing_else_runs(self, case: Case) -> None:
+    def test_memory_is_above_the_budget_only_where_nothing_else_runs(self, case: ScheduleCase) -> None:
         if not self.keeps_budget:
             return
         tasks = [task for task in run(self.policy, case).tasks if task.kind != "unload"]
@@ -142,14 +146,14 @@ class SchedulePolicyContract:
 
     @_promise
     @given(case=cases())
-    def test_what_is_loaded_is_unloaded_and_nothing_is_held_in_the_end(self, case: Case) -> None:
+    def test_what_is_loaded_is_unloaded_and_nothing_is_held_in_the_end(self, case: ScheduleCase) -> None:
         loop = run(self.policy, case)
         assert sum(map(len, _stays(loop.tasks).values())) == sum(task.kind == "load" for task in loop.tasks)
-        assert loop.state.ledger.settled
+        assert loop.state.memory.settled
 
     @_promise
     @given(case=cases())
-    def test_the_same_run_goes_the_same_way(self, case: Case) -> None:
+    def test_the_same_run_goes_the_same_way(self, case: ScheduleCase) -> None:
         first, second = run(self.policy, case), run(self.policy, case)
         assert first.tasks == second.tasks
         assert first.requests == second.requests
@@ -157,33 +161,33 @@ class SchedulePolicyContract:
     def test_a_request_for_a_large_network_is_passed_by_no_more_than_it_may(self) -> None:
         if self.passes is None:
             return
-        large = Network("large", (Layer("0", "fc", 900, 1, 1, 1.0, 1.0, ()),))
-        small = Network("small", (Layer("0", "fc", 200, 1, 1, 0.01, 0.03, ()),))
+        large = LayeredNetwork("large", (Layer("0", "fc", 900, 1, 1, 1.0, 1.0, ()),))
+        small = LayeredNetwork("small", (Layer("0", "fc", 200, 1, 1, 0.01, 0.03, ()),))
         flood = [Request(number, "small", number * 20 * _MS) for number in range(1, 600)]
         networks = {"large": large, "small": small}
-        loop = run(self.policy, Case(networks, (Request(0, "large", 0), *flood), 1000, 1, 1, 1))
+        loop = run(self.policy, ScheduleCase(networks, (Request(0, "large", 0), *flood), 1000, 1, 1, 1))
         assert _answers(loop).index(0) <= self.passes
 
     def test_a_request_that_will_be_late_is_passed_by_no_more_than_it_may(self) -> None:
         if self.passes is None:
             return
-        network = Network("a", (Layer("0", "fc", 100, 1, 1, 0.01, 0.03, ()),))
+        network = LayeredNetwork("a", (Layer("0", "fc", 100, 1, 1, 0.01, 0.03, ()),))
         in_time = [Request(n, "a", 0, 20 * _MS + n * 30 * _MS) for n in range(1, 400)]
-        loop = run(self.policy, Case({"a": network}, (Request(0, "a", 0, 1), *in_time), 1000, 1, 1, 1))
+        loop = run(self.policy, ScheduleCase({"a": network}, (Request(0, "a", 0, 1), *in_time), 1000, 1, 1, 1))
         assert _answers(loop).index(0) <= self.passes
 
     def test_requests_of_several_networks_are_passed_by_no_more_than_they_may_for_each(self) -> None:
         if self.passes is None:
             return
         layers = {"a": (1.0, 0.03), "b": (1.0, 0.05), "c": (1.0, 0.1)}
-        networks = {n: Network(n, (Layer("0", "fc", 600, 1, 1, *took_s, ()),)) for n, took_s in layers.items()}
+        networks = {n: LayeredNetwork(n, (Layer("0", "fc", 600, 1, 1, *took_s, ()),)) for n, took_s in layers.items()}
         requests = [Request(n, "aaaabc"[n % 6], n * 20 * _MS) for n in range(1000)]
-        answers = _answers(run(self.policy, Case(networks, tuple(requests), 1000, 1, 1, 1)))
+        answers = _answers(run(self.policy, ScheduleCase(networks, tuple(requests), 1000, 1, 1, 1)))
         passed = [sum(later > n for later in answers[:place]) for place, n in enumerate(answers)]
         assert max(passed) <= self.passes * len(networks)
 
 
-def _answers(loop: Loop) -> list[int]:
+def _answers(loop: ScheduleLoop) -> list[int]:
     """Return the requests in the order in which they were answered."""
     return [record.request.number for record in sorted(loop.requests, key=lambda record: record.end_ns)]
 

@@ -30,7 +30,7 @@ from edgetune.search.driver import SearchResult, run_search
 from edgetune.search.offered import offered_space
 from edgetune.search.problem import PAIRS, Judgement, peak_latency_s
 from edgetune.search.strategies import STRATEGIES, find_strategy
-from edgetune.search.strategies.strategy import Asker, Outcome, Suggestion
+from edgetune.search.strategies.strategy import AskTell, PointResult, Suggestion
 
 _CORES = (4, 8, 12)
 _CPU_MHZ = (422.4, 1036.8, 1651.2, 2201.6)
@@ -98,7 +98,7 @@ class StrategyContract:
         modes = list(dict.fromkeys(point.mode for point in points))[:4]
         return [point for point in points if point.mode in modes]
 
-    def start(self, points: list[Point], seed: int = 0) -> Asker:
+    def start(self, points: list[Point], seed: int = 0) -> AskTell:
         """Return the strategy at its beginning, on these points, as the driver talks to it."""
         space, kind = offered_space(self.problem, points), find_strategy(self.strategy)
         strategy = kind(space, self.problem, seed=seed)
@@ -264,7 +264,7 @@ class StrategyContract:
         answer = self.search(points, seed=5).plan.configuration
         assert (answer.infer_batch_size or answer.batch_size) in (4, 16)
 
-    def _walk(self, strategy: Asker, steps: int) -> list[Suggestion]:
+    def _walk(self, strategy: AskTell, steps: int) -> list[Suggestion]:
         """Return what a strategy asks for when every point turns out well."""
         asked = []
         for _ in range(steps):
@@ -276,7 +276,7 @@ class StrategyContract:
         return asked
 
 
-def _outcome(problem: Problem, point: Point) -> Outcome:
+def _outcome(problem: Problem, point: Point) -> PointResult:
     """Return an outcome of the formula landscape: every point feasible; of two workloads a half, not judged alone."""
     row = measure_formula(point)
     assert row.minibatch_s is not None
@@ -285,7 +285,7 @@ def _outcome(problem: Problem, point: Point) -> Outcome:
         judgement = Judgement(-peak_latency_s(problem, point.batch_size, row.minibatch_s), True)
     elif problem.kind in PAIRS:
         judgement = Judgement(None, None)
-    return Outcome(judgement, row.minibatch_s, row.power_w)
+    return PointResult(judgement, row.minibatch_s, row.power_w)
 
 
 def _steps(result: SearchResult) -> list[tuple[object, ...]]:

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BatchPosition:
     """Where the samples lie in a tensor.
 
     Args:
@@ -82,12 +82,12 @@ class _Operator:
         return MixesSamplesError(f"{label(self.node)} combines what lies along")
 
 
-Rule = Callable[[_Operator, int, Place], "Place | Sequence[Place | None]"]
+Rule = Callable[[_Operator, int, BatchPosition], "BatchPosition | Sequence[BatchPosition | None]"]
 
 
 def follow(
-    model: onnx.ModelProto, start: Mapping[str, int], batch_size: int, places: dict[str, Place] | None = None
-) -> dict[str, Place]:
+    model: onnx.ModelProto, start: Mapping[str, int], batch_size: int, places: dict[str, BatchPosition] | None = None
+) -> dict[str, BatchPosition]:
     """Return where the samples lie in every tensor computed from a batch of them.
 
     Args:
@@ -101,7 +101,7 @@ def follow(
         NotFollowedError: an operator cannot be followed.
     """
     places = {} if places is None else places
-    places.update((name, Place(axis)) for name, axis in start.items())
+    places.update((name, BatchPosition(axis)) for name, axis in start.items())
     known, constants = shapes.known_shapes(model.graph), shapes.small_constants(model.graph)
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
     for node in model.graph.node:
@@ -135,85 +135,85 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type in plain}
 
 
-def _outputs(operator: _Operator, index: int, place: Place, batch_size: int) -> dict[str, Place]:
+def _outputs(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> dict[str, BatchPosition]:
     """Return where the samples of one operand lie in each output."""
     node = operator.node
     if node.op_type in _NOT_FOLLOWED:
         raise NotFollowedError(f"{label(node)} is not followed")
     if node.op_type in _REGROUPS:
-        found: Place | Sequence[Place | None] = _regrouped(operator, index, place, batch_size)
+        found: BatchPosition | Sequence[BatchPosition | None] = _regrouped(operator, index, place, batch_size)
     else:
         rule = _RULES.get(node.op_type) or (_reduced if node.op_type.startswith("Reduce") else _aligned)
         if node.domain and rule is _aligned and place.axis == 0:
             rule = _batch_first
         found = rule(operator, index, place)
-    each = _alike(operator, found) if isinstance(found, Place) else found
+    each = _alike(operator, found) if isinstance(found, BatchPosition) else found
     return {name: where for name, where in zip(node.output, each, strict=False) if name and where is not None}
 
 
-def _alike(operator: _Operator, place: Place) -> list[Place | None]:
+def _alike(operator: _Operator, place: BatchPosition) -> list[BatchPosition | None]:
     """Return the place in the first output, and for those others whose shape has the same size there."""
     made = [operator.shapes.get(name, ()) for name in operator.node.output]
     size = made[0][place.axis] if place.axis < len(made[0]) else None
     return [place, *(place if shape[place.axis : place.axis + 1] == (size,) else None for shape in made[1:])]
 
 
-def _aligned(operator: _Operator, index: int, place: Place) -> Place:
+def _aligned(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     """An operator on elements: axes are aligned at their end, and the batch keeps its size."""
     shape, made = operator.shape(index), operator.made()
     axis = place.axis + len(made) - len(shape)
     if not 0 <= axis < len(made) or made[axis] != shape[place.axis]:
         raise operator.mixes()
-    return Place(axis, place.outer)
+    return BatchPosition(axis, place.outer)
 
 
-def _batch_first(operator: _Operator, index: int, place: Place) -> Sequence[Place | None]:
+def _batch_first(operator: _Operator, index: int, place: BatchPosition) -> Sequence[BatchPosition | None]:
     """An operator that takes and makes the batch first, as those of runtimes do that are not on elements."""
     if place.axis or operator.made()[:1] != operator.shape(index)[:1]:
         raise NotFollowedError(f"{label(operator.node)} is not followed")
     return [place] * len(operator.node.output)
 
 
-def _along(operator: _Operator, index: int, place: Place, default: int) -> Place:
+def _along(operator: _Operator, index: int, place: BatchPosition, default: int) -> BatchPosition:
     """An operator that works along one axis, which must be another."""
     if operator.axis(default, len(operator.shape(index))) == place.axis:
         raise operator.mixes()
     return _aligned(operator, index, place)
 
 
-def _behind(operator: _Operator, index: int, place: Place, default: int) -> Place:
+def _behind(operator: _Operator, index: int, place: BatchPosition, default: int) -> BatchPosition:
     """An operator that works on all axes from one on, which must lie behind the batch."""
     if operator.axis(default, len(operator.shape(index))) <= place.axis:
         raise operator.mixes()
     return _aligned(operator, index, place)
 
 
-def _softmax(operator: _Operator, index: int, place: Place) -> Place:
+def _softmax(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     if operator.opset >= 13:
         return _along(operator, index, place, -1)
     return _behind(operator, index, place, 1)  # it flattens the axes from its own on
 
 
-def _cumulated(operator: _Operator, index: int, place: Place) -> Place:
+def _cumulated(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     if index or operator.axes(1, len(operator.shape(0))) in (None, (place.axis,)):
         raise operator.mixes()
     return _aligned(operator, index, place)
 
 
-def _first_axis_only(operator: _Operator, index: int, place: Place) -> Place:
+def _first_axis_only(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     """A convolution, a pool, a normalisation of images: samples lie along axis 0 of its data."""
     if place.axis or (index and operator.node.op_type not in ("DeformConv", "GridSample")):
         raise operator.mixes()
     return place
 
 
-def _transposed(operator: _Operator, index: int, place: Place) -> Place:
+def _transposed(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     rank = len(operator.shape(index))
     order = operator.attributes.get("perm") or list(reversed(range(rank)))
-    return Place(list(order).index(place.axis), place.outer)
+    return BatchPosition(list(order).index(place.axis), place.outer)
 
 
-def _reduced(operator: _Operator, index: int, place: Place) -> Place:
+def _reduced(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     rank = len(operator.shape(0))
     arg = operator.node.op_type.startswith("Arg")
     axes = (operator.axis(0, rank),) if arg else operator.axes(1, rank)
@@ -224,24 +224,24 @@ def _reduced(operator: _Operator, index: int, place: Place) -> Place:
     if index or place.axis in axes:
         raise operator.mixes()
     kept = operator.attributes.get("keepdims", 1)
-    return place if kept else Place(place.axis - sum(axis < place.axis for axis in axes), place.outer)
+    return place if kept else BatchPosition(place.axis - sum(axis < place.axis for axis in axes), place.outer)
 
 
-def _squeezed(operator: _Operator, index: int, place: Place) -> Place:
+def _squeezed(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     shape = operator.shape(index)
     axes = operator.axes(1, len(shape)) or tuple(axis for axis, size in enumerate(shape) if size == 1)
     if place.axis in axes:
         raise operator.mixes()
-    return Place(place.axis - sum(axis < place.axis for axis in axes), place.outer)
+    return BatchPosition(place.axis - sum(axis < place.axis for axis in axes), place.outer)
 
 
-def _unsqueezed(operator: _Operator, index: int, place: Place) -> Place:  # noqa: ARG001 -- as every rule
+def _unsqueezed(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:  # noqa: ARG001 -- as every rule
     made = len(operator.made())
     axes = operator.axes(1, made) or ()
-    return Place([axis for axis in range(made) if axis not in axes][place.axis], place.outer)
+    return BatchPosition([axis for axis in range(made) if axis not in axes][place.axis], place.outer)
 
 
-def _regrouped(operator: _Operator, index: int, place: Place, batch_size: int) -> Place:
+def _regrouped(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> BatchPosition:
     """A reshape keeps elements in order: the batch has the same number of elements ahead of it as before.
 
     Where other axes of size 1 or a merged axis leave a choice, the axis of just the batch is taken, then the one that
@@ -261,20 +261,20 @@ def _regrouped(operator: _Operator, index: int, place: Place, batch_size: int) -
     if not choices:
         raise NotFollowedError(f"{label(operator.node)} has a shape built in, {list(made)}")
     *_, axis, outer = min(choices)
-    return Place(axis, outer)
+    return BatchPosition(axis, outer)
 
 
-def _gathered(operator: _Operator, index: int, place: Place) -> Place:
+def _gathered(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     data, indices = operator.shape(0), operator.shape(1)
     axis = operator.axis(0, len(data))
     if index:
-        return Place(axis + place.axis, place.outer)
+        return BatchPosition(axis + place.axis, place.outer)
     if place.axis == axis:
         raise operator.mixes()
-    return Place(place.axis + (len(indices) - 1 if place.axis > axis else 0), place.outer)
+    return BatchPosition(place.axis + (len(indices) - 1 if place.axis > axis else 0), place.outer)
 
 
-def _product(operator: _Operator, index: int, place: Place) -> Place:
+def _product(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     first, second = operator.shape(0), operator.shape(_SECOND_FACTOR.get(operator.node.op_type, 1))
     if index not in (0, _SECOND_FACTOR.get(operator.node.op_type, 1)):
         raise operator.mixes()
@@ -284,40 +284,40 @@ def _product(operator: _Operator, index: int, place: Place) -> Place:
     return place if len(second) == 1 and index == 0 else _aligned(operator, index, place)
 
 
-def _gemm(operator: _Operator, index: int, place: Place) -> Place:
+def _gemm(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     if index == 2:
         return _aligned(operator, index, place)
     turned = bool(operator.attributes.get(("transA", "transB")[index], 0))
     if place.axis != (1 if turned else 0) ^ index:
         raise operator.mixes()
-    return Place(index, place.outer)
+    return BatchPosition(index, place.outer)
 
 
-def _recurrent(operator: _Operator, index: int, place: Place) -> Sequence[Place | None]:
+def _recurrent(operator: _Operator, index: int, place: BatchPosition) -> Sequence[BatchPosition | None]:
     """Data, lengths of sequences and initial states each have their batch axis; the time axis is none."""
     first = bool(operator.attributes.get("layout", 0))
     expected = {0: 0 if first else 1, 4: 0, 5: 0 if first else 1, 6: 0 if first else 1}
     if expected.get(index) != place.axis:
         raise operator.mixes()
     made = (0, 0, 0) if first else (2, 1, 1)
-    return [Place(axis) for axis in made]
+    return [BatchPosition(axis) for axis in made]
 
 
-def _one_hot(operator: _Operator, index: int, place: Place) -> Place:
+def _one_hot(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     if index:
         raise operator.mixes()
     axis = operator.axis(-1, len(operator.shape(0)) + 1)
-    return Place(place.axis + (place.axis >= axis), place.outer)
+    return BatchPosition(place.axis + (place.axis >= axis), place.outer)
 
 
-def _einsum(operator: _Operator, index: int, place: Place) -> Place:
+def _einsum(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     terms, arrow, result = operator.attributes["equation"].decode().replace(" ", "").partition("->")
     if not arrow or "." in terms:
         raise NotFollowedError(f"{label(operator.node)} is not followed")
     letter = terms.split(",")[index][place.axis]
     if letter not in result:
         raise operator.mixes()
-    return Place(result.index(letter), place.outer)
+    return BatchPosition(result.index(letter), place.outer)
 
 
 RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")

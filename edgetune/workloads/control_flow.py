@@ -28,7 +28,7 @@ _ONCE = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedGraph:
     """What a run showed of one graph: the main one, or a body.
 
     Args:
@@ -43,13 +43,13 @@ class Seen:
         """Return type and shape of a tensor as it was seen; ``None`` where it was not."""
         return self.observed.value(self.prefix, name)
 
-    def body(self, node: onnx.NodeProto, attribute: str) -> Seen:
+    def body(self, node: onnx.NodeProto, attribute: str) -> ObservedGraph:
         """Return the same of a body of one of the graph's operators."""
-        return Seen(self.observed, body_prefix(path_of(self.prefix, node), attribute))
+        return ObservedGraph(self.observed, body_prefix(path_of(self.prefix, node), attribute))
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class EnclosingGraph:
     """What a body sees of the graph around it.
 
     Args:
@@ -66,7 +66,7 @@ class Surroundings:
     opsets: Any
     ir_version: int
     infer: Callable[[onnx.ModelProto, str], onnx.ModelProto]
-    seen: Seen
+    seen: ObservedGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Body:
     runs: int | None = None
 
 
-def bodies(node: onnx.NodeProto, around: Surroundings) -> tuple[Body, ...]:
+def bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
     """Return the body that runs, or both branches of an ``If`` whose condition is not known; none where unknown.
 
     None: a ``Loop`` without constant trip count, or a body whose inputs or own shapes are not known. After a run they
@@ -101,7 +101,7 @@ def bodies(node: onnx.NodeProto, around: Surroundings) -> tuple[Body, ...]:
     return tuple(body for body in found if body.runs is None or body.runs > 0)
 
 
-def _bodies(node: onnx.NodeProto, around: Surroundings) -> tuple[Body, ...]:
+def _bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
     graphs = {attribute.name: attribute.g for attribute in node.attribute if attribute.HasField("g")}
     if node.op_type == "If":
         taken = around.constants.get(node.input[0])
@@ -113,7 +113,7 @@ def _bodies(node: onnx.NodeProto, around: Surroundings) -> tuple[Body, ...]:
     return (_body(node, "body", around, bound, repeats),) if repeats is not None else ()
 
 
-def is_settled(node: onnx.NodeProto, around: Surroundings) -> bool:
+def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
     """Return whether the graph alone tells which body of a node runs and how often; else a run has to.
 
     It does not tell of an ``If`` without constant condition, nor of a ``Loop`` without constant trip count, one that
@@ -148,7 +148,7 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
     return False
 
 
-def _states_keep_shape(node: onnx.NodeProto, around: Surroundings) -> bool:
+def _states_keep_shape(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
     found = bodies(node, around)
     if not found:
         return False
@@ -203,7 +203,7 @@ def _scanned(node: onnx.NodeProto) -> int:
 
 
 def _loop(
-    node: onnx.NodeProto, graph: onnx.GraphProto, around: Surroundings
+    node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
     """Return what the inputs of a ``Loop``'s body are, and its trip count."""
     from onnx import TensorProto, helper
@@ -222,7 +222,7 @@ def _loop(
     return bound, trips
 
 
-def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: Surroundings) -> int | None:
+def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph) -> int | None:
     """Return how often a ``Loop`` turns: as often as it was seen to, else as its constant says."""
     path, seen = path_of(around.seen.prefix, node), around.seen.observed
     if runs := seen.runs.get(path):
@@ -232,7 +232,7 @@ def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: Surroundings) -
 
 
 def _scan(
-    node: onnx.NodeProto, graph: onnx.GraphProto, around: Surroundings
+    node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
     """Return what the inputs of a ``Scan``'s body are, and how many slices there are."""
     import onnx
@@ -255,7 +255,11 @@ def _scan(
 
 
 def _body(
-    node: onnx.NodeProto, name: str, around: Surroundings, bound: Mapping[str, onnx.ValueInfoProto | None], repeats: int
+    node: onnx.NodeProto,
+    name: str,
+    around: EnclosingGraph,
+    bound: Mapping[str, onnx.ValueInfoProto | None],
+    repeats: int,
 ) -> Body:
     import onnx
     from onnx import numpy_helper

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from edgetune.errors import DeviceError
-from edgetune.workloads.kernels import Kernel
+from edgetune.workloads.kernels import BenchmarkKernel
 
 Run = Callable[[], object]
 _OPSET = 13
@@ -19,7 +19,7 @@ _OPSET = 13
 _IR_VERSION = 8
 
 
-def open_host_product(kernel: Kernel, threads: int | None, seed: int) -> Run | None:
+def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Run | None:
     """Return one run of a product in FP32, its result written in place; ``None`` where ONNX Runtime is missing."""
     from edgetune.workloads.ort_session import require_onnxruntime
 
@@ -43,7 +43,7 @@ def open_host_product(kernel: Kernel, threads: int | None, seed: int) -> Run | N
     return lambda: session.run_with_iobinding(binding)
 
 
-def _graph(kernel: Kernel) -> bytes:
+def _graph(kernel: BenchmarkKernel) -> bytes:
     from onnx import TensorProto, helper
 
     shapes = {

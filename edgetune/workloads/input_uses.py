@@ -24,7 +24,7 @@ Role = Literal["index", "length", "trips", "condition", "size", "other"]
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class InputUse:
     """One thing that an integer input is used for.
 
     Args:
@@ -80,7 +80,7 @@ _LENGTHS = 4
 """Operand of a recurrent operator that holds the length of each sequence."""
 
 
-def uses(model: onnx.ModelProto, name: str) -> list[Use]:
+def uses(model: onnx.ModelProto, name: str) -> list[InputUse]:
     """Return what an integer or boolean input is used for.
 
     Args:
@@ -96,7 +96,7 @@ def uses(model: onnx.ModelProto, name: str) -> list[Use]:
 class _Follower:
     shapes: Mapping[str, tuple[int, ...]]
     constants: Mapping[str, Any]
-    found: list[Use] = field(default_factory=list)
+    found: list[InputUse] = field(default_factory=list)
 
     def walk(self, graph: onnx.GraphProto, known: Mapping[str, _Number]) -> None:
         """Follow the tensors of ``known`` through the nodes of a graph, which are in topological order."""
@@ -130,7 +130,7 @@ class _Follower:
             return None
         result = self._arithmetic(node, index, number)
         if result.factor is None:
-            self.found.append(Use("other", _words(node)))
+            self.found.append(InputUse("other", _words(node)))
         return result
 
     def _ends(self, node: onnx.NodeProto, index: int, number: _Number) -> bool:
@@ -142,13 +142,15 @@ class _Follower:
         elif op == "OneHot" and index == 0 and node.input[1] in self.constants:
             self._bound(number, int(self.constants[node.input[1]].ravel()[0]), f"the depth of {words}")
         elif op == "Loop" and index == 0:
-            self.found.append(Use("trips", words, most=None if number.cap is None else number.value_at(number.cap)))
+            self.found.append(
+                InputUse("trips", words, most=None if number.cap is None else number.value_at(number.cap))
+            )
         elif (op, index) in (("Loop", 1), ("If", 0)):
-            self.found.append(Use("condition", words))
+            self.found.append(InputUse("condition", words))
         elif op in _RECURRENT and index == _LENGTHS:
-            self.found.append(Use("length", words, most=self._time(node, number)))
+            self.found.append(InputUse("length", words, most=self._time(node, number)))
         elif number.factor is not None and index in _SIZES.get(op, ()):
-            self.found.append(Use("size", words))
+            self.found.append(InputUse("size", words))
         else:
             return False
         return True
@@ -157,7 +159,7 @@ class _Follower:
         shape = self.shapes.get(node.input[table])
         along = next((int(a.i) for a in node.attribute if a.name == "axis"), 0) if axis is None else axis
         if shape is None or not -len(shape) <= along < len(shape):
-            self.found.append(Use("other", _words(node)))
+            self.found.append(InputUse("other", _words(node)))
         else:
             self._bound(number, shape[along], f"the rows of {node.input[table]!r}")
 
@@ -165,9 +167,9 @@ class _Follower:
         """Note that a number has to be below a size, and not below zero."""
         most = number.value_at(size - 1)
         if most is None or number.factor is None:
-            self.found.append(Use("other", where))
+            self.found.append(InputUse("other", where))
         else:
-            self.found.append(Use("index", where, max(0, -(number.offset // number.factor)), most))
+            self.found.append(InputUse("index", where, max(0, -(number.offset // number.factor)), most))
 
     def _time(self, node: onnx.NodeProto, number: _Number) -> int | None:
         shape = self.shapes.get(node.input[0])

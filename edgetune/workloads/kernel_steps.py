@@ -18,7 +18,7 @@ from typing import Any
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_bytes
 from edgetune.workloads.host_product import fastest, open_host_product
-from edgetune.workloads.kernels import MATMUL, Kernel
+from edgetune.workloads.kernels import MATMUL, BenchmarkKernel
 from edgetune.workloads.steps import Step, require_torch
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}
@@ -33,8 +33,9 @@ _OUT_OF_MEMORY = ("out of memory", "allocate", "ALLOC_FAILED")
 """In the messages of CUDA's and the host's allocators, and of cuBLAS (CUBLAS_STATUS_ALLOC_FAILED)."""
 
 
-def open_kernel(kernel: Kernel, *, device: str, threads: int | None, seed: int) -> Step:
-    """Return a step that runs ``kernel`` as often as ``Kernel.repeats`` says; it has not waited for an accelerator.
+def open_kernel(kernel: BenchmarkKernel, *, device: str, threads: int | None, seed: int) -> Step:
+    """Return a step that runs ``kernel`` as often as ``BenchmarkKernel.repeats`` says; it has not waited for an
+    accelerator.
 
     Args:
         kernel: What to run.
@@ -79,7 +80,7 @@ def _torch_or_none(device: str) -> Any:
         return None
 
 
-def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError | InputError:
+def _refusal(kernel: BenchmarkKernel, device: str, error: BaseException) -> DeviceError | InputError:
     """Say what a library's failure to run a kernel at all means: memory, or an operator that it does not have."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY):
@@ -88,7 +89,7 @@ def _refusal(kernel: Kernel, device: str, error: BaseException) -> DeviceError |
     return DeviceError(f"{device} cannot run {kernel.reference}: {text[:200]}", "leave that precision out")
 
 
-def _torch_run(torch: Any, kernel: Kernel, device: str, threads: int | None, seed: int) -> Step:
+def _torch_run(torch: Any, kernel: BenchmarkKernel, device: str, threads: int | None, seed: int) -> Step:
     """Return one run of the kernel with PyTorch."""
     _require_precision(torch, kernel, device)
     _require_shape(kernel, device)
@@ -107,7 +108,7 @@ def _torch_run(torch: Any, kernel: Kernel, device: str, threads: int | None, see
     return partial(y.copy_, x.t() if kernel.name == "transpose" else x)
 
 
-def _numerics(torch: Any, kernel: Kernel, run: Step) -> Step:
+def _numerics(torch: Any, kernel: BenchmarkKernel, run: Step) -> Step:
     """Return ``run`` with PyTorch told how to multiply FP32 for as long as it is started, and told back afterwards.
 
     "high" lets CUDA multiply FP32 on tensor cores (TF32), "highest" forbids it; on a CPU "high" could mean BF16.
@@ -127,7 +128,7 @@ def _numerics(torch: Any, kernel: Kernel, run: Step) -> Step:
     return told
 
 
-def _product(torch: Any, kernel: Kernel, a: Any, c: Any) -> Step:
+def _product(torch: Any, kernel: BenchmarkKernel, a: Any, c: Any) -> Step:
     """Return one product of ``a`` and a random matrix into ``c``.
 
     Narrow types have kernels of their own, and cuBLASLt wants their second operand column by column.
@@ -145,7 +146,7 @@ def _dtype(torch: Any, name: str) -> Any:
     return getattr(torch, "float8_e4m3fn" if name == "float8" else name)
 
 
-def _require_precision(torch: Any, kernel: Kernel, device: str) -> None:
+def _require_precision(torch: Any, kernel: BenchmarkKernel, device: str) -> None:
     """Refuse a precision that would quietly run as another one, or that this PyTorch does not know.
 
     Raises:
@@ -165,7 +166,7 @@ def _require_precision(torch: Any, kernel: Kernel, device: str) -> None:
             raise DeviceError(f"{device} has compute capability {have}; {precision} needs {need}", hint)
 
 
-def _require_shape(kernel: Kernel, device: str) -> None:
+def _require_shape(kernel: BenchmarkKernel, device: str) -> None:
     """Refuse a product that CUDA's libraries have not in this shape.
 
     Raises:
@@ -191,7 +192,7 @@ def _random(torch: Any, shape: tuple[int, int], dtype: Any, device: Any) -> Any:
     return torch.empty(shape, dtype=dtype, device=device).normal_()
 
 
-def _numpy_run(kernel: Kernel, threads: int | None, seed: int) -> Step:
+def _numpy_run(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
     """Return one run of the kernel with NumPy, which has fast products of FP32 alone.
 
     Each of our threads does a band of rows, products too, on a BLAS library told to keep to the thread that calls it:
@@ -214,7 +215,7 @@ def _numpy_run(kernel: Kernel, threads: int | None, seed: int) -> Step:
     return _in_bands(works[kernel.name], y, threads)
 
 
-def _host_copy(kernel: Kernel, threads: int | None, seed: int) -> Step:
+def _host_copy(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
     """Return one copy on a host, of any precision: bytes are bytes.
 
     NumPy leaves it to the C library's memcpy, which writes past the caches. A loop that stores what it has loaded, as

@@ -72,7 +72,7 @@ those that the libraries' products write: cuBLASLt multiplies INT8 into INT32 an
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class BenchmarkKernel:
     """One kernel at one size.
 
     Args:
@@ -89,7 +89,7 @@ class Kernel:
     precision: str
 
     @classmethod
-    def square(cls, name: str, size: int, precision: str) -> Kernel:
+    def square(cls, name: str, size: int, precision: str) -> BenchmarkKernel:
         """Return the kernel on square operands of ``size`` rows."""
         return cls(name, size, size, size if name == MATMUL else 0, precision)
 
@@ -136,7 +136,7 @@ class Kernel:
         return f"{PREFIX}{self.name}:{size}:{self.precision}"
 
 
-def parse_kernel(reference: str, precision: str = "fp32") -> Kernel:
+def parse_kernel(reference: str, precision: str = "fp32") -> BenchmarkKernel:
     """Return the kernel that ``reference`` names.
 
     Args:
@@ -159,7 +159,7 @@ def parse_kernel(reference: str, precision: str = "fp32") -> Kernel:
         raise InputError(f"{reference}: kernels have no precision {wanted!r}", f"known: {', '.join(PRECISIONS)}")
     if named and precision not in ("fp32", named):  # the default cannot be told from what was asked for
         raise InputError(f"{reference} computes in {named}, not in {precision}", "leave --precision out")
-    return Kernel(name, *_shape(reference, name, size), wanted)
+    return BenchmarkKernel(name, *_shape(reference, name, size), wanted)
 
 
 def _shape(reference: str, name: str, text: str) -> tuple[int, int, int]:
@@ -186,7 +186,7 @@ def resolve_kernel(reference: str) -> Workload:
     return Workload(reference, name, "kernel", None, hashlib.sha256(reference.encode()).hexdigest())
 
 
-def kernel_of(workload: Workload, task: Task, batch_size: int, precision: str = "fp32") -> Kernel:
+def kernel_of(workload: Workload, task: Task, batch_size: int, precision: str = "fp32") -> BenchmarkKernel:
     """Return the kernel that a workload of kind ``kernel`` is.
 
     Args:

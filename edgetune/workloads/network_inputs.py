@@ -12,7 +12,7 @@ import numpy as np
 from edgetune.artifacts.files import read_source
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError, blaming
-from edgetune.workloads.input_uses import Use, uses
+from edgetune.workloads.input_uses import InputUse, uses
 from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch
 from edgetune.workloads.workload import Workload
 
@@ -27,7 +27,7 @@ _FROM_FILE = "give it with --inputs FILE.npz"
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class InputFilling:
     """What one input is given.
 
     Args:
@@ -88,7 +88,7 @@ def feeds(
     return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions).axes))
 
 
-def fillings(model: ModelProto) -> list[Filling]:
+def fillings(model: ModelProto) -> list[InputFilling]:
     """Return what each input of a network is given where nobody gives it.
 
     Floats are uniform in [0, 1), like an image scaled to it. Integers are what the graph does with them, see
@@ -104,10 +104,10 @@ def fillings(model: ModelProto) -> list[Filling]:
         if kind == "f":
             if len(shape) <= 1:
                 _refuse_sizes(name, uses(model, name))
-            found.append(Filling(name, shape, type_name, "uniform in [0, 1)"))
+            found.append(InputFilling(name, shape, type_name, "uniform in [0, 1)"))
         elif kind in "biu":
             values, least, most = _whole_numbers(model, name)
-            found.append(Filling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
+            found.append(InputFilling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
         else:
             raise InputError(f"input {name!r} is of type {type_name}, which cannot be made up", _FROM_FILE)
     return found
@@ -135,7 +135,7 @@ def _whole_numbers(model: ModelProto, name: str) -> tuple[str, int, int]:
     return f"whole numbers from {least} to {most}, {narrowest.where}", min(least, most), most
 
 
-def _refuse_sizes(name: str, found: list[Use]) -> None:
+def _refuse_sizes(name: str, found: list[InputUse]) -> None:
     for use in found:
         if use.role == "size" or (use.role in ("trips", "length") and not use.most):
             raise InputError(
@@ -157,7 +157,7 @@ def describe_inputs(
     if inputs_file is None:
         found = fillings(fixed)
     else:
-        found = [Filling(*spec, f"from {inputs_file}") for spec in input_specs(fixed)]
+        found = [InputFilling(*spec, f"from {inputs_file}") for spec in input_specs(fixed)]
     return [
         {
             "name": each.name,

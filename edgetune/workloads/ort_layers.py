@@ -52,7 +52,7 @@ nchwc_transformer.cc and the optimizer/*_fusion.cc; what they miss is only group
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class TracedKernel:
     """One execution of a kernel in the trace; times in whole microseconds, as the trace has them."""
 
     name: str
@@ -63,11 +63,11 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TracedRun:
     """One minibatch in the trace, its kernels in the order in which they ran."""
 
     duration_us: int
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[TracedKernel, ...]
 
 
 def measure_inference(
@@ -153,7 +153,7 @@ def _saved_graph(path: Path) -> Sequence[onnx.NodeProto] | None:
     return nodes
 
 
-def read_trace(events: Sequence[Mapping[str, Any]]) -> list[Run]:
+def read_trace(events: Sequence[Mapping[str, Any]]) -> list[TracedRun]:
     """Return the minibatches of a trace.
 
     Kernels inside another (the body of a ``Loop``) are part of it. A minibatch whose kernels differ from the last
@@ -170,7 +170,7 @@ def read_trace(events: Sequence[Mapping[str, Any]]) -> list[Run]:
     runs = []
     position = 0
     for start_us, duration_us in spans:
-        inside: list[Kernel] = []
+        inside: list[TracedKernel] = []
         free_us = 0
         while position < len(kernels) and kernels[position].start_us <= start_us + duration_us:
             kernel = kernels[position]
@@ -178,21 +178,21 @@ def read_trace(events: Sequence[Mapping[str, Any]]) -> list[Run]:
             if kernel.start_us >= max(start_us, free_us):
                 inside.append(kernel)
                 free_us = kernel.start_us + kernel.duration_us
-        runs.append(Run(duration_us, tuple(inside)))
+        runs.append(TracedRun(duration_us, tuple(inside)))
     usual = [kernel.name for kernel in runs[0].kernels] if runs else []
     return [run for run in runs if usual and [kernel.name for kernel in run.kernels] == usual]
 
 
-def _kernel(event: Mapping[str, Any]) -> Kernel:
+def _kernel(event: Mapping[str, Any]) -> TracedKernel:
     details = event["args"]
     sizes = [details.get(f"{what}_size") for what in ("activation", "output")]  # weights packed in advance are not told
     data_bytes = None if None in sizes else sum(int(size) for size in sizes)
     name = event["name"].removesuffix(_KERNEL)
-    return Kernel(name, details.get("op_name", ""), event["ts"], event["dur"], data_bytes)
+    return TracedKernel(name, details.get("op_name", ""), event["ts"], event["dur"], data_bytes)
 
 
 def kernel_times(
-    runs: Sequence[Run], rows: GraphRows, optimised: Sequence[onnx.NodeProto] | None
+    runs: Sequence[TracedRun], rows: GraphRows, optimised: Sequence[onnx.NodeProto] | None
 ) -> tuple[tuple[LayerTime, ...], float]:
     """Return the median time of each kernel, what it stands for, and the time of a minibatch, s.
 
@@ -218,7 +218,7 @@ def kernel_times(
     return times, sum(seconds) + between_s
 
 
-def _by_name(kernels: Sequence[Kernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
+def _by_name(kernels: Sequence[TracedKernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
     """Join each kernel to the one row that its name tells, where the graph that ran is not known."""
     found: list[tuple[How, tuple[str, ...]]] = []
     for kernel in kernels:
@@ -237,7 +237,7 @@ def _named(name: str, rows: GraphRows) -> str | None:
 
 
 def _by_graph(
-    kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
+    kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
 ) -> list[tuple[How, tuple[str, ...]]]:
     """Join each kernel to the rows between the tensors it takes and those it makes."""
     ends = _ends(kernels, optimised, rows)
@@ -258,7 +258,9 @@ def _by_graph(
     return found
 
 
-def _ends(kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows) -> list[tuple[str, ...]]:
+def _ends(
+    kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
+) -> list[tuple[str, ...]]:
     """Return the rows that each kernel completes or, if it completes none, those of the next that does."""
     ends = _completed(kernels, optimised, rows)
     reader = {name: index for index, node in reversed(list(enumerate(optimised))) for name in node.input if name}
@@ -271,7 +273,7 @@ def _ends(kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: 
 
 
 def _completed(
-    kernels: Sequence[Kernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
+    kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
 ) -> list[tuple[str, ...]]:
     """Return the rows whose tensors each kernel makes, by the names of its outputs or else by its own.
 

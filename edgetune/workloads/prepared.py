@@ -36,7 +36,7 @@ _ITEM_BYTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorSpec:
     """An input or output of the network.
 
     Args:
@@ -146,8 +146,8 @@ class Prepared:
     batch_size: int
     options: Mapping[str, Any]
     runtime: Mapping[str, str]
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
     layers: tuple[PreparedLayer, ...]
     input_bytes: int
     files: Mapping[str, StoredFile]
@@ -315,8 +315,8 @@ def _weight(entry: Mapping[str, Any]) -> PreparedWeight:
     return PreparedWeight(_text(entry["input"]), name, _count(entry["offset"]), _text(entry["dtype"]), shape)
 
 
-def _tensor(entry: Mapping[str, Any]) -> Tensor:
-    return Tensor(_text(entry["name"]), _text(entry["dtype"]), tuple(map(_count, entry["shape"])))
+def _tensor(entry: Mapping[str, Any]) -> TensorSpec:
+    return TensorSpec(_text(entry["name"]), _text(entry["dtype"]), tuple(map(_count, entry["shape"])))
 
 
 def _check(prepared: Prepared) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.batch import Batch, describe_axes
-from edgetune.workloads.batch_axis import MixesSamplesError, NotFollowedError, Place, follow, label
+from edgetune.workloads.batch_axis import BatchPosition, MixesSamplesError, NotFollowedError, follow, label
 
 if TYPE_CHECKING:
     import onnx
@@ -39,7 +39,7 @@ def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int, given: shapes
             f"the network cannot be given batch size {batch_size}: no axis of {inputs} is a batch; {batch.why}",
             "leave the batch size out: the network is measured as exported, one run a minibatch",
         )
-    places: dict[str, Place] = {}
+    places: dict[str, BatchPosition] = {}
     try:
         follow(model, dict(batch.axes), exported, places)
     except MixesSamplesError as mixed:
@@ -68,7 +68,11 @@ def _refusal(batch: Batch, batch_size: int, reason: str) -> InputError:
 
 
 def _resize_reshapes(
-    graph: onnx.GraphProto, places: Mapping[str, Place], before: Mapping[str, tuple[int, ...]], exported: int, size: int
+    graph: onnx.GraphProto,
+    places: Mapping[str, BatchPosition],
+    before: Mapping[str, tuple[int, ...]],
+    exported: int,
+    size: int,
 ) -> None:
     """Write the batch into the constant targets of reshapes; a target that several share is changed for each alone."""
     import numpy as np
@@ -87,7 +91,11 @@ def _resize_reshapes(
 
 
 def _check_shapes(
-    graph: onnx.GraphProto, places: Mapping[str, Place], before: Mapping[str, tuple[int, ...]], batch: Batch, size: int
+    graph: onnx.GraphProto,
+    places: Mapping[str, BatchPosition],
+    before: Mapping[str, tuple[int, ...]],
+    batch: Batch,
+    size: int,
 ) -> None:
     """Refuse where a tensor did not grow with the batch, or an operator's inputs no longer fit together."""
     after = shapes.known_shapes(graph)

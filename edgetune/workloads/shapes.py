@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.workloads.control_flow import CONTROL_FLOW, Seen, Surroundings, bodies, output_values
+from edgetune.workloads.control_flow import CONTROL_FLOW, EnclosingGraph, ObservedGraph, bodies, output_values
 from edgetune.workloads.observed import NOTHING, Observation
-from edgetune.workloads.stand_ins import replace_runtime_operators
+from edgetune.workloads.operator_replacements import replace_runtime_operators
 
 if TYPE_CHECKING:
     import onnx
@@ -55,7 +55,7 @@ def infer(
     Raises:
         InputError: the graph is malformed.
     """
-    seen = Seen(observed, prefix)
+    seen = ObservedGraph(observed, prefix)
     skeleton = _skeleton(model)
     inferred = _infer(skeleton)
     for _ in range(_MAX_ROUNDS):
@@ -85,7 +85,7 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix: str = "") -> Surroundings:
+def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix: str = "") -> EnclosingGraph:
     """Return what the bodies of a graph's control flow see around them.
 
     Args:
@@ -101,10 +101,10 @@ def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix
         if not _fold(skeleton, inferred):
             break
         inferred = _infer(skeleton)
-    return _surroundings(skeleton, model, Seen(observed, prefix))
+    return _surroundings(skeleton, model, ObservedGraph(observed, prefix))
 
 
-def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> Surroundings:
+def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> EnclosingGraph:
     from onnx import helper
 
     graph = inferred.graph
@@ -115,7 +115,7 @@ def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Se
     def infer_body(body: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
         return infer(body, observed=seen.observed, prefix=prefix)
 
-    return Surroundings(
+    return EnclosingGraph(
         values, small_constants(skeleton.graph), inferred.opset_import, inferred.ir_version, infer_body, seen
     )
 
@@ -143,7 +143,7 @@ def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) ->
     return _store(skeleton.graph, stored)
 
 
-def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> bool:
+def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
     """Store the shapes that a run showed, where nothing else tells them; return whether any were stored."""
     known = known_shapes(inferred.graph)
     names = [name for node in skeleton.graph.node for name in node.output if name and name not in known]
@@ -156,7 +156,7 @@ def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> bo
     return _store(skeleton.graph, stored)
 
 
-def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Seen) -> bool:
+def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
     """Store the shapes that the bodies of control flow settle; return whether any were stored."""
     known = known_shapes(inferred.graph)
     stored: list[onnx.ValueInfoProto] = []

@@ -22,7 +22,7 @@ from edgetune.workloads.torch_recurrent import GATES, Recurrent
 
 if TYPE_CHECKING:
     from edgetune.workloads.torch_operators.node import Run
-    from edgetune.workloads.zoo import Network
+    from edgetune.workloads.zoo import ZooNetwork
 
 _FEW = 8
 """Lists of numbers up to this length may be an operator's settings (scales, bounds)."""
@@ -370,7 +370,7 @@ def trainer(
     return Trainer(step, module, optimiser)
 
 
-def _zoo_row(model: onnx.ModelProto) -> Network | None:
+def _zoo_row(model: onnx.ModelProto) -> ZooNetwork | None:
     from edgetune.workloads import zoo
 
     name = next((entry.value for entry in model.metadata_props if entry.key == zoo.NETWORK_KEY), None)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.arrivals.sources import ArrivalSpec, Closed, Lines, rates_per_window
-from edgetune.arrivals.words import parse_arrivals
+from edgetune.arrivals.grammar import parse_arrivals
+from edgetune.arrivals.sources import ArrivalSpec, ClosedLoopArrivals, LineArrivals, rates_per_window
 from edgetune.errors import InputError
 
 NS = 1_000_000_000
@@ -79,7 +79,7 @@ def test_closed_without_a_number_makes_a_batch():
 
 
 def test_clients_answered_at_the_end_are_taken_before_the_source_ends():
-    source = Closed(1, 0, 10 * MS)
+    source = ClosedLoopArrivals(1, 0, 10 * MS)
     source.take(0)
     source.answered([0], 9 * MS)
     source.answered([], 10 * MS)
@@ -186,7 +186,7 @@ def pipe():
 
 def test_lines_are_requests_that_arrive_when_they_are_read(pipe):
     reader, writer, close = pipe
-    lines = Lines(reader)
+    lines = LineArrivals(reader)
     assert (lines.fileno(), lines.next_ns(), lines.take(1), lines.ended) == (reader, None, [], False)
     os.write(writer, b"cat.jpg\ndog")
     assert lines.take(2) == [2]
@@ -201,19 +201,19 @@ def test_lines_are_requests_that_arrive_when_they_are_read(pipe):
 
 def test_lines_written_when_the_run_is_over_are_no_requests(pipe):
     reader, writer, _ = pipe
-    lines = Lines(reader, end_ns=10)
+    lines = LineArrivals(reader, end_ns=10)
     os.write(writer, b"early\nunfinished")
     assert (lines.take(10), lines.text(0), lines.ended) == ([10], "early", True)
     os.write(writer, b"late\n")
     assert (lines.take(11), lines.ended) == ([], True)
-    silent = Lines(pipe[0], end_ns=10)
+    silent = LineArrivals(pipe[0], end_ns=10)
     os.read(reader, 100)
     assert (silent.take(9), silent.ended, silent.take(10), silent.ended) == ([], False, [], True)
 
 
 def test_lines_are_forgotten_once_answered_and_need_not_be_text(pipe):
     reader, writer, _ = pipe
-    lines = Lines(reader)
+    lines = LineArrivals(reader)
     os.write(writer, b"a\n\xff\n")
     lines.take(1)
     lines.answered([0], 2)
@@ -223,7 +223,7 @@ def test_lines_are_forgotten_once_answered_and_need_not_be_text(pipe):
 
 
 def test_standard_input_is_asked_for_with_a_dash():
-    assert isinstance(parse_arrivals("-").source(0, NS), Lines)
+    assert isinstance(parse_arrivals("-").source(0, NS), LineArrivals)
     assert parse_arrivals("-").peak_rate_per_s is None
 
 

@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.evaluation import PROBLEM_COLUMNS, RUN_COLUMNS, Evaluation, EvaluationRow, Run
+from edgetune.artifacts.evaluation import PROBLEM_COLUMNS, RUN_COLUMNS, Evaluation, EvaluationRow, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 
 HEADER = Header.new("evaluation", 1, conditions={"simulated": True})
 
 
-def a_run(random: np.random.Generator, shared: tuple) -> Run:
+def a_run(random: np.random.Generator, shared: tuple) -> EvaluationRun:
     count = int(random.integers(1, 6))
     budgets, excess = random.uniform(1, 60, count), random.uniform(0, 3, count)
     excess[random.random(count) < 0.4] = np.nan
     flags = [random.random(count) < 0.5 for _ in range(3)]
-    return Run(
+    return EvaluationRun(
         *shared, random.integers(0, 10**6, count), budgets, np.full(count, np.nan), np.full(count, 60.0), *flags,
         excess, random.integers(0, 300, count), random.uniform(0, 1, count), np.full(count, np.nan),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.versions import CURRENT
 from edgetune.cli.output import Target
 from edgetune.errors import InputError
-from edgetune.interleave.learning import Learning
+from edgetune.interleave.training_worker import TrainingSession
 from edgetune.testing.file_faults import FAULTS, NAMES, Crash, Faults
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -80,7 +80,7 @@ def checkpoint(target):
     def save(path):
         Path(path).write_bytes(b"weights")
 
-    return Learning(lambda: None, save, target).save()
+    return TrainingSession(lambda: None, save, target).save()
 
 
 def network(target):

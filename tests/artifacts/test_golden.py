@@ -10,13 +10,13 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticRow
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, NetworkSource
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask
 from edgetune.artifacts.kernel_timeline import KernelTimelineRow
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, Figures, SearchSummary
+from edgetune.artifacts.plan import Configuration, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample
 from edgetune.artifacts.roofline import KernelRun, Roof
@@ -32,7 +32,7 @@ def _assert_header(header: Header, kind: str, version: int = 1) -> None:
     assert (header.created, header.tool) == ("2026-01-02T03:04:05Z", "edgetune 0.1.0")
     assert header.inputs == {"workload": {"name": "resnet18", "sha256": "00ff" * 16}}
     assert header.conditions == {"device": "twin:orin-agx", "simulated": True, "seed": 0}
-    assert header.warnings == (Caution("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),)
+    assert header.warnings == (DataWarning("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),)
     assert header.simulated
 
 
@@ -102,9 +102,9 @@ def test_plan_v1() -> None:
     _assert_header(plan.header, "plan")
     assert plan.problem == Problem("train", power_budget_w=30.0, margin=0.05)
     assert plan.configuration == Configuration(Mode(8, 1344.0, 726.75, 2133.0), batch_size=16)
-    assert plan.measured == Figures(0.0712, 28.9, throughput_per_s=224.7)
+    assert plan.measured == PlanFigures(0.0712, 28.9, throughput_per_s=224.7)
     assert plan.search == SearchSummary("gmd", 8, 0, 0)
-    assert plan.predicted == Figures(0.0709, 28.7)
+    assert plan.predicted == PlanFigures(0.0709, 28.7)
 
 
 def test_roofline_v1() -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
@@ -28,7 +28,7 @@ _HEADER = Header(
     tool="edgetune 0.1.0",
     inputs={"workload": {"name": "resnet18", "sha256": "ab" * 32}},
     conditions={"device": "host", "temperature_c": 41.5, "options": ["--seed", "0"], "simulated": False},
-    warnings=(Caution("too-few-power-samples", "run longer", {"power_samples": 3.0}),),
+    warnings=(DataWarning("too-few-power-samples", "run longer", {"power_samples": 3.0}),),
 )
 _ROW = ProfileRow("resnet18", "train", 16, 0.0712, cpu_cores=8, gpu_mhz=727.0, power_w=28.9)
 

@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
 
@@ -19,9 +19,9 @@ _PLAN = Plan(
     header=Header("plan", 1, "2026-01-02T03:04:05Z", "edgetune 0.1.0", {"workload": {"name": "resnet18"}}, {"seed": 0}),
     problem=Problem("train", power_budget_w=30.0),
     configuration=Configuration(Mode(8, 1344.0, 727.5, 2133.0), batch_size=16),
-    measured=Figures(0.0712, 28.9),
+    measured=PlanFigures(0.0712, 28.9),
     search=SearchSummary("roofline", 8, 0),
-    predicted=Figures(1e-05, 28.7),
+    predicted=PlanFigures(1e-05, 28.7),
 )
 _TEXT = """\
 kind: plan
@@ -64,7 +64,7 @@ def test_it_reads_back() -> None:
 
 
 def test_a_margin_and_a_caution_are_written_where_there_are_any() -> None:
-    caution = Caution("known-points", "measure again", {"points": 3.0})
+    caution = DataWarning("known-points", "measure again", {"points": 3.0})
     plan = replace(
         _PLAN, problem=replace(_PLAN.problem, margin=0.05), header=replace(_PLAN.header, warnings=(caution,))
     )
@@ -82,7 +82,7 @@ def test_what_was_not_predicted_is_not_written() -> None:
 def test_numpy_numbers_become_plain_ones() -> None:
     import numpy as np
 
-    plan = replace(_PLAN, measured=Figures(np.float64(0.0712), np.float64(28.9)))  # type: ignore[arg-type]
+    plan = replace(_PLAN, measured=PlanFigures(np.float64(0.0712), np.float64(28.9)))  # type: ignore[arg-type]
     assert io.to_bytes(plan).decode() == _TEXT
 
 
@@ -128,13 +128,13 @@ _count = st.none() | st.integers(1, 10**6)
     ),
     mode=st.builds(Mode, _count, _figure, _figure, _figure, _figure),
     batch_size=_count,
-    measured=st.builds(Figures, _figure, _figure, _figure, _figure, _figure),
+    measured=st.builds(PlanFigures, _figure, _figure, _figure, _figure, _figure),
     name=st.text(max_size=20),
 )
-@example(_PLAN.problem, Mode(), None, Figures(), "0E0")
-@example(_PLAN.problem, Mode(), None, Figures(), "a\x85b")
+@example(_PLAN.problem, Mode(), None, PlanFigures(), "0E0")
+@example(_PLAN.problem, Mode(), None, PlanFigures(), "a\x85b")
 def test_any_plan_reads_back(
-    problem: Problem, mode: Mode, batch_size: int | None, measured: Figures, name: str
+    problem: Problem, mode: Mode, batch_size: int | None, measured: PlanFigures, name: str
 ) -> None:
     plan = Plan(
         header=replace(_PLAN.header, inputs={"workload": {"name": name}}, conditions={name: [1, None, {"a": name}]}),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.errors import InputError
@@ -164,7 +164,7 @@ def test_anything_written_reads_back(
     runs: list[KernelRun],
 ) -> None:
     roofs = tuple(Roof(mode, "fp32", *peaks, *energy, measured=measured) for mode in modes)
-    caution = Caution("energy-at-bound", "measure a copy", {"roofs": 2.0})
+    caution = DataWarning("energy-at-bound", "measure a copy", {"roofs": 2.0})
     header = replace(_ROOFLINE.header, warnings=(caution,))
     whole = Roofline(header, "any device", roofs, tuple(runs))
     assert _read(io.to_bytes(whole).decode()) == whole

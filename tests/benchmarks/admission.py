@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count, pairwise, takewhile
 
-from edgetune.arrivals.sources import Scheduled
+from edgetune.arrivals.sources import ScheduledArrivals
 from edgetune.interleave.admission import admit
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.sim.clock import EventClock
 
@@ -105,9 +105,9 @@ def _run(
     tenants: Sequence[Tenant], inferences: Sequence[Inference], offsets_ns: Sequence[int], duration_ns: int
 ) -> str | None:
     times_ns = {tenant.name: round(tenant.minibatch_s * NS) for tenant in tenants}
-    stage = SimulatedStage(EventClock(), tenants, lambda name, _batch_size, _mode: times_ns[name])
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, _batch_size, _mode: times_ns[name])
     sources = {t.name: _even(t, offset, duration_ns) for t, offset in zip(inferences, offsets_ns, strict=True)}
-    loop = Loop("simulated", stage, Managed(), tenants, sources, end_ns=duration_ns)
+    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=duration_ns)
     loop.run()
     if any(row.event == "request" and not row.met for row in loop.rows):
         return "late"
@@ -119,9 +119,11 @@ def _part(started_s: float | None, duration_ns: int) -> float:
     return (started_s or 0.0) * NS / duration_ns
 
 
-def _even(tenant: Inference, offset_ns: int, duration_ns: int) -> Scheduled:
+def _even(tenant: Inference, offset_ns: int, duration_ns: int) -> ScheduledArrivals:
     gap_ns = NS / (tenant.rate_per_s or 1.0)
-    return Scheduled(takewhile(lambda at_ns: at_ns < duration_ns, (offset_ns + round(i * gap_ns) for i in count())))
+    return ScheduledArrivals(
+        takewhile(lambda at_ns: at_ns < duration_ns, (offset_ns + round(i * gap_ns) for i in count()))
+    )
 
 
 def main() -> None:

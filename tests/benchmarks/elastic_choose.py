@@ -12,12 +12,12 @@ import statistics
 import time
 import tracemalloc
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.policies.elastic import Elastic, tables_for
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Standing, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import TaskState, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 GPU = find_gpu("orin-agx")
 STATES = ("critical request", "alone", "small pieces", "beside", "full")
@@ -30,7 +30,7 @@ _MANY = 31
 _GRIDS = (16, 49, 96, 196, 784)
 
 
-def made_tasks(count: int, rng: random.Random) -> list[Task]:
+def made_tasks(count: int, rng: random.Random) -> list[GpuTask]:
     """Return so many tasks, every second one critical."""
     forms = {1: Resources(32), 2: Resources(40), 4: Resources(48), 8: Resources(64)}
     tasks = []
@@ -39,11 +39,11 @@ def made_tasks(count: int, rng: random.Random) -> list[Task]:
             Call(f"k{number}_{place}", Logical((rng.choice(_GRIDS), 1, 1), (256, 1, 1)), (), 1e6, resources=forms)
             for place in range(_CHAIN)
         ]
-        tasks.append(Task(f"task{number}", Network(f"net{number}", calls), priority=number % 2))
+        tasks.append(GpuTask(f"task{number}", KernelSequence(f"net{number}", calls), priority=number % 2))
     return tasks
 
 
-def made_view(tasks: list[Task], state: str, rng: random.Random) -> View:
+def made_view(tasks: list[GpuTask], state: str, rng: random.Random) -> View:
     """Return a view in this state: one critical task at most is at work, as leftovers would be none else."""
     standings, resident, number = [], [], 0
     busy = rng.choice([task for task in tasks if task.critical]) if state in ("beside", "full") else None
@@ -61,7 +61,7 @@ def made_view(tasks: list[Task], state: str, rng: random.Random) -> View:
                 flying.append(Launch(number, task.name, 0, at, _LONG if state == "full" else _SMALL, 0, 16, 1, 16))
                 number += 1
         arrived = [1] if task.critical and state == "critical request" else []
-        standing = Standing(task, arrived, in_flight=flying, served_s=rng.random())
+        standing = TaskState(task, arrived, in_flight=flying, served_s=rng.random())
         if not task.critical:
             standing.request, standing.call, standing.left = 0, at, task.network.calls[at].logical.blocks
         standings.append(standing)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.elastic.check import Matrix, Verdict, check
+from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.build import build
 from edgetune.elastic.shim.launches import ShimLaunch
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 from edgetune.elastic.work import Pointer, Scalar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "elastic"))
@@ -58,7 +58,7 @@ def checked(name: str, text: str, cuts: int) -> tuple[str, tuple[Verdict, ...], 
     """Return a source's name, its verdicts and how long they took, s."""
     began = time.perf_counter()
     file = f"{name}.cu"
-    found = check(transform(text, file), trials_in(text, file), name=file, matrix=Matrix(cuts=cuts))
+    found = check(transform(text, file), sample_launches_in(text, file), name=file, matrix=Matrix(cuts=cuts))
     return name, found, time.perf_counter() - began
 
 

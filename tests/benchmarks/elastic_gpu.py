@@ -32,22 +32,22 @@ import numpy as np
 
 from edgetune import __version__
 from edgetune.cli.run_kernel_device import gpu_index
-from edgetune.elastic.bench import PolicyFigures, Ratio, bench
+from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.elastic.bench_runs import runner
-from edgetune.elastic.compiler import Options
+from edgetune.elastic.compiler import CompileOptions
 from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, run, ways
+from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, launches, run, ways
+from edgetune.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.elastic.cuda.program import Build, Program, build
-from edgetune.elastic.cuda.ready import ReadyGpu, open_ready
 from edgetune.elastic.cuda.timers import Delay
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.mdtb.networks import NETWORKS, network
 from edgetune.elastic.mdtb.values import values
-from edgetune.elastic.mdtb.workloads import WORKLOADS, Workload, workload
+from edgetune.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.elastic.policies import POLICIES, make_policy
 from edgetune.elastic.timeline import timeline_rows
-from edgetune.elastic.work import Network, Task
+from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import parse_time_s
 
@@ -65,13 +65,13 @@ SMALL: dict[str, dict[str, int]] = {
 }
 """Sizes for a trial of this command, of which no figure means anything."""
 Opener = Callable[..., Any]
-"""As ``open_ready``."""
+"""As ``open_gpu_session``."""
 Sizes = Mapping[str, Mapping[str, int]]
 
 
-def same_bits(asked: Network, context: Context, recorded: bool) -> Build:
+def same_bits(asked: KernelSequence, context: Context, recorded: bool) -> Build:
     """Build a network such that the compiler contracts nothing, as it decides anew in every form."""
-    return build(asked, context, recorded=recorded, options=Options(fmad=False))
+    return build(asked, context, recorded=recorded, options=CompileOptions(fmad=False))
 
 
 def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any
     for name in names:
         made = network(name, **sizes.get(name, {}))
         with opened() as ready:
-            ready.prepare([Task(name, made)])
+            ready.prepare([GpuTask(name, made)])
             run(ready.context, ready.program(name), ORIGINAL, ready.context.stream())
             (output,) = [each.name for each in made.buffers if each.role == "output"]
             answer = ready.program(name).read(output).ravel().astype(np.float64)
@@ -99,7 +99,7 @@ def equality(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
     found = {}
     for name in names:
         with opened(builder=same_bits) as ready:
-            (task,) = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
+            (task,) = ready.fitted([GpuTask(name, network(name, **sizes.get(name, {})))])
             ready.prepare([task])
             tried = list(ways(ready.program(name), ready.gpu.sm_count))
             differs = differences(ready.context, ready.program(name), tried)
@@ -115,7 +115,7 @@ def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
     found = {}
     for name in names:
         with opened() as ready:
-            tasks = ready.fitted([Task(name, network(name, **sizes.get(name, {})))])
+            tasks = ready.fitted([GpuTask(name, network(name, **sizes.get(name, {})))])
             ready.prepare(tasks)
             pairs, host_bound = timed_pairs(ready, ready.program(name))
         ratios = [elastic_ms / original_ms for original_ms, elastic_ms in pairs]
@@ -127,7 +127,7 @@ def overhead(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, An
     return found
 
 
-def timed_pairs(ready: ReadyGpu, program: Program) -> tuple[list[tuple[float, float]], bool]:
+def timed_pairs(ready: GpuSession, program: Program) -> tuple[list[tuple[float, float]], bool]:
     """Return times of a request as it is and in elastic forms, ms, and whether the host was too slow to tell.
 
     The first pair, which warms up, is left out.
@@ -136,11 +136,13 @@ def timed_pairs(ready: ReadyGpu, program: Program) -> tuple[list[tuple[float, fl
     late: list[bool] = []
     with context.scope():
         delay = Delay(
-            context, ready.timer_image, LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, Way(1)))
+            context,
+            ready.timer_image,
+            LAUNCH_NS * max(len(list(launches(program, way))) for way in (ORIGINAL, LaunchVariant(1))),
         )
         stream, start, end = context.stream(), context.event(), context.event()
 
-        def request_ms(way: Way) -> float:
+        def request_ms(way: LaunchVariant) -> float:
             queued = list(launches(program, way))
             delay.launch(stream)
             context.driver.call("cuEventRecord", start, stream)
@@ -153,9 +155,9 @@ def timed_pairs(ready: ReadyGpu, program: Program) -> tuple[list[tuple[float, fl
 
         pairs: list[tuple[float, float]] = []
         for turn in range(PAIRS + 1):
-            first, second = (ORIGINAL, Way(1)) if turn % 2 else (Way(1), ORIGINAL)
+            first, second = (ORIGINAL, LaunchVariant(1)) if turn % 2 else (LaunchVariant(1), ORIGINAL)
             taken = {way: request_ms(way) for way in (first, second)}
-            pairs.append((taken[ORIGINAL], taken[Way(1)]))
+            pairs.append((taken[ORIGINAL], taken[LaunchVariant(1)]))
     return pairs[1:], any(late)
 
 
@@ -188,7 +190,7 @@ def policies(
     return found
 
 
-def told(each: PolicyFigures) -> str:
+def told(each: PolicyBenchmark) -> str:
     """Return a line about a policy."""
     return (
         f"{each.policy:12} p50 x{spread(each.p50_x)}  p99 x{spread(each.p99_x)}  "
@@ -203,7 +205,7 @@ def spread(ratio: Ratio | None) -> str:
     return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
 
 
-def fitted(ready: ReadyGpu, asked: Workload) -> Workload:
+def fitted(ready: GpuSession, asked: TaskPair) -> TaskPair:
     """Return a workload whose kernels ask for what they do when compiled for this GPU, and take what they do on it."""
     critical, normal = ready.measured(ready.fitted([asked.critical, asked.normal]))
     return replace(asked, critical=critical, normal=normal)
@@ -222,7 +224,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
         policy = make_policy("elastic", tasks, ready.gpu)
         with ready.stage(tasks) as stage:
             begin_ns = stage.now_ns()
-            loop = Loop(policy, stage, tasks, gpu=ready.gpu, duration_s=0.1)
+            loop = ElasticLoop(policy, stage, tasks, gpu=ready.gpu, duration_s=0.1)
             loop.run()
         rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
         conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}
@@ -266,7 +268,7 @@ def measured(opened: Opener, asked: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def main(arguments: Sequence[str], opener: Opener = open_ready) -> int:
+def main(arguments: Sequence[str], opener: Opener = open_gpu_session) -> int:
     """Measure, print and write; return 1 where forms differ from originals."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="nvidia:0")

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies import POLICIES
 from edgetune.elastic.policies.elastic import Elastic
 from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.view import Piece
+from edgetune.elastic.view import LaunchPiece
 from edgetune.testing.elastic_contract import check_leftovers, check_work, critical_kernels
 from edgetune.testing.elastic_histories import CALLS, AnyOrder, made_case
 
@@ -49,11 +49,11 @@ class Watched:
             check_leftovers(view, decisions)
         self.seen["decisions"] += 1
         if critical_kernels(view):
-            self.seen["beside critical kernels"] += sum(isinstance(decision, Piece) for decision in decisions)
+            self.seen["beside critical kernels"] += sum(isinstance(decision, LaunchPiece) for decision in decisions)
         return decisions
 
 
-def check_run(loop: Loop) -> None:
+def check_run(loop: ElasticLoop) -> None:
     """Check that no logical block was launched twice, and of requests that were answered none was left out.
 
     Raises:
@@ -83,7 +83,7 @@ def histories(policy: str, count: int, seed: int) -> Counter:
         made = Elastic(tables(case.gpu)) if policy == "elastic" else POLICIES[policy]()
         tasks = [replace(task, arrivals=rng.choice(_ARRIVALS)) for task in case.tasks]
         stage = AnyOrder(Random(case.seed))
-        loop = Loop(Watched(made, seen), stage, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
+        loop = ElasticLoop(Watched(made, seen), stage, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
         loop.run()
         check_run(loop)
         ended = sorted(record.launch.number for record in loop.launches)

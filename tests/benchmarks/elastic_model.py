@@ -15,11 +15,11 @@ from pathlib import Path
 
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.gpus import find_gpu
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.mdtb.networks import network
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.solo import Solo
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 from edgetune.sim.clock import EventClock
 from edgetune.stats import median
 
@@ -42,8 +42,8 @@ def measured_ms(text: str) -> dict[tuple[int, str], float]:
 
 def modelled_ms(gpu: Gpu, name: str) -> float:
     """Return the median of what a network takes alone on the model, ms."""
-    task = Task(name, network(name), 1, arrivals="closed")
-    loop = Loop(Solo(), SimulatedGpu(EventClock(), gpu, [task]), [task], gpu=gpu, duration_s=_DURATION_S)
+    task = GpuTask(name, network(name), 1, arrivals="closed")
+    loop = ElasticLoop(Solo(), SimulatedGpu(EventClock(), gpu, [task]), [task], gpu=gpu, duration_s=_DURATION_S)
     loop.run()
     return median([(each.ended_ns - each.arrived_ns) / 1e6 for each in loop.requests if each.outcome == "ok"])
 

@@ -13,8 +13,8 @@ from edgetune.elastic.gpu import Resources
 from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.simulation import simulate
 from edgetune.elastic.solo import Solo
-from edgetune.elastic.view import Chain, Piece
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import LaunchChain, LaunchPiece
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 
 class _Pieces:
@@ -24,10 +24,10 @@ class _Pieces:
 
     def decide(self, view):
         sms = view.gpu.sm_count
-        found = [Chain(each.task.name) for each in view.standings if each.task.critical for _ in each.arrived_ns]
-        for each in view.standings:
+        found = [LaunchChain(each.task.name) for each in view.tasks if each.task.critical for _ in each.arrived_ns]
+        for each in view.tasks:
             if not each.task.critical and not each.in_flight and (each.arrived_ns or each.request is not None):
-                found.append(Piece(each.task.name, min(3 * sms, each.left), 1, sms))
+                found.append(LaunchPiece(each.task.name, min(3 * sms, each.left), 1, sms))
         return found
 
 
@@ -35,14 +35,14 @@ def _call(blocks: int, threads: int, block_us: float) -> Call:
     return Call("k", Logical((blocks, 1, 1), (threads, 1, 1)), block_s=block_us / 1e6, resources={1: Resources(32)})
 
 
-def _tasks(load: str, sms: int) -> list[Task]:
+def _tasks(load: str, sms: int) -> list[GpuTask]:
     if load == "equal":
-        return [Task("a", Network("n", [_call(64 * sms, 256, 40)] * 4))]
+        return [GpuTask("a", KernelSequence("n", [_call(64 * sms, 256, 40)] * 4))]
     if load == "mixed":
         kernels = [[_call(int((5 + 3 * n) * sms * 1.3), 64 << n, 17.3 + 6.1 * n)] * 4 for n in range(4)]
-        return [Task(f"t{n}", Network(f"n{n}", calls)) for n, calls in enumerate(kernels)]
-    critical = Task("critical", Network("n", [_call(3 * sms + 5, 256, 35)] * 10), 1, "poisson:300/s")
-    return [critical, Task("normal", Network("m", [_call(40 * sms, 256, 28)] * 5))]
+        return [GpuTask(f"t{n}", KernelSequence(f"n{n}", calls)) for n, calls in enumerate(kernels)]
+    critical = GpuTask("critical", KernelSequence("n", [_call(3 * sms + 5, 256, 35)] * 10), 1, "poisson:300/s")
+    return [critical, GpuTask("normal", KernelSequence("m", [_call(40 * sms, 256, 28)] * 5))]
 
 
 def main(argv: list[str] | None = None) -> int:

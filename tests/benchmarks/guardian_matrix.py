@@ -31,7 +31,7 @@ from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_cpu import policies
 from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_guardian import Outcome, apply_line, guard, request_line
+from edgetune.testing.fake_guardian import GuardianResult, apply_line, guard, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 KILLS = ("kill-before", "kill-after", "power-cut")
@@ -79,7 +79,7 @@ class Bench:
     def control(self):
         return open_jetson_control(self.kernel, sleep=self.clock.sleep_s)
 
-    def guard(self, *lines: bytes) -> Outcome:
+    def guard(self, *lines: bytes) -> GuardianResult:
         return guard(self.control(), self.root, *lines)
 
     def journalled(self) -> bool:

@@ -12,7 +12,7 @@ import statistics
 import time
 
 from edgetune.interleave.policies import POLICIES
-from edgetune.interleave.snapshot import Job, Queue, Snapshot
+from edgetune.interleave.snapshot import InferenceQueue, Snapshot, TrainingJob
 
 MS = 1_000_000
 _REPEATS = 7
@@ -31,9 +31,10 @@ def snapshots(queues: int, jobs: int, count: int, seed: int = 0) -> list[Snapsho
             ages = [round(place * gap_ns) for place in range(rng.randint(0, batch_size), 0, -1)]
             budget_ns = round(batch_size * gap_ns + rng.uniform(1, 8) * work_ns)
             arrivals_ns = [now_ns - age_ns for age_ns in ages]
-            waiting.append(Queue(f"infer{number}", batch_size, budget_ns, work_ns, arrivals_ns, gap_ns))
+            waiting.append(InferenceQueue(f"infer{number}", batch_size, budget_ns, work_ns, arrivals_ns, gap_ns))
         training = [
-            Job(f"train{number}", rng.randint(5, 300) * MS, 1.0, rng.randint(0, 9) * MS) for number in range(jobs)
+            TrainingJob(f"train{number}", rng.randint(5, 300) * MS, 1.0, rng.randint(0, 9) * MS)
+            for number in range(jobs)
         ]
         made.append(Snapshot(now_ns, waiting, training))
     return made

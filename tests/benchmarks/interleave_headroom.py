@@ -20,11 +20,11 @@ from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.cycle import Cycle, Wanted
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.cycle import Cycle, CycleGoals
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedStage, resampled
+from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
 from edgetune.sim.clock import EventClock
 from edgetune.stats import percentile
 
@@ -44,24 +44,26 @@ def recorded(draw: random.Random, workload: str, task: Task, size: int, median_s
     return replace(row, minibatch_p95_s=percentile(times, 95), times_s=tuple(times), warmups=0)
 
 
-def problem(draw: random.Random, *, tail: bool) -> tuple[list[ProfileRow], Wanted]:
+def problem(draw: random.Random, *, tail: bool) -> tuple[list[ProfileRow], CycleGoals]:
     """Return what was measured and what is wanted, without headroom."""
     base_s, per_s, step_s = draw.uniform(0.002, 0.02), draw.uniform(0.0005, 0.005), draw.uniform(0.005, 0.06)
     rows = [recorded(draw, "answers", "infer", size, base_s + per_s * size, tail=tail) for size in SIZES]
     rows.append(recorded(draw, "trains", "train", 16, step_s, tail=tail))
     budget_s, rate = draw.choice((0.03, 0.05, 0.1, 0.2, 0.4)), draw.choice((10.0, 20.0, 40.0, 60.0, 90.0, 120.0))
-    return rows, Wanted(budget_s, rate, headroom=0.0)
+    return rows, CycleGoals(budget_s, rate, headroom=0.0)
 
 
-def simulate(rows: list[ProfileRow], cycle: Cycle, wanted: Wanted, seconds: float, seed: int) -> tuple[int, int, float]:
+def simulate(
+    rows: list[ProfileRow], cycle: Cycle, wanted: CycleGoals, seconds: float, seed: int
+) -> tuple[int, int, float]:
     """Return requests, those late, and training as a share of what was planned."""
     tenants = tenants_of(cycle, wanted)
     times_ns = {(row.workload, row.batch_size, MODE): [round(t * NS) for t in row.times_s or ()] for row in rows}
     drawn = resampled(lambda *of: times_ns[of], seed)
-    stage = SimulatedStage(EventClock(), tenants, drawn, mode=MODE, overhead_ns=OVERHEAD_NS)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, drawn, mode=MODE, overhead_ns=OVERHEAD_NS)
     end_ns = round(seconds * NS)
     source = ArrivalSpec("uniform", (wanted.rate_per_s or 0.0,)).source(0, end_ns)
-    loop = Loop("simulated", stage, Managed(), tenants, {"answers": source}, end_ns=end_ns)
+    loop = InterleaveLoop("simulated", stage, Managed(), tenants, {"answers": source}, end_ns=end_ns)
     loop.run()
     requests = [row for row in loop.rows if row.event == "request"]
     samples = sum(row.samples or 0 for row in loop.rows if row.event == "train")

@@ -29,19 +29,19 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
-from edgetune.cli.asked_tenants import AskedTenant
+from edgetune.cli.device_option import open_named
 from edgetune.cli.interleave_plan import choose_tenants
-from edgetune.cli.interleave_points import INFER_SIZES, TRAIN_SIZE, Known, Measuring, measuring
+from edgetune.cli.interleave_points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
 from edgetune.cli.interleave_turns import Turns
-from edgetune.cli.request import choose_modes, profile_options
-from edgetune.cli.run_interleave import Planned
+from edgetune.cli.parse_options import choose_modes, profile_options
+from edgetune.cli.run_interleave import InterleaveJob
 from edgetune.cli.screen import Screen
-from edgetune.cli.where import open_named
+from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.choices import Choices, Names
-from edgetune.interleave.cycle import Wanted
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.cycle import CycleGoals
+from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import run_search
 from edgetune.workloads.resolve import resolve
@@ -73,20 +73,20 @@ PAIRS = (
 class Clairvoyant:
     """Changes to the best of all points at the edges of the windows."""
 
-    def __init__(self, names: Names, choices: Choices, rates: Sequence[float], window_s: float) -> None:
+    def __init__(self, names: TenantNames, choices: CycleChooser, rates: Sequence[float], window_s: float) -> None:
         self._names, self._choices, self._rates, self._window_ns = names, choices, rates, round(window_s * NS)
         self._next = 0
 
     def due_ns(self) -> int | None:
         return self._next * self._window_ns
 
-    def arrived(self, tenant: str, at_ns: int) -> None:
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
         """It knows beforehand."""
 
-    def saw(self, row: RunRow) -> None:
+    def on_row(self, row: RunRow) -> None:
         """It knows beforehand."""
 
-    def look(self, now_ns: int, loop: Loop) -> None:
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         rate = self._rates[self._next % len(self._rates)]
         self._next += 1
         cycle = self._choices.best(rate).cycle
@@ -102,34 +102,34 @@ class Foreseen(Turns):
 
     clairvoyant: Clairvoyant
 
-    def _watchers(self, stage: object, stack: object = None) -> list[Clairvoyant]:  # type: ignore[override]
+    def _watchers(self, backend: object, stack: object = None) -> list[Clairvoyant]:  # type: ignore[override]
         return [self.clairvoyant]
 
 
 @contextmanager
-def held(device: Device, pair: Pair) -> Iterator[tuple[list[Known], Measuring]]:
+def held(device: Device, pair: Pair) -> Iterator[tuple[list[TenantMeasurements], Measuring]]:
     """Hold both networks ready to be measured."""
-    infer = AskedTenant("answers", "infer", f"zoo:{pair.infer}", latency_budget_s=pair.latency_budget_s)
-    train = AskedTenant("trains", "train", f"zoo:{pair.train}", batch_size=TRAIN_SIZE)
-    known = [Known(asked, resolve(asked.reference)) for asked in (infer, train)]
+    infer = TenantSpec("answers", "infer", f"zoo:{pair.infer}", latency_budget_s=pair.latency_budget_s)
+    train = TenantSpec("trains", "train", f"zoo:{pair.train}", batch_size=TRAIN_SIZE)
+    known = [TenantMeasurements(asked, resolve(asked.reference)) for asked in (infer, train)]
     with measuring(device, known, lambda _: profile_options(dimensions=(), inputs=None, seed=0)) as measure:
         yield known, measure
 
 
-def points(known: Sequence[Known], modes: Sequence[Mode]) -> list[Point]:
+def points(known: Sequence[TenantMeasurements], modes: Sequence[Mode]) -> list[Point]:
     infer, train = (each.workload.name for each in known)
     found = [Point(infer, "infer", size, mode) for mode in modes for size in INFER_SIZES]
     return found + [Point(train, "train", TRAIN_SIZE, mode) for mode in modes]
 
 
-def names_of(known: Sequence[Known]) -> Names:
+def names_of(known: Sequence[TenantMeasurements]) -> TenantNames:
     infer, train = known
-    return Names(infer.asked.name, infer.workload.name, train.asked.name, train.workload.name)
+    return TenantNames(infer.asked.name, infer.workload.name, train.asked.name, train.workload.name)
 
 
 def planned_for(
-    pair: Pair, known: Sequence[Known], modes: Sequence[Mode], measure: Measuring, spec: ArrivalSpec
-) -> Planned:
+    pair: Pair, known: Sequence[TenantMeasurements], modes: Sequence[Mode], measure: Measuring, spec: ArrivalSpec
+) -> InterleaveJob:
     """Return what the search plans for the first window, with all batch sizes measured in its mode."""
     problem = Problem(
         "train+infer", latency_budget_s=pair.latency_budget_s, arrival_rate_per_s=spec.rates_per_s[0],
@@ -140,7 +140,7 @@ def planned_for(
     complete = []
     for each in known:
         rows = [measure(point) for point in points(known, [mode]) if point.task == each.asked.task]
-        complete.append(Known(each.asked, each.workload, tuple(rows)))
+        complete.append(TenantMeasurements(each.asked, each.workload, tuple(rows)))
     budgets = Budgets(((0.0, pair.power_budget_w),))
     planned = choose_tenants(complete, {"answers": spec}, [mode], budgets=budgets, best_effort=False, adapt=True)
     return replace(planned, tried=tuple(modes))
@@ -196,9 +196,9 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: Spacing, 
             planned = planned_for(pair, known, modes, measure, spec)
         except InfeasibleError as error:
             return f"{pair.infer} {pair.train}: {error.message}"
-        wanted = Wanted(pair.latency_budget_s, None, pair.power_budget_w)
+        wanted = CycleGoals(pair.latency_budget_s, None, pair.power_budget_w)
         table: list[ProfileRow] = [measure(point) for point in points(known, modes)]
-        everything = Choices(names_of(known), table, wanted, train_size=TRAIN_SIZE)
+        everything = CycleChooser(names_of(known), table, wanted, train_size=TRAIN_SIZE)
         grades = [everything.best(rate).grade for rate in scaled]
         feasible = [grade != "least" for grade in grades]
         options = {"duration_s": duration_s, "seed": seed, "govern": False, "screen": screen}

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from edgetune.artifacts.run import Engine
 from edgetune.devices.host import open_host
-from edgetune.interleave.live import LiveStage
+from edgetune.interleave.backend import Minibatch
+from edgetune.interleave.live import LiveMinibatchBackend
 from edgetune.interleave.live_tenants import LiveTenant
-from edgetune.interleave.stage import Minibatch
 from edgetune.interleave.tenants import Training
 from edgetune.workloads.resolve import resolve
 
@@ -37,14 +37,14 @@ def main() -> None:
         path.write_text("def make(batch_size):\n    return lambda: None\n")
         tenant = LiveTenant(Training("nothing", 1, 0.001), resolve(str(path)))
         for engine in engines:
-            stage = LiveStage(engine, open_host(), [tenant])
+            stage = LiveMinibatchBackend(engine, open_host(), [tenant])
             try:
                 measure(engine, stage, count)
             finally:
                 stage.close()
 
 
-def measure(engine: str, stage: LiveStage, count: int) -> None:
+def measure(engine: str, stage: LiveMinibatchBackend, count: int) -> None:
     """Run minibatches one by one and print where the time went."""
     there_ns, back_ns, whole_ns = [], [], []
     for number in range(count):

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, LayerKind, Network
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind
 from edgetune.schedule.paging import Paging
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import NamedPolicy
+from edgetune.schedule.policies.policy import NamedSchedulePolicy
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 from edgetune.stats import percentile
@@ -67,7 +67,7 @@ _LOAD_BYTES_S = 136e6
 """All weights of the three measured networks, over the time that loading them took."""
 
 
-def read_networks(folder: Path) -> dict[str, Network]:
+def read_networks(folder: Path) -> dict[str, LayeredNetwork]:
     """Return the study's networks: layers with weights, each with the weightless ones that follow it."""
     with (folder / "layer_times.csv").open() as file:
         times = {(row["network"], int(row["layer_id"])): row for row in csv.DictReader(file)}
@@ -80,7 +80,7 @@ def read_networks(folder: Path) -> dict[str, Network]:
 
 def _network(
     name: str, rows: Sequence[Mapping[str, str]], times: Mapping[tuple[str, int], Mapping[str, str]]
-) -> Network:
+) -> LayeredNetwork:
     layers: list[Layer] = []
     for row in rows:
         time = times.get((name, int(row["id"])))
@@ -92,7 +92,7 @@ def _network(
             )
         elif layers and took_s:
             layers[-1] = replace(layers[-1], execute_s=layers[-1].execute_s + took_s[1])
-    return Network(name, tuple(layers), 3 * 227 * 227 * 4)
+    return LayeredNetwork(name, tuple(layers), 3 * 227 * 227 * 4)
 
 
 def _layer(
@@ -109,7 +109,9 @@ def _layer(
     return Layer(name, kind, size, positions * channels * 4, scratch, load_s, execute_s, after)
 
 
-def requests_of(names: Sequence[str], networks: Mapping[str, Network], arrivals: str, count: int) -> list[Request]:
+def requests_of(
+    names: Sequence[str], networks: Mapping[str, LayeredNetwork], arrivals: str, count: int
+) -> list[Request]:
     """Return what comes: all at once, or ``count`` images, each for one of the networks at random."""
     if arrivals in ("batch", "repeat"):
         names = list(names) * (1 if arrivals == "batch" else 10)
@@ -134,8 +136,8 @@ class Result:
 
 
 def simulate(
-    policy: NamedPolicy,
-    networks: Mapping[str, Network],
+    policy: NamedSchedulePolicy,
+    networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     budget_bytes: int,
     *,
@@ -145,16 +147,16 @@ def simulate(
     true = taken_by(policy, networks)
     believed = {name: _scaled(network, estimated) for name, network in true.items()}
     machine = Machine(cores=2, streams=1, load_cpu=0.3, memory_bytes=budget_bytes, paging=Paging())
-    stage = SimulatedStage(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
-    loop = Loop(policy, stage, believed, requests, workers=2, cores=2, streams=1)
+    stage = SimulatedTaskBackend(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
+    loop = ScheduleLoop(policy, stage, believed, requests, workers=2, cores=2, streams=1)
     loop.run()
     responses = [record.response_ns / NS for record in loop.requests if record.outcome == "ok"]
     assert len(responses) == len(requests)
     loads = sum(task.kind == "load" for task in loop.tasks)
-    return Result(fmean(responses), percentile(responses, 95.0), stage.ledger.peak_bytes, loads)
+    return Result(fmean(responses), percentile(responses, 95.0), stage.memory.peak_bytes, loads)
 
 
-def _scaled(network: Network, factor: float) -> Network:
+def _scaled(network: LayeredNetwork, factor: float) -> LayeredNetwork:
     layers = tuple(
         replace(
             layer,

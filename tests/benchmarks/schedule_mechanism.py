@@ -26,9 +26,9 @@ import numpy as np
 import onnxruntime as ort
 
 from edgetune.schedule.executor import PreparedLayers, Runnable
-from edgetune.schedule.live import LiveStage
+from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.live_run import _EXACT_HEAP
-from edgetune.schedule.loop import Loop
+from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.policies import find_policy
 from edgetune.schedule.prepared_networks import network_of
 from edgetune.schedule.records import RequestRecord
@@ -81,7 +81,7 @@ def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float
     """Return processor time and time of a request that found everything resident and caches warm, s."""
     policy = find_policy("reuse")()
     seen = network_of(prepared)
-    stage = LiveStage(
+    stage = LiveTaskBackend(
         {seen.name: network.runnable}, workers=1, answers=_Discarded(network), budget=lambda _: 1 << 40
     )  # fmt: skip
     ended: list[tuple[float, float]] = []
@@ -93,7 +93,7 @@ def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float
 
     with closing(stage):
         asked = [Request(number, seen.name, 0, after=(number - 1,) if number else ()) for number in range(3)]
-        Loop(policy, stage, {seen.name: seen}, asked, workers=1, note=note).run()
+        ScheduleLoop(policy, stage, {seen.name: seen}, asked, workers=1, on_record=note).run()
     return ended[2][0] - ended[1][0], ended[2][1] - ended[1][1]
 
 

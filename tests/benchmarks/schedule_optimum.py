@@ -23,16 +23,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.schedule.network import Layer, Network, least_budget_bytes
+from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.optimum import optimum
-from edgetune.schedule.plan import Case
+from edgetune.schedule.plan import SchedulingProblem
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.records import RequestRecord, TaskRecord
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine
 from edgetune.schedule.simulation import simulate
-from edgetune.schedule.view import Policy
+from edgetune.schedule.view import SchedulePolicy
 from edgetune.stats import median
 
 MS = 1_000_000
@@ -70,7 +70,7 @@ class Result:
         return (self.best_ns if policy == "optimum" else self.policies_ns[policy]) / to_ns
 
 
-def random_network(name: str, rng: random.Random) -> Network:
+def random_network(name: str, rng: random.Random) -> LayeredNetwork:
     """Return a chain with a few branches, whose layers take 1 to 20 ms and 10 to 100 bytes."""
     layers = []
     for index in range(rng.randint(3, 5)):
@@ -79,10 +79,10 @@ def random_network(name: str, rng: random.Random) -> Network:
         sizes = rng.randint(10, 100), rng.randint(1, 15), rng.randint(0, 10)
         times_s = rng.randint(1, 20) / 1e3, rng.randint(1, 20) / 1e3
         layers.append(Layer(f"{name}{index}", kind, *sizes, *times_s, tuple(sorted(set(after))) if index else ()))
-    return Network(name, tuple(layers), rng.randint(0, 10))
+    return LayeredNetwork(name, tuple(layers), rng.randint(0, 10))
 
 
-def random_case(seed: int, streams: int | None) -> Case:
+def random_case(seed: int, streams: int | None) -> SchedulingProblem:
     """Return the case of a seed."""
     rng = random.Random(seed)
     names = "abc"[: rng.randint(2, 3)]
@@ -100,10 +100,12 @@ def random_case(seed: int, streams: int | None) -> Case:
         for name in asked
     )
     share = rng.random() ** 2  # tight budgets are the harder ones
-    return Case(networks, requests, round(least + share * (everything - least)), rng.randint(1, 4), streams)
+    return SchedulingProblem(
+        networks, requests, round(least + share * (everything - least)), rng.randint(1, 4), streams
+    )
 
 
-def run(policy: Policy, case: Case) -> tuple[float, list[TaskRecord]]:
+def run(policy: SchedulePolicy, case: SchedulingProblem) -> tuple[float, list[TaskRecord]]:
     """Return a policy's mean response, ns, and its tasks."""
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
     records = simulate(

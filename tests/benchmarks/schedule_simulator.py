@@ -11,12 +11,12 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
-from edgetune.schedule.view import Policy, Task, View
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
+from edgetune.schedule.view import LayerTask, SchedulePolicy, View
 from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 
@@ -29,7 +29,7 @@ class Simplest:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, else any where nothing runs."""
         unwanted = view.unwanted()
         if unwanted is not None:
@@ -41,24 +41,24 @@ class Simplest:
         return fitting[0] if fitting else (tasks[0] if tasks and not view.running else None)
 
 
-def made(name: str, layers: int) -> Network:
+def made(name: str, layers: int) -> LayeredNetwork:
     """Return a chain of layers, the last of which is as large as all others together."""
     sizes = [10**6] * (layers - 1) + [(layers - 1) * 10**6]
     chain = [
         Layer(f"{index}", "fc", size, 10**5, 10**5, size / 1e9, size / 2e9, (index - 1,) if index else ())
         for index, size in enumerate(sizes)
     ]
-    return Network(name, tuple(chain), 10**5)
+    return LayeredNetwork(name, tuple(chain), 10**5)
 
 
-def measure(policy: Policy, networks: Sequence[Network], requests: int, budget_bytes: int) -> str:
+def measure(policy: SchedulePolicy, networks: Sequence[LayeredNetwork], requests: int, budget_bytes: int) -> str:
     """Return one line of a run in which all requests are there from the beginning."""
     known = taken_by(policy, {network.name: network for network in networks})
     names = [name for _ in range(requests) for name in known]
-    stage = SimulatedStage(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
+    stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
     begun_s = time.perf_counter()
     queue = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = Loop(policy, stage, known, queue, workers=2)
+    loop = ScheduleLoop(policy, stage, known, queue, workers=2)
     loop.run()
     took_s = time.perf_counter() - begun_s
     answered = sum(record.outcome == "ok" for record in loop.requests)

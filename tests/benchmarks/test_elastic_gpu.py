@@ -7,8 +7,8 @@ import pytest
 from elastic_gpu import main
 
 from edgetune.elastic.abi import grid_symbol
+from edgetune.elastic.cuda.gpu_session import open_gpu_session
 from edgetune.elastic.cuda.program import Build
-from edgetune.elastic.cuda.ready import open_ready
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image, ticking
@@ -29,7 +29,7 @@ def built(asked, context, recorded):
 def opener():
     clock = FakeClock()
     cuda = FakeCuda([FakeCudaGpu()], clock, other_ns=20_000)
-    opened = partial(open_ready, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
+    opened = partial(open_gpu_session, module=cuda, now_ns=ticking(clock), sleep_s=clock.sleep_s)
     return lambda index, **options: opened(index, **{**options, "builder": built})
 
 
@@ -58,6 +58,6 @@ def test_a_workload_by_all_policies(opener, tmp_path, capsys):
 
 def test_without_a_gpu_it_says_so(tmp_path, capsys):
     clock = FakeClock()
-    nothing = partial(open_ready, module=FakeCuda([], clock), now_ns=ticking(clock), sleep_s=clock.sleep_s)
+    nothing = partial(open_gpu_session, module=FakeCuda([], clock), now_ns=ticking(clock), sleep_s=clock.sleep_s)
     assert main(["-o", str(tmp_path)], nothing) == 4
     assert "there is no NVIDIA GPU on this machine" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.problem import Objective
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.accuracy import Choice, Comparison, accuracy_problem, choice_of, compare, optimum
+from edgetune.search.accuracy import Comparison, TrainingChoice, accuracy_problem, choice_of, compare, optimum
 
 DATA = Path(__file__).parents[2] / "../shared/data/zeus"
 GPUS = ("v100", "p100")
@@ -144,7 +144,7 @@ def _case(
     except InfeasibleError:
         return None
 
-    def cost(choice: Choice) -> float:
+    def cost(choice: TrainingChoice) -> float:
         return choice.time_s if objective == "time" else choice.energy_j or math.nan
 
     beside = compare(truth, rows, chosen.row)

@@ -13,21 +13,21 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli import peaks
-from edgetune.cli.beaten_peaks import BEATEN, TIMES, without_beaten
-from edgetune.cli.busy import tell_disturbed, tell_host_load, tell_load
-from edgetune.cli.peaks import Bench
+from edgetune.cli.exceeded_peaks import BEATEN, TIMES, without_beaten
+from edgetune.cli.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
+from edgetune.cli.peaks import KernelBench
 from edgetune.cli.roofline_report import show_layers, show_network
 from edgetune.cli.roofline_request import Placed
 from edgetune.cli.screen import Screen
-from edgetune.devices.cpu_load import CpuLoad, OthersLoad
+from edgetune.devices.cpu_load import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
 from edgetune.devices.sysfs import Sysfs
-from edgetune.profiling.others import OthersWatch
+from edgetune.profiling.cpu_contention import ContentionWatch
+from edgetune.roofline.buffer_limits import buffer_limits_on
 from edgetune.roofline.fit import fit_roofs
 from edgetune.roofline.kernel_plan import plan_kernels
 from edgetune.roofline.measure import measure_peaks
-from edgetune.roofline.place import place
-from edgetune.roofline.room import room_on
+from edgetune.roofline.placement import place
 from edgetune.testing.fake_device import FakeClock, FakeRunner, FakeSource, fake_device
 from edgetune.testing.fake_proc import FakeProc
 from edgetune.workloads.kernels import parse_kernel
@@ -61,33 +61,33 @@ def two_cpus(monkeypatch):
 
 @pytest.mark.usefixtures("two_cpus")
 def test_the_run_queue_is_told_before_measuring(tmp_path, capsys):
-    tell_load(machine(tmp_path, 0.9), Screen())
+    warn_of_load(machine(tmp_path, 0.9), Screen())
     words = "note: load 12 on 2 cores, other processes use 90% of them: figures are of a busy machine\n"
     assert capsys.readouterr().err == words
-    tell_load(machine(tmp_path / "rest", 0.05), Screen())
-    tell_load(machine(tmp_path / "quiet", 0.9), Screen(quiet=True))
-    tell_load(replace(machine(tmp_path / "simulated", 0.9), load=None), Screen())
+    warn_of_load(machine(tmp_path / "rest", 0.05), Screen())
+    warn_of_load(machine(tmp_path / "quiet", 0.9), Screen(quiet=True))
+    warn_of_load(replace(machine(tmp_path / "simulated", 0.9), load=None), Screen())
     assert capsys.readouterr().err == ""
 
 
 def test_it_is_told_where_no_device_is_named_too(monkeypatch, capsys):
-    monkeypatch.setattr(CpuLoad, "sample", lambda load, clock: OthersLoad(0.5, 1, 3.0))
-    tell_host_load(Screen())
+    monkeypatch.setattr(CpuLoad, "sample", lambda load, clock: OtherProcessesLoad(0.5, 1, 3.0))
+    warn_of_host_load(Screen())
     assert capsys.readouterr().err.startswith("note: load 3 on 1 core, other processes use 50% of them:")
 
 
 def test_a_disturbed_point_is_told(capsys):
     row = ProfileRow("net", "infer", 1, 1.0, others_cpu_share=0.63)
-    tell_disturbed(row.point, row, Screen())
+    warn_of_contention(row.point, row, Screen())
     assert "other processes used 63% of its CPUs while it was measured" in capsys.readouterr().err
-    tell_disturbed(row.point, replace(row, others_cpu_share=0.02), Screen())
+    warn_of_contention(row.point, replace(row, others_cpu_share=0.02), Screen())
     assert capsys.readouterr().err == ""
 
 
 # Peaks
 
 
-class ScriptedBench(Bench):
+class ScriptedBench(KernelBench):
     """A bench whose kernels take the times, with the shares of others, of a list; then the last of it."""
 
     def __init__(self, *visits):
@@ -103,13 +103,13 @@ class ScriptedBench(Bench):
 def test_a_disturbed_kernel_is_measured_again_and_the_undisturbed_one_counts():
     bench = ScriptedBench((3.0, 0.8), (1.0, 0.5), (1.2, 0.01))
     assert bench.measure(parse_or("copy"), Mode()).minibatch_s == 1.2
-    assert (bench.count, bench.cautions) == (3, ())
+    assert (bench.count, bench.data_warnings) == (3, ())
 
 
 def test_of_disturbed_ones_alone_the_fastest_counts_and_it_is_told():
     bench = ScriptedBench((3.0, 0.8), (1.0, 0.5), (1.2, 0.6))
     assert bench.measure(parse_or("copy"), Mode()).minibatch_s == 1.0
-    (caution,) = bench.cautions
+    (caution,) = bench.data_warnings
     assert (caution.code, caution.numbers) == ("peaks-busy", {"kernels": 1, "others_cpu_share_max": 0.5})
 
 
@@ -118,7 +118,7 @@ def test_a_machine_that_stays_busy_does_not_make_it_thrice_as_long():
     for _ in range(30):
         bench.measure(parse_or("copy"), Mode())
     assert bench.count == 30 + 12
-    assert bench.cautions[0].numbers["kernels"] == 30
+    assert bench.data_warnings[0].numbers["kernels"] == 30
 
 
 def parse_or(name):
@@ -171,7 +171,7 @@ TABLE = OpsTable(Header("ops", 1, "", ""), "net", "infer", 1, "fp32", 0, False, 
 
 def placed(device, bench, measured_s, table=TABLE, precisions=("fp32",)):
     """Return a network beneath the peaks of the bench's first session."""
-    room = room_on(device)
+    room = buffer_limits_on(device)
     kernels = plan_kernels(room.memory_bytes, precisions, cache_bytes=room.cache_bytes, quick=True)
     with peaks.bench_on(device):
         runs = measure_peaks(bench.measure, lambda _: None, [Mode()], kernels).runs
@@ -249,7 +249,7 @@ def test_no_layer_has_a_share_above_its_roof(on, capsys):
 
 
 def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
-    monkeypatch.setattr(OthersWatch, "share", lambda watch: 0.5)
+    monkeypatch.setattr(ContentionWatch, "share", lambda watch: 0.5)
     plan = tmp_path / "plan.yaml"
     asked = ("search", "zoo:squeezenet", "--task", "infer", "--device", "twin:orin-agx", "--latency-budget", "100ms")
     ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))

@@ -13,7 +13,7 @@ from command_line import assert_two_lines
 from rich.console import Console
 
 from edgetune.cli import device_watch
-from edgetune.cli.device_watch import Unit, heading, note, shown, text, unit
+from edgetune.cli.device_watch import DisplayUnit, heading, note, shown, text, unit
 from edgetune.testing.fake_board import make_board
 
 TERMINAL = """
@@ -228,4 +228,4 @@ def test_figures_have_the_digits_and_the_unit_of_their_kind(group, name, value, 
 
 def test_words_are_shown_as_they_are():
     assert shown("fan", "profile", "quiet") == "quiet"
-    assert unit("fan", "profile") == Unit("")
+    assert unit("fan", "profile") == DisplayUnit("")

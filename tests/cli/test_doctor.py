@@ -15,7 +15,7 @@ from edgetune.cli import doctor, libraries
 from edgetune.cli.doctor_board import examine_board, journal_row
 from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_line
 from edgetune.devices.guardian.client import LAUNCHER
-from edgetune.devices.jetpack import Board, detect_board
+from edgetune.devices.jetpack import JetsonRelease, detect_board
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_nvml import FakeGpu, FakeNvml
 
@@ -39,7 +39,7 @@ def release(l4t: int, revision: str) -> str:
 )
 def test_the_jetpack_follows_from_the_release(tmp_path, l4t, revision, jetpack):
     board = detect_board(fake_jetson(tmp_path, release(l4t, revision)))
-    assert board == Board("NVIDIA Jetson AGX Orin Developer Kit", f"{l4t}.{revision}", jetpack)
+    assert board == JetsonRelease("NVIDIA Jetson AGX Orin Developer Kit", f"{l4t}.{revision}", jetpack)
 
 
 def test_a_jetson_without_a_release_file_is_told_by_its_device_tree(tmp_path):
@@ -92,7 +92,7 @@ def test_both_onnx_runtimes_are_a_conflict(monkeypatch):
 
 def test_a_python_that_the_wheels_are_not_for_is_told(monkeypatch):
     monkeypatch.setattr(libraries, "version_of", lambda _name: None)
-    board = Board("Jetson", "32.7.4", 4)
+    board = JetsonRelease("Jetson", "32.7.4", 4)
     assert any("Python" in sentence and "3.6" in sentence for sentence in libraries.conflicts(board))
 
 

@@ -6,22 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
 
 
-def run(count: int, unsolved: int, excess: float = 0.0, *, workload: str = "net", strategy: str = "gmd") -> Run:
+def run(
+    count: int, unsolved: int, excess: float = 0.0, *, workload: str = "net", strategy: str = "gmd"
+) -> EvaluationRun:
     solved = np.arange(count) >= unsolved
     nothing = np.full(count, math.nan)
-    return Run(
+    return EvaluationRun(
         "infer", "t.csv", workload, None, strategy, None, 0, np.arange(count), nothing, nothing, nothing,
         np.full(count, True), solved, np.full(count, False), np.where(solved, excess, math.nan), np.full(count, 10),
         np.full(count, 0.0123), nothing,
     )  # fmt: skip
 
 
-def evaluation(*runs: Run) -> Evaluation:
+def evaluation(*runs: EvaluationRun) -> Evaluation:
     return Evaluation(Header.new("evaluation", 1, conditions={"family": "infer"}), runs)
 
 

@@ -9,7 +9,7 @@ from edgetune.cli.output import Target, begin_outputs
 from edgetune.cli.plot import write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
-from edgetune.interleave.learning import Learning
+from edgetune.interleave.training_worker import TrainingSession
 
 TWIN = ("--device", "twin:orin-agx")
 NOTES = b"day,what\n1,bought a board\n"
@@ -125,6 +125,6 @@ def test_a_checkpoint_is_written_over_nothing_but_a_checkpoint(edgetune, folder)
     def save(path):
         Path(path).write_bytes(b"weights")
 
-    assert Learning(lambda: None, save, Path("weights.pt")).save() == Path("weights.pt")
+    assert TrainingSession(lambda: None, save, Path("weights.pt")).save() == Path("weights.pt")
     assert edgetune(*words).code == 0
     assert Path("weights.pt").read_bytes() == b"weights"

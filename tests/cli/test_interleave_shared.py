@@ -1,12 +1,12 @@
 """Minibatches measured while the tenants take turns: what happens to one is not what happens to the others."""
 
-from edgetune.arrivals.words import parse_arrivals
+from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.cli.asked_tenants import AskedTenant
 from edgetune.cli.interleave_plan import choose_tenants, explained
-from edgetune.cli.interleave_points import Known
+from edgetune.cli.interleave_points import TenantMeasurements
 from edgetune.cli.interleave_shared import measure_shared
+from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.host import open_host
 from edgetune.workloads.resolve import resolve
 
@@ -28,7 +28,7 @@ def test_a_batch_size_that_crashes_leaves_the_others_to_be_measured(tmp_path):
     for name, sizes in (("a", (4, 8, 2)), ("b", (4,))):
         path = tmp_path / f"{name}.py"
         path.write_text(JOB)
-        tenants.append(Known(AskedTenant(name, "train", str(path)), resolve(str(path))))
+        tenants.append(TenantMeasurements(TenantSpec(name, "train", str(path)), resolve(str(path))))
         points[name] = [Point(tenants[-1].workload.name, "train", size, Mode()) for size in sizes]
     device = open_host()
     rows = measure_shared(device, tenants, points, seed=0)
@@ -47,8 +47,8 @@ def test_a_time_well_above_the_median_is_told_with_its_statistic(tmp_path):
         "interval": ProfileRow("net", "infer", 4, 0.001, gpu_mhz=600.0, minibatch_ci95_high_s=0.002),
         "steady": ProfileRow("net", "infer", 4, 0.001, gpu_mhz=600.0, minibatch_p95_s=0.00101),
     }.items():
-        asked = AskedTenant("net", "infer", str(path), latency_budget_s=1.0)
-        known = Known(asked, resolve(str(path)), (row,))
+        asked = TenantSpec("net", "infer", str(path), latency_budget_s=1.0)
+        known = TenantMeasurements(asked, resolve(str(path)), (row,))
         specs = {"net": parse_arrivals("uniform:4")}
         planned = choose_tenants([known], specs, [row.mode], budgets=None, best_effort=False, adapt=False)
         lines[name] = [line for line in explained(planned) if "planned with" in line]

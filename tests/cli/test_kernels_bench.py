@@ -5,7 +5,7 @@ import json
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.elastic.cuda import ready
+from edgetune.elastic.cuda import gpu_session
 from edgetune.testing.fake_cuda_driver import FakeCuda
 from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
 from edgetune.testing.fake_device import FakeClock
@@ -97,9 +97,9 @@ def test_bad_input(edgetune, words, said):
 @pytest.mark.slow  # real kernels are compiled by the real compiler
 def test_on_a_gpu_that_is_a_fake(edgetune, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    clock, opened = FakeClock(), ready.open_ready
+    clock, opened = FakeClock(), gpu_session.open_gpu_session
     given = {"module": FakeCuda([FakeCudaGpu(sm_count=132)], clock), "now_ns": clock.now_ns, "sleep_s": clock.sleep_s}
-    monkeypatch.setattr(ready, "open_ready", lambda index, **options: opened(index, **{**options, **given}))
+    monkeypatch.setattr(gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, **given}))
     words = ("--device", "nvidia:0", "--sms", "16", "--policy", "sequential,elastic", "--duration", "20ms", "--json")
     ended = edgetune(*SHORT, *words)
     assert ended.code == 0, ended.err

@@ -12,10 +12,10 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.cli import run_kernel_device
 from edgetune.elastic import compiler
-from edgetune.elastic.cuda import ready
+from edgetune.elastic.cuda import gpu_session
 from edgetune.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_cuda_driver import CUresult, FakeCuda, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from edgetune.testing.fake_device import FakeClock
 
 SOURCE = """
@@ -71,13 +71,15 @@ def once_it_runs(monkeypatch):
 @pytest.fixture
 def fake(monkeypatch):
     """Put a fake GPU into the machine; what runs on it is the real generator's and the real compiler's."""
-    real = ready.open_ready
+    real = gpu_session.open_gpu_session
 
     def put(gpu: FakeCudaGpu | None = None, **more) -> FakeCuda:
         clock = FakeClock()
         cuda = FakeCuda([gpu or FakeCudaGpu()], clock, **{"other_ns": 4000, **more})
         opened = partial(real, now_ns=ticking(clock), sleep_s=clock.sleep_s)
-        monkeypatch.setattr(ready, "open_ready", lambda index, **options: opened(index, **{**options, "module": cuda}))
+        monkeypatch.setattr(
+            gpu_session, "open_gpu_session", lambda index, **options: opened(index, **{**options, "module": cuda})
+        )
         return cuda
 
     return put
@@ -125,8 +127,8 @@ def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
             rows[:] = [(block % 2, launch.start_ns, launch.end_ns) for block in range(blocks)]
 
     kernels = {
-        "edgetune_timer": FakeKernel((8,), 0, timer),
-        "scale__grid": FakeKernel((8, 8, 4, 32, 8), 50_000, record),
+        "edgetune_timer": FakeCudaKernel((8,), 0, timer),
+        "scale__grid": FakeCudaKernel((8, 8, 4, 32, 8), 50_000, record),
     }
     fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels)
     ended = edgetune(*RUN, "--blocks", "-o", "k.parquet", "--plot", "gantt.svg", "--view", "gantt:elastic@1ms-10ms")
@@ -151,7 +153,7 @@ def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):
 
 
 def test_a_kernel_that_fails_in_warming_up_is_told(edgetune, tasks, fake):
-    fake(kernels={"scale__grid": FakeKernel((8, 8, 4, 32), duration_ns=5000, fails=700)})
+    fake(kernels={"scale__grid": FakeCudaKernel((8, 8, 4, 32), duration_ns=5000, fails=700)})
     ended = edgetune(*RUN, "-o", "k.parquet", "--quiet")
     assert_two_lines(ended, 4)
     assert "memory that is not its own" in ended.err
@@ -172,8 +174,8 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
             memory.view(0, "uint8", 1)
 
     kernels = {
-        "_Z5scalePKfPfi": FakeKernel((8, 8, 4), lasts_ns, work),  # the original, as C++ calls it
-        "scale__grid": FakeKernel((8, 8, 4, 32), lasts_ns, work),
+        "_Z5scalePKfPfi": FakeCudaKernel((8, 8, 4), lasts_ns, work),  # the original, as C++ calls it
+        "scale__grid": FakeCudaKernel((8, 8, 4, 32), lasts_ns, work),
     }
     cuda = fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels, other_ns=100_000)
     ended = edgetune(*RUN, "--policy", "elastic,multistream", "-o", "k.parquet", "--quiet")

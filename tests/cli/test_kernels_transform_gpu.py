@@ -10,7 +10,7 @@ from command_line import assert_two_lines
 
 from edgetune.elastic.cuda import context, driver
 from edgetune.testing.fake_cuda_driver import FakeCuda, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from edgetune.testing.fake_device import FakeClock
 
 SCALE = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
@@ -47,7 +47,7 @@ def fake(monkeypatch):
     """Put a fake GPU into the machine, on which kernels do nothing unless it is said what."""
     load, opened = driver.load_driver, context.open_context
 
-    def put(kernels: dict[str, FakeKernel] | None = None, *, gpus: int = 1, **more) -> FakeCuda:
+    def put(kernels: dict[str, FakeCudaKernel] | None = None, *, gpus: int = 1, **more) -> FakeCuda:
         clock = FakeClock()
         cuda = FakeCuda([FakeCudaGpu()] * gpus, clock, kernels=kernels, **more)
         monkeypatch.setattr(driver, "load_driver", lambda: load(cuda))
@@ -112,7 +112,7 @@ def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
     def spoil(memory, launch):
         memory.view(int.from_bytes(launch.arguments[0], "little"), "float32", 256)[9] = 7
 
-    fake({"scale__block": FakeKernel((8, 4, 32), 1000, spoil)})
+    fake({"scale__block": FakeCudaKernel((8, 4, 32), 1000, spoil)})
     ended = edgetune(*FILES, source(SCALE), *CHECK, "--json")
     assert ended.code == 5
     assert "error: scale on nvidia:0: a form does something else than the original: 2 logical" in ended.err
@@ -124,8 +124,8 @@ def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
 @pytest.mark.parametrize(
     ("kernel", "why"),
     [
-        (FakeKernel((8, 4), 1000, fails=700), "read or wrote memory that is not its own"),
-        (FakeKernel((8, 4), None), "has not ended for 30 s"),
+        (FakeCudaKernel((8, 4), 1000, fails=700), "read or wrote memory that is not its own"),
+        (FakeCudaKernel((8, 4), None), "has not ended for 30 s"),
     ],
     ids=["fails", "hangs"],
 )

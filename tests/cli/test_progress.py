@@ -3,10 +3,10 @@
 import pytest
 
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.cli.progress import Teller, time_left
-from edgetune.cli.screen import Label, Screen
+from edgetune.cli.progress import ProgressReporter, time_left
+from edgetune.cli.screen import Screen, SimulationLabel
 from edgetune.profiling.cooling import Cooling
-from edgetune.profiling.sweep import Progress
+from edgetune.profiling.sweep import SweepProgress
 
 
 @pytest.mark.parametrize(
@@ -25,12 +25,12 @@ def test_a_forecast_counts_down_and_does_not_lie_when_it_was_wrong(eta_s, since_
 
 
 def test_a_wait_for_the_device_to_cool_is_said_once_to_the_curious(capsys):
-    teller = Teller(Screen(verbose=True), Label(simulated=False))
-    teller.tell(Progress(0, 2, 0))
+    teller = ProgressReporter(Screen(verbose=True), SimulationLabel(simulated=False))
+    teller.report(SweepProgress(0, 2, 0))
     for now_c in (61.2, 55.0):
-        teller.tell(Progress(0, 2, 0, cooling=Cooling(now_c, 50.0)))
-    teller.tell(Progress(1, 2, 0, 3.0, ProfileRow("net", "infer", 1, 0.1)))
-    teller.tell(Progress(1, 2, 0, 3.0, cooling=Cooling(None, 50.0)))
+        teller.report(SweepProgress(0, 2, 0, cooling=Cooling(now_c, 50.0)))
+    teller.report(SweepProgress(1, 2, 0, 3.0, ProfileRow("net", "infer", 1, 0.1)))
+    teller.report(SweepProgress(1, 2, 0, 3.0, cooling=Cooling(None, 50.0)))
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "cooling: 61 C, to 50 C"
     assert said[1].startswith("1 of 2: ")

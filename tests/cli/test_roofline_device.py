@@ -185,13 +185,13 @@ def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
     from edgetune.search.strategies import roofline
 
     seen = []
-    made = roofline.Roofline.__init__
+    made = roofline.RooflineSearch.__init__
 
     def note(self, *arguments, hints, **named):
         seen.append(hints)
         made(self, *arguments, hints=hints, **named)
 
-    monkeypatch.setattr(roofline.Roofline, "__init__", note)
+    monkeypatch.setattr(roofline.RooflineSearch, "__init__", note)
     asked = ("search", "zoo:squeezenet", "-t", "train", *TWIN, "--batch-sizes", "4,16", "--modes", "grid:50")
     edgetune(*asked, "--power-budget", "30W", "--roofline", str(maxn), "--max-points", "4")
     assert seen[0].balance_flop_per_byte == pytest.approx(89.4, rel=0.05)

@@ -230,9 +230,9 @@ def test_one_mode_tells_no_other(edgetune, peaks):
 )
 def test_a_single_kernel_is_no_roofline(edgetune, tmp_path, monkeypatch, name, missing):
     from edgetune.roofline import kernel_plan
-    from edgetune.workloads.kernels import Kernel
+    from edgetune.workloads.kernels import BenchmarkKernel
 
-    monkeypatch.setattr(kernel_plan, "plan_kernels", lambda *_, **__: [Kernel.square(name, 4096, "tf32")])
+    monkeypatch.setattr(kernel_plan, "plan_kernels", lambda *_, **__: [BenchmarkKernel.square(name, 4096, "tf32")])
     ended = edgetune("roofline", *TWIN, "--quiet", "-o", str(tmp_path / "r.yaml"))
     assert_two_lines(ended, 2)
     assert missing in ended.err

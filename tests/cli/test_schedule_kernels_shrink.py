@@ -9,7 +9,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
-from edgetune.elastic.kept import Shape
+from edgetune.elastic.leftover_table import PieceShape
 from edgetune.elastic.source import parse
 from edgetune.elastic.tables import tables_of
 from edgetune.elastic.work import Logical
@@ -59,8 +59,8 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     assert int(told[1]) * int(told[2]) == int(told[4]) > int(told[3])
     table = io.read_elastic_table("kept.parquet")
     kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
-    assert kept.choose(3, 1024) == Shape(49, 1, 13)  # 512 of Orin's 1536 threads are left
-    assert kept.choose(3, 1472) == Shape(49, 8, 13)
+    assert kept.choose(3, 1024) == PieceShape(49, 1, 13)  # 512 of Orin's 1536 threads are left
+    assert kept.choose(3, 1472) == PieceShape(49, 8, 13)
     assert kept.choose(3, 1473) is None
     assert table.header.conditions["arch"] == "sm_87"
     assert table.header.conditions["original"]["static_shared_bytes"] == 512 * 4

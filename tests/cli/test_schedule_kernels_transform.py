@@ -8,7 +8,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.cli import run_kernel_transform
-from edgetune.elastic.check import Verdict
+from edgetune.elastic.cpu_equivalence import Verdict
 from edgetune.elastic.source import parse
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgetune.arrivals.sources import Lines
+from edgetune.arrivals.sources import LineArrivals
 from edgetune.artifacts.jobs import Job
 from edgetune.cli import schedule_stdin
 from edgetune.cli.schedule_stdin import feeding
@@ -34,7 +34,7 @@ def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.Mon
     read, write = os.pipe()
     os.close(write)
     os.close(read)
-    monkeypatch.setattr(schedule_stdin, "Lines", lambda: Lines(read))
+    monkeypatch.setattr(schedule_stdin, "LineArrivals", lambda: LineArrivals(read))
     run = Run()
     with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
         assert run.ended.wait(60)

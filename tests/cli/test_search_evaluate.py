@@ -112,9 +112,9 @@ def test_the_newer_of_two_measurements_stands_and_it_is_said(edgetune, train, tm
 
 
 def test_stopped_half_way_what_was_done_is_told_and_kept(edgetune, train, tmp_path, monkeypatch):
-    from edgetune.search.evaluation import board
+    from edgetune.search.evaluation import runner
 
-    whole, calls = board.Task.carry_out, []
+    whole, calls = runner.EvaluationTask.run, []
 
     def stopping(self, case):
         calls.append(1)
@@ -122,7 +122,7 @@ def test_stopped_half_way_what_was_done_is_told_and_kept(edgetune, train, tmp_pa
             raise KeyboardInterrupt
         return whole(self, case)
 
-    monkeypatch.setattr(board.Task, "carry_out", stopping)
+    monkeypatch.setattr(runner.EvaluationTask, "run", stopping)
     out = tmp_path / "part.parquet"
     ended = edgetune("search", "evaluate", train, "--strategies", "random:9,gmd", "--jobs", "1", "-o", str(out))
     assert ended.code == ExitCode.INTERRUPTED

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.trace import TraceRow
-from edgetune.cli.search_report import told
+from edgetune.cli.search_report import describe_step
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from edgetune.cli.search_report import told
 )
 def test_a_step_says_where_it_was(figures, text):
     mode = Mode(cpu_cores=1, gpu_mhz=300.0)
-    assert told(TraceRow(3, "net", "train", 8, **mode.knobs(), **figures)) == text
+    assert describe_step(TraceRow(3, "net", "train", 8, **mode.knobs(), **figures)) == text
 
 
 def test_a_search_on_screen_counts_known_points_and_shows_measured_ones(edgetune, tmp_path, monkeypatch):

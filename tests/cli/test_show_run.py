@@ -7,7 +7,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.run import Run, RunRow
 
 TENANTS = [{"name": "net", "task": "infer"}, {"name": "learner", "task": "train"}]
@@ -67,7 +67,7 @@ def test_machines_get_the_same_by_engine_and_by_turn(edgetune, two):
 
 
 def test_simulated_figures_say_so_and_warnings_are_shown(edgetune, tmp_path):
-    caution = Caution("arrivals-late", "look at the source", {"late_s": 0.5})
+    caution = DataWarning("arrivals-late", "look at the source", {"late_s": 0.5})
     file = write(tmp_path / "r.parquet", rows("simulated", 0.05, 0.2), simulated=True, warnings=(caution,))
     ended = edgetune("show", file)
     assert ended.out.startswith("SIMULATED")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.grids import grid_levels, modes_of, spread
+from edgetune.devices.grids import evenly_spaced, grid_levels, modes_of
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
 
@@ -23,7 +23,7 @@ def _knobs(*sizes: int) -> dict[str, tuple[float, ...]]:
     [(1, (9,)), (2, (1, 9)), (3, (1, 5, 9)), (4, (1, 4, 6, 9)), (9, tuple(range(1, 10))), (50, tuple(range(1, 10)))],
 )
 def test_a_spread_is_even_and_includes_the_ends(count: int, expected: tuple[int, ...]) -> None:
-    assert spread(range(1, 10), count) == expected
+    assert evenly_spaced(range(1, 10), count) == expected
 
 
 def test_combinations_vary_the_last_knob_fastest() -> None:

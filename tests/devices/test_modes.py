@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.devices.device import ModeSpace
@@ -212,7 +212,7 @@ def test_modes_of_a_profile_and_of_a_plan(tmp_path: Path) -> None:
     assert parse_modes(str(tmp_path / "p.parquet"), _BOARD) == _gpu(318.75, 1300.5)
     mode = Mode(8, 729.6, 318.75, 2133.0)
     plan = Plan(
-        Header.new("plan", 1), Problem("train"), Configuration(mode, 1), Figures(0.1), SearchSummary("gmd", 1, 0)
+        Header.new("plan", 1), Problem("train"), Configuration(mode, 1), PlanFigures(0.1), SearchSummary("gmd", 1, 0)
     )
     io.write(plan, tmp_path / "plan.yaml")
     assert parse_modes(str(tmp_path / "plan.yaml"), _BOARD) == [mode]

@@ -1,12 +1,12 @@
 """A sensor read by a thread: only what is fresh, and a sensor that fails does not end the measurement."""
 
 from edgetune.devices.device import PowerReading
-from edgetune.devices.polling import Recording, SensorStoppedError, polled
+from edgetune.devices.polling import PolledRecording, SensorStoppedError, polled
 
 
 def test_stale_and_missing_readings_are_not_kept():
     script = iter([PowerReading(10, 1.0), None, PowerReading(10, 9.0), PowerReading(20, 2.0)])
-    recording = Recording(lambda: next(script))
+    recording = PolledRecording(lambda: next(script))
     for _ in range(4):
         recording.poll()
     assert recording.readings == (PowerReading(10, 1.0), PowerReading(20, 2.0))
@@ -19,7 +19,7 @@ def test_failing_sensor_is_noted_once_and_left_alone():
         calls.append(1)
         raise OSError("gone")
 
-    recording = Recording(read)
+    recording = PolledRecording(read)
     recording.poll()
     recording.poll()
     assert recording.failure == "gone"
@@ -56,7 +56,7 @@ def test_repeats_of_a_sensor_that_stopped_are_let_go():
             raise SensorStoppedError("stuck", since_ns=10)
         return PowerReading(10 + 10 * len(recording.readings), 5.0)
 
-    recording = Recording(read)
+    recording = PolledRecording(read)
     for _ in range(5):
         recording.poll()
     assert recording.failure == "stuck"

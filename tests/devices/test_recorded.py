@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, ModeControl
-from edgetune.devices.recorded import Offer, RecordedTable, open_recorded, recorded_device
+from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.testing.device_contract import DeviceContract
 
@@ -137,7 +137,7 @@ def test_the_newest_measurement_of_a_point_stands_and_that_is_said() -> None:
     assert _lookup(device, first.point) == again
     assert isinstance(device.source, RecordedTable)
     assert device.source.rows == (again, _ROWS[1])
-    (caution,) = device.source.cautions
+    (caution,) = device.source.data_warnings
     assert (caution.code, dict(caution.numbers)) == ("duplicate-points", {"rows_ignored": 1, "rows_disagreeing": 1})
     assert device.conditions["cautions"] == (caution,)
 
@@ -159,12 +159,15 @@ def test_what_can_be_asked_for_is_listed() -> None:
     other = ProfileRow("other", "infer", 4, 0.1, gpu_mhz=318.75)
     device = _device(*_ROWS, other)
     assert isinstance(device.source, RecordedTable)
-    assert device.source.offers == (Offer("net", "train", (1, 16)), Offer("other", "infer", (4,)))
+    assert device.source.workloads == (
+        RecordedWorkload("net", "train", (1, 16)),
+        RecordedWorkload("other", "infer", (4,)),
+    )
     assert _control(device).space.knobs == {"gpu_mhz": (318.75, 726.75, 1300.5), "mem_mhz": (2133.0,)}
 
 
 def test_a_simulated_table_stays_simulated_and_keeps_its_doubts() -> None:
-    doubt = Caution("unit-suspect", "divide by 1000")
+    doubt = DataWarning("unit-suspect", "divide by 1000")
     header = replace(
         Header.new("profile", 1, conditions={"simulated": True, "device": "twin:orin-agx"}), warnings=(doubt,)
     )
@@ -190,4 +193,4 @@ def test_of_two_measurements_the_one_started_last_stands_wherever_it_is_in_the_t
     older = replace(row, minibatch_s=0.101, started="2026-01-01T00:00:00Z")
     table = RecordedTable.of([row, older], name="the table")
     assert table.rows == (row,)
-    assert table.cautions[0].numbers["rows_disagreeing"] == 0  # 1 % apart
+    assert table.data_warnings[0].numbers["rows_disagreeing"] == 0  # 1 % apart

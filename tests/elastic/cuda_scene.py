@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from edgetune.elastic import abi
+from edgetune.elastic.backend import Launch, LaunchEvent
+from edgetune.elastic.cuda.backend import CudaBackend, WaitTimes
 from edgetune.elastic.cuda.context import Context, open_context
 from edgetune.elastic.cuda.driver import Driver
 from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.cuda.stage import CudaStage, Patience
 from edgetune.elastic.cuda.timers import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.stage import Launch, Moment
-from edgetune.elastic.work import Buffer, Call, Logical, Network, Pointer, Scalar, Task
+from edgetune.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, FakeLaunch, FakeMemory
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 from edgetune.testing.fake_device import FakeClock
 
 US = 1000
@@ -50,11 +50,11 @@ def _lasts(grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int:
     return int(count) * BLOCK_US * US
 
 
-def kernel(factor: int, more: int, *, elastic: bool, **changed: Any) -> FakeKernel:
+def kernel(factor: int, more: int, *, elastic: bool, **changed: Any) -> FakeCudaKernel:
     def run(memory: FakeMemory, launch: FakeLaunch) -> None:
         _part(memory, launch, elastic=elastic, factor=factor, more=more)
 
-    return FakeKernel((8, 8, 4, *([abi.SIZE_BYTES] if elastic else [])), _lasts, run, **changed)
+    return FakeCudaKernel((8, 8, 4, *([abi.SIZE_BYTES] if elastic else [])), _lasts, run, **changed)
 
 
 def timer(memory: FakeMemory, launch: FakeLaunch) -> None:
@@ -70,8 +70,8 @@ KERNELS = {
     "double_it__block2": kernel(2, 0, elastic=True),
     "add_one": kernel(1, 1, elastic=False),
     "add_one__grid": kernel(1, 1, elastic=True),
-    TIMER_KERNEL: FakeKernel((8,), 0, timer),
-    DELAY_KERNEL: FakeKernel((8,), lambda grid, arguments: int(struct.unpack("<Q", arguments[0])[0])),
+    TIMER_KERNEL: FakeCudaKernel((8,), 0, timer),
+    DELAY_KERNEL: FakeCudaKernel((8,), lambda grid, arguments: int(struct.unpack("<Q", arguments[0])[0])),
 }
 ASKED = Resources(registers_per_thread=32)
 FORMS = {
@@ -84,9 +84,9 @@ BUILD = Build(fake_image(*KERNELS), FORMS)
 VALUES = {"x": np.arange(SIZE, dtype=np.int32)}
 
 
-def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add_one")) -> Network:
+def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add_one")) -> KernelSequence:
     logical, size = Logical((BLOCKS, 1, 1), (THREADS, 1, 1)), Scalar(struct.pack("<i", SIZE))
-    return Network(
+    return KernelSequence(
         name,
         (
             Call(kernels[0], logical, (Pointer("x"), Pointer("y"), size), resources={1: ASKED, 2: ASKED}),
@@ -101,8 +101,8 @@ def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add
     )
 
 
-def task(name: str, priority: int = 0, **more: Any) -> Task:
-    return Task(name, network(), priority, **more)
+def task(name: str, priority: int = 0, **more: Any) -> GpuTask:
+    return GpuTask(name, network(), priority, **more)
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Machine:
     """A machine with fake GPUs."""
 
     gpus: list[FakeCudaGpu] = field(default_factory=lambda: [FakeCudaGpu()])
-    kernels: dict[str, FakeKernel] = field(default_factory=lambda: dict(KERNELS))
+    kernels: dict[str, FakeCudaKernel] = field(default_factory=lambda: dict(KERNELS))
     more: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,7 +130,7 @@ class Machine:
             yield context, program
 
     @contextmanager
-    def stage(self, *tasks: Task, patience: Patience | None = None) -> Iterator[CudaStage]:
+    def stage(self, *tasks: GpuTask, patience: WaitTimes | None = None) -> Iterator[CudaBackend]:
         with self.context() as context:
             programs = {}
             for each in tasks:
@@ -138,7 +138,7 @@ class Machine:
                 programs[each.name].write(VALUES)
             self.programs = programs
             self.gpu = context.facts.gpu
-            yield CudaStage(context, programs, tasks, patience=patience)
+            yield CudaBackend(context, programs, tasks, patience=patience)
 
 
 def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
@@ -147,9 +147,9 @@ def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
     return Launch(number, task, 0, call, what, **{"first": 0, "count": what.logical.blocks, **more})
 
 
-def moments(stage: CudaStage) -> list[Moment]:
+def moments(stage: CudaBackend) -> list[LaunchEvent]:
     """Wait until nothing is in flight; return all that happened."""
-    found: list[Moment] = []
+    found: list[LaunchEvent] = []
     while some := stage.wait(None):
         found += some
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgetune.elastic.abi import STRUCT
-from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 
 ORIGINAL = """
 // launch mix grid=3,2 block=16,2 data=int32[192] counts=int32[6]:zero n=int32:180
@@ -113,7 +113,7 @@ MUTANTS = {
 """What it is: text that stands in the forms, and what stands there instead."""
 
 
-def transformed(forms: str = FORMS) -> Transformed:
+def transformed(forms: str = FORMS) -> TransformResult:
     variants = (Variant("mix__grid", "grid"), Variant("mix__block2", "block", 2))
-    kernel = Kernel("mix", 3, (), barriers=3, static_shared=True)
-    return Transformed(ORIGINAL + forms, (Elastic(kernel, variants),))
+    kernel = CudaKernel("mix", 3, (), barriers=3, static_shared=True)
+    return TransformResult(ORIGINAL + forms, (ElasticKernel(kernel, variants),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.elastic.trials import Trial, trials_in
+from edgetune.elastic.sample_launches import SampleLaunch, sample_launches_in
 
 FOLDER = Path(__file__).with_name("kernels")
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.cu")))
@@ -14,5 +14,5 @@ def source(name: str) -> str:
     return (FOLDER / f"{name}.cu").read_text()
 
 
-def trials(name: str) -> tuple[Trial, ...]:
-    return trials_in(source(name), f"{name}.cu")
+def trials(name: str) -> tuple[SampleLaunch, ...]:
+    return sample_launches_in(source(name), f"{name}.cu")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import hand_elastic
 
-from edgetune.elastic.check import Matrix, Verdict, check
-from edgetune.elastic.kernel import Transformed
+from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.elastic.kernel import TransformResult
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.launches import FORWARD, REVERSE, chance
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 PLAIN = """
@@ -119,11 +119,11 @@ MUTANTS = {
 
 
 @cache
-def generated(name: str) -> Transformed:
+def generated(name: str) -> TransformResult:
     return transform(SOURCES[name], f"{name}.cu")
 
 
-def mutated(name: str, pattern: str, new: str, place: int) -> Transformed:
+def mutated(name: str, pattern: str, new: str, place: int) -> TransformResult:
     whole = generated(name)
     head, mark, forms = whole.source.partition("// Elastic forms of")
     found = list(re.finditer(pattern, forms))
@@ -137,5 +137,7 @@ def mutated(name: str, pattern: str, new: str, place: int) -> Transformed:
 def verdict_of(mutant: str) -> Verdict:
     """Return what is found of a mutant."""
     name = MUTANTS[mutant][0]
-    (verdict,) = check(mutated(*MUTANTS[mutant]), trials_in(SOURCES[name], f"{name}.cu"), matrix=SHORT, limit_s=1)
+    (verdict,) = check(
+        mutated(*MUTANTS[mutant]), sample_launches_in(SOURCES[name], f"{name}.cu"), matrix=SHORT, limit_s=1
+    )
     return verdict

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
+from edgetune.elastic.backend import Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.model import Model
+from edgetune.elastic.model import GpuTimingModel
 from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.stage import Launch, Moment
-from edgetune.elastic.view import Chain, Decision, Piece, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.sim.clock import EventClock
 
 US = 1000
@@ -19,7 +19,7 @@ GPU = Gpu(
     registers_per_sm=65536, shared_bytes_per_sm=65536, shared_bytes_per_block=49152, flop_per_s=2e12,
     bandwidth_bytes_per_s=1e11, launch_s=10e-6, source="made up",
 )  # fmt: skip
-FREE = Model(turn_s=0.0, serial_cost=0.0, gap_s=0.0, host_s=0.0)
+FREE = GpuTimingModel(turn_s=0.0, serial_cost=0.0, gap_s=0.0, host_s=0.0)
 """Launching costs nothing but the latency of the GPU."""
 
 
@@ -33,15 +33,17 @@ def call(
     return Call("k", logical, (), flop, drawn, block_s, resources=resources)
 
 
-def task(name: str, *calls: Call, priority: int = 0, arrivals: str = "closed", deadline_s: float | None = None) -> Task:
-    return Task(name, Network(f"net of {name}", calls or (call(),)), priority, arrivals, deadline_s)
+def task(
+    name: str, *calls: Call, priority: int = 0, arrivals: str = "closed", deadline_s: float | None = None
+) -> GpuTask:
+    return GpuTask(name, KernelSequence(f"net of {name}", calls or (call(),)), priority, arrivals, deadline_s)
 
 
 class Scene:
     """A simulated GPU on which launches are made one by one."""
 
     def __init__(
-        self, *priorities: int, gpu: Gpu = GPU, model: Model = FREE,
+        self, *priorities: int, gpu: Gpu = GPU, model: GpuTimingModel = FREE,
         fault: Callable[[Launch], str | None] | None = None, most_residencies: int | None = None,
     ) -> None:  # fmt: skip
         tasks = [task(f"t{place}", priority=priority) for place, priority in enumerate(priorities or (0,))]
@@ -67,7 +69,7 @@ class Scene:
         return times(iter(lambda: self.gpu.wait(None), []))
 
 
-def times(waits: Iterable[Iterable[Moment]]) -> dict[tuple[int, str], float]:
+def times(waits: Iterable[Iterable[LaunchEvent]]) -> dict[tuple[int, str], float]:
     return {(moment.launch, moment.kind): moment.at_ns / US for moments in waits for moment in moments}
 
 
@@ -77,7 +79,7 @@ class Whole:
     name: ClassVar[str] = "whole"
 
     def decide(self, view: View) -> list[Decision]:
-        return [Chain(each.task.name) for each in view.standings for _ in each.arrived_ns]
+        return [LaunchChain(each.task.name) for each in view.tasks for _ in each.arrived_ns]
 
 
 class Pieces:
@@ -90,8 +92,8 @@ class Pieces:
 
     def decide(self, view: View) -> list[Decision]:
         return [
-            Piece(each.task.name, min(self._count, each.left), self._per_thread, self._blocks)
-            for each in view.standings
+            LaunchPiece(each.task.name, min(self._count, each.left), self._per_thread, self._blocks)
+            for each in view.tasks
             if not each.in_flight and (each.arrived_ns or each.request is not None)
         ]
 

@@ -9,7 +9,7 @@ import pytest
 
 from edgetune.elastic import compiled_files, compiler
 from edgetune.elastic.compiled_files import MOST_FILES, file_of, read, write
-from edgetune.elastic.compiler import Options, compile
+from edgetune.elastic.compiler import CompileOptions, compile
 from edgetune.errors import InputError
 
 PLAIN = '#include <stdint.h>\nextern "C" __global__ void k(float *a) { a[threadIdx.x] = a[0] * 2.0f + 1.0f; }\n'
@@ -64,11 +64,11 @@ def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("source", "arch", "name", "options"),
     [
-        (PLAIN + " ", "sm_87", "k.cu", Options()),
-        (PLAIN, "sm_90", "k.cu", Options()),
-        (PLAIN, "sm_87", "other.cu", Options()),
-        (PLAIN, "sm_87", "k.cu", Options(fmad=False)),
-        (PLAIN, "sm_87", "k.cu", Options(define=("N=1",))),
+        (PLAIN + " ", "sm_87", "k.cu", CompileOptions()),
+        (PLAIN, "sm_90", "k.cu", CompileOptions()),
+        (PLAIN, "sm_87", "other.cu", CompileOptions()),
+        (PLAIN, "sm_87", "k.cu", CompileOptions(fmad=False)),
+        (PLAIN, "sm_87", "k.cu", CompileOptions(define=("N=1",))),
     ],
 )
 def test_whatever_is_different_is_compiled(tmp_path, source, arch, name, options) -> None:
@@ -112,14 +112,14 @@ def test_headers_of_a_folder_do_not_stand_in_for_those_that_are_given(tmp_path) 
     """On which it rests that a source which includes only those is whole."""
     (tmp_path / "stdint.h").write_text("#error of the folder\n")
     (tmp_path / "cmath").write_text("#error of the folder\n")
-    compile(PLAIN, "sm_87", name=str(tmp_path / "k.cu"), options=Options(include=(str(tmp_path),)))
+    compile(PLAIN, "sm_87", name=str(tmp_path / "k.cu"), options=CompileOptions(include=(str(tmp_path),)))
 
 
 def test_a_changed_header_is_seen(tmp_path) -> None:
     text = '#include "size.h"\nextern "C" __global__ void k(int *a) { __shared__ int b[SIZE]; b[*a] = 1; *a = b[0]; }'
     for size in (16, 32):
         (tmp_path / "size.h").write_text(f"#define SIZE {size}\n")
-        options = Options(include=(str(tmp_path),))
+        options = CompileOptions(include=(str(tmp_path),))
         made = compile(text, "sm_87", name="k.cu", options=options, cache=tmp_path / "kept")
         assert made.of("k").static_shared_bytes == 4 * size
 

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgetune.elastic.compiler import ARCHES, Options, arch_of, compile, resources_in
+from edgetune.elastic.compiler import ARCHES, CompileOptions, arch_of, compile, resources_in
 from edgetune.elastic.forms import compile_forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.headers import STAND_INS
-from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.errors import DeviceError, InputError
 
 TILE = """
@@ -61,7 +61,9 @@ def test_registers_that_do_not_suffice_are_spilled() -> None:
 
 
 def test_contraction_is_a_choice() -> None:
-    fused, apart = (compile(FMA, "sm_87", name="f.cu", options=Options(fmad=fmad)).image for fmad in (True, False))
+    fused, apart = (
+        compile(FMA, "sm_87", name="f.cu", options=CompileOptions(fmad=fmad)).image for fmad in (True, False)
+    )
     assert fused != apart
 
 
@@ -69,7 +71,7 @@ def test_macros_and_headers_are_found(tmp_path) -> None:
     (tmp_path / "size.h").write_text("#define SIZE 16\n")
     body = "__shared__ int b[SIZE * TIMES]; b[*a] = 1; *a = b[0];"
     text = f'#include "size.h"\nextern "C" __global__ void k(int *a) {{ {body} }}'
-    options = Options(include=(str(tmp_path),), define=("TIMES=2",))
+    options = CompileOptions(include=(str(tmp_path),), define=("TIMES=2",))
     assert compile(text, "sm_87", name="k.cu", options=options).of("k").static_shared_bytes == 16 * 2 * 4
     with pytest.raises(InputError, match=r'k\.cu, line 1: .* open source file "size\.h"') as error:
         compile(text, "sm_87", name="k.cu")
@@ -184,9 +186,9 @@ ptxas info    : Used 8 registers, used 0 barriers, 352 bytes cmem[0]
 def test_forms_are_found_by_logical_threads_in_a_physical_one() -> None:
     forms = (Variant("mangled__grid", "grid"), Variant("mangled__block", "block", None))
     text = TILE + "".join(f'\nextern "C" __global__ void {each.symbol}(float *a) {{ *a = 1.0f; }}' for each in forms)
-    elastic = Elastic(Kernel("mangled", 1, ()), forms)
-    refused = Elastic(Kernel("tile", 2, (), extern_c=True))
-    compiled, found = compile_forms(Transformed(text, (elastic, refused)), "sm_87", name="t.cu")
+    elastic = ElasticKernel(CudaKernel("mangled", 1, ()), forms)
+    refused = ElasticKernel(CudaKernel("tile", 2, (), extern_c=True))
+    compiled, found = compile_forms(TransformResult(text, (elastic, refused)), "sm_87", name="t.cu")
     assert found["mangled"].original.symbol == "_Z7mangledPf"
     assert {n: form.symbol for n, form in found["mangled"].elastic.items()} == {
         1: "mangled__grid",

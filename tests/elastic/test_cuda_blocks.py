@@ -10,16 +10,16 @@ import pytest
 from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
 
 from edgetune.elastic.compiler import compile
+from edgetune.elastic.cuda.backend import CudaBackend
 from edgetune.elastic.cuda.blocks import BlockRecords, with_block_records
 from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.cuda.stage import CudaStage
 from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
-from edgetune.testing.fake_cuda_gpu import FakeKernel, FakeLaunch, FakeMemory
+from edgetune.testing.fake_cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
 SMS = 4
 
 
-def recording(kernel: FakeKernel, first_sm: int = 0) -> FakeKernel:
+def recording(kernel: FakeCudaKernel, first_sm: int = 0) -> FakeCudaKernel:
     """Return a kernel whose blocks run in waves of one on each of four multiprocessors, and note it."""
 
     def run(memory: FakeMemory, launched: FakeLaunch) -> None:
@@ -44,13 +44,13 @@ def recording(kernel: FakeKernel, first_sm: int = 0) -> FakeKernel:
 RECORDING = {name: each if name == "edgetune_timer" else recording(each) for name, each in KERNELS.items()}
 
 
-def run(*launches, most_blocks: int = 100, kernels: dict[str, FakeKernel] = RECORDING):
+def run(*launches, most_blocks: int = 100, kernels: dict[str, FakeCudaKernel] = RECORDING):
     machine = Machine(kernels=kernels)
     with machine.context() as context:
         program = Program(context, network(), replace(BUILD, recorded=True))
         program.write(VALUES)
         records = BlockRecords(context, GlobalTimer(context, TIMER_IMAGE), most_blocks)
-        stage = CudaStage(context, {"a": program}, [task("a")], records=records)
+        stage = CudaBackend(context, {"a": program}, [task("a")], records=records)
         for each in launches:
             stage.launch(each)
         moments(stage)

@@ -21,7 +21,7 @@ from edgetune.elastic.cuda.calibrate import (
 )
 from edgetune.errors import InputError
 from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALLS_US = {"cuLaunchKernel": 7, "cuEventRecord": 1, "cuEventQuery": 2}
 START_US = 30
@@ -31,7 +31,7 @@ START_US = 30
 def costs() -> LaunchCosts:
     machine = Machine(
         [FakeCudaGpu(start_ns=START_US * US)],
-        kernels={EMPTY_KERNEL: FakeKernel(duration_ns=3 * US)},
+        kernels={EMPTY_KERNEL: FakeCudaKernel(duration_ns=3 * US)},
         more={"call_ns": {name: taken * US for name, taken in CALLS_US.items()}, "other_ns": 0},
     )
     with machine.context() as context:

@@ -11,25 +11,30 @@ from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, kernel, network
 from kernel_corpus import source, trials
 from test_cuda_on_shim import forms_of, kernels_of
 
-from edgetune.elastic.check import Verdict
-from edgetune.elastic.cuda.checked import build, check
+from edgetune.elastic.cpu_equivalence import Verdict
+from edgetune.elastic.cuda.gpu_equivalence import build, check
 from edgetune.elastic.cuda.program import Build
-from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.elastic.sample_launches import SampleLaunch
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import Trial
-from edgetune.elastic.work import Logical, Network
+from edgetune.elastic.work import KernelSequence, Logical
 from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 ELASTIC = tuple(
-    Elastic(Kernel(call.kernel, 1, ()), (Variant(f"{call.kernel}__grid", "grid"),)) for call in network().calls
+    ElasticKernel(CudaKernel(call.kernel, 1, ()), (Variant(f"{call.kernel}__grid", "grid"),))
+    for call in network().calls
 )
-SOURCE = Transformed("", ELASTIC)
+SOURCE = TransformResult("", ELASTIC)
 MEMORY = {"x": VALUES["x"], "y": np.full(SIZE, 7, np.int32), "z": np.full(SIZE, 9, np.int32)}
-TRIALS = [Trial(call, {each.buffer: MEMORY[each.buffer] for each in call.arguments[:2]}) for call in network().calls]
+TRIALS = [
+    SampleLaunch(call, {each.buffer: MEMORY[each.buffer] for each in call.arguments[:2]}) for call in network().calls
+]
 
 
-def verdicts(changed: dict[str, FakeKernel] | None = None, tried: list[Trial] | None = None) -> tuple[Verdict, ...]:
+def verdicts(
+    changed: dict[str, FakeCudaKernel] | None = None, tried: list[SampleLaunch] | None = None
+) -> tuple[Verdict, ...]:
     machine = Machine(kernels={**KERNELS, **(changed or {})})
     with machine.context() as context:
         found = check(context, BUILD, SOURCE, TRIALS if tried is None else tried)
@@ -73,7 +78,7 @@ def test_an_original_that_differs_from_itself_is_racy() -> None:
         (target,) = struct.unpack("<Q", launch.arguments[1])
         memory.view(target, np.int32, SIZE)[:] = next(numbers)
 
-    found = verdicts({"add_one": FakeKernel((8, 8, 4), 1000, racy)})
+    found = verdicts({"add_one": FakeCudaKernel((8, 8, 4), 1000, racy)})
     assert [each.answer for each in found] == ["equal", "racy"]
     assert found[1].sequences == 0
 
@@ -133,7 +138,7 @@ def test_generated_forms_on_a_fake_gpu_whose_cores_are_the_cpu(name: str) -> Non
     (trial, *_) = trials(name)
     made = transform(source(name), f"{name}.cu")
     forms = forms_of(made)
-    asked = Network(name, (trial.call,))
+    asked = KernelSequence(name, (trial.call,))
     kernels = kernels_of(asked, made, forms)
     with Machine([FakeCudaGpu(sm_count=2)], kernels=kernels).context() as context:
         (told,) = check(context, Build(fake_image(*kernels), forms), made, [trial]).verdicts

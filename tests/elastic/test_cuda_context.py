@@ -9,7 +9,7 @@ from edgetune.elastic.cuda.context import open_context
 from edgetune.elastic.cuda.driver import Driver, KernelFailedError
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 
 def test_facts_are_those_that_cuda_tells() -> None:
@@ -83,7 +83,7 @@ def _launch(context, name: str):
 
 
 def test_waiting_for_a_stream_takes_as_long_as_what_is_on_it() -> None:
-    machine = Machine(kernels={"slow": FakeKernel(duration_ns=5_000_000_000)})
+    machine = Machine(kernels={"slow": FakeCudaKernel(duration_ns=5_000_000_000)})
     with machine.context() as context:
         stream, begin_ns = _launch(context, "slow"), machine.clock.now_ns()
         context.synchronise(stream)
@@ -92,7 +92,7 @@ def test_waiting_for_a_stream_takes_as_long_as_what_is_on_it() -> None:
 
 def test_a_kernel_that_never_ends_is_given_up_and_nothing_is_freed_beside_it() -> None:
     """The fake raises where the real driver would wait for ever, as it would in freeing memory."""
-    machine = Machine(kernels={"endless": FakeKernel(duration_ns=None)})
+    machine = Machine(kernels={"endless": FakeCudaKernel(duration_ns=None)})
     with machine.context() as context:
         context.allocate(100)
         with pytest.raises(KernelFailedError, match=r"a kernel has not ended for 0\.1 s"):
@@ -103,7 +103,7 @@ def test_a_kernel_that_never_ends_is_given_up_and_nothing_is_freed_beside_it() -
 
 
 def test_after_a_kernel_that_failed_closing_is_quiet() -> None:
-    machine = Machine(kernels={"bad": FakeKernel(fails=719)})
+    machine = Machine(kernels={"bad": FakeCudaKernel(fails=719)})
     with machine.context() as context:
         context.allocate(100)
         with pytest.raises(KernelFailedError, match=r"a kernel failed \(CUDA error 719\)"):

@@ -12,9 +12,9 @@ from test_cuda_ready import ready
 
 from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL
 from edgetune.elastic.cuda.reaction import reaction_s
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 STEP_S = 1e-7
 """Events are told in single precision."""
@@ -66,7 +66,7 @@ def test_what_was_measured_is_ready_and_not_made_anew() -> None:
 def test_a_kernel_without_forms_is_one_block_as_a_whole() -> None:
     rigid = replace(network(), calls=tuple(replace(call, elastic=False) for call in network().calls))
     with ready(Machine()) as (gpu, _):
-        (measured,) = gpu.measured([Task("a", rigid)])
+        (measured,) = gpu.measured([GpuTask("a", rigid)])
     assert all(call.block_s == call.whole_s for call in measured.network.calls)
 
 
@@ -74,7 +74,7 @@ def test_the_reaction_is_what_the_host_the_start_and_the_kernel_take() -> None:
     calls_ns = {"cuLaunchKernel": 7 * US, "cuEventRecord": 1 * US, "cuEventQuery": 2 * US}
     machine = Machine(
         [FakeCudaGpu(start_ns=30 * US)],
-        kernels={EMPTY_KERNEL: FakeKernel(duration_ns=3 * US)},
+        kernels={EMPTY_KERNEL: FakeCudaKernel(duration_ns=3 * US)},
         more={"call_ns": calls_ns, "other_ns": 0},
     )
     with machine.context() as context:

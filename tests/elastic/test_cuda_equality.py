@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
 
-from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, launches, ways
+from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, launches, ways
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.work import Logical
-from edgetune.testing.fake_cuda_gpu import FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaKernel
 
 
-def compare(kernels: dict[str, FakeKernel]):
+def compare(kernels: dict[str, FakeCudaKernel]):
     with Machine(kernels=kernels).context() as context:
         program = Program(context, network(), BUILD)
         program.write(VALUES)
@@ -42,7 +42,9 @@ def test_launches_of_a_way_cover_every_block_once(blocks: int) -> None:
                 assert len(pieces) <= way.slices
                 covered = [block for each in pieces for block in range(each.first, each.first + each.count)]
                 assert covered == list(range(blocks))
-        assert {each.per_thread for each in launches(program, Way(2)) if each.call == 1} == {1}, "it has no form for 2"
+        assert {each.per_thread for each in launches(program, LaunchVariant(2)) if each.call == 1} == {1}, (
+            "it has no form for 2"
+        )
         assert all(each.blocks is None for each in launches(program, ORIGINAL))
 
 
@@ -57,7 +59,7 @@ def test_a_form_that_is_wrong_in_its_later_pieces_is_caught() -> None:
         right.run(memory, replace(launch, arguments=(*launch.arguments[:3], struct.pack("<8I", *numbers))))
 
     sizes, lasts_ns = KERNELS["double_it__block2"].sizes, KERNELS["double_it__block2"].duration_ns
-    _, found = compare({**KERNELS, "double_it__block2": FakeKernel(sizes, lasts_ns, forgets)})
+    _, found = compare({**KERNELS, "double_it__block2": FakeCudaKernel(sizes, lasts_ns, forgets)})
     assert {each.way.per_thread for each in found} == {2}
     assert {each.way.slices for each in found} == {2, 7}
     halves = next(each for each in found if each.way.slices == 2 and each.buffer == "y")
@@ -72,5 +74,5 @@ def test_a_network_that_differs_from_itself_is_told_as_such() -> None:
         (target,) = struct.unpack("<Q", launch.arguments[1])
         memory.view(target, np.int32, VALUES["x"].size)[:] = next(calls)
 
-    _, found = compare({**KERNELS, "add_one": FakeKernel((8, 8, 4), 1000, racy)})
+    _, found = compare({**KERNELS, "add_one": FakeCudaKernel((8, 8, 4), 1000, racy)})
     assert ORIGINAL in {each.way for each in found}

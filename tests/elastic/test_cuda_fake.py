@@ -11,14 +11,14 @@ from cuda_scene import US, Machine
 
 from edgetune.elastic.cuda import driver as codes
 from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, WouldWaitForeverError
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, WouldWaitForeverError
 from edgetune.testing.fake_device import FakeClock
 
 
 class Raw:
     """The fake with a context, called as the module is."""
 
-    def __init__(self, *, kernels: dict[str, FakeKernel] | None = None, **more) -> None:
+    def __init__(self, *, kernels: dict[str, FakeCudaKernel] | None = None, **more) -> None:
         self.clock = FakeClock()
         self.cuda = FakeCuda([FakeCudaGpu(**more)], self.clock, kernels=kernels, other_ns=0)
         assert self("cuInit", 0) == ()
@@ -58,7 +58,7 @@ def test_nothing_works_before_init_nor_without_a_context() -> None:
 
 
 def test_a_stream_is_ordered_and_another_runs_beside_it() -> None:
-    raw = Raw(kernels={"k": FakeKernel(duration_ns=50 * US)}, start_ns=0)
+    raw = Raw(kernels={"k": FakeCudaKernel(duration_ns=50 * US)}, start_ns=0)
     function, one, other = raw.function("k"), raw.stream(), raw.stream()
     for stream in (one, one, other):
         assert raw.launch(function, stream) == 0
@@ -68,7 +68,7 @@ def test_a_stream_is_ordered_and_another_runs_beside_it() -> None:
 
 
 def test_an_event_is_over_with_what_was_before_it_on_its_stream() -> None:
-    raw = Raw(kernels={"k": FakeKernel(duration_ns=50 * US)}, start_ns=0)
+    raw = Raw(kernels={"k": FakeCudaKernel(duration_ns=50 * US)}, start_ns=0)
     function, stream = raw.function("k"), raw.stream()
     raw.launch(function, stream)
     first = raw.event_after(stream)
@@ -91,7 +91,7 @@ def test_an_event_that_was_never_recorded_is_over_and_has_no_time() -> None:
 
 
 def test_a_stream_waits_for_an_event_as_it_was_recorded_when_it_was_told_to() -> None:
-    raw = Raw(kernels={"k": FakeKernel(duration_ns=50 * US)}, start_ns=0)
+    raw = Raw(kernels={"k": FakeCudaKernel(duration_ns=50 * US)}, start_ns=0)
     function, one, other = raw.function("k"), raw.stream(), raw.stream()
     raw.launch(function, one)
     event = raw.event_after(one)
@@ -104,7 +104,7 @@ def test_a_stream_waits_for_an_event_as_it_was_recorded_when_it_was_told_to() ->
 
 def test_arguments_are_copied_when_it_is_launched() -> None:
     seen = []
-    raw = Raw(kernels={"k": FakeKernel((8, 4), run=lambda _, launch: seen.append(launch.arguments))})
+    raw = Raw(kernels={"k": FakeCudaKernel((8, 4), run=lambda _, launch: seen.append(launch.arguments))})
     values = np.array([7, 9], np.uint64)
     pointers = np.array([values.ctypes.data, values.ctypes.data + 8], np.uint64)
     stream = raw.stream()
@@ -115,7 +115,7 @@ def test_arguments_are_copied_when_it_is_launched() -> None:
 
 
 def test_bytes_are_moved_when_their_stream_comes_to_it() -> None:
-    raw = Raw(kernels={"k": FakeKernel(duration_ns=50 * US)}, start_ns=0)
+    raw = Raw(kernels={"k": FakeCudaKernel(duration_ns=50 * US)}, start_ns=0)
     (address,), stream, other = raw("cuMemAlloc", 4), raw.stream(), raw.stream()
     raw("cuMemsetD8Async", address, 7, 4, stream)
     raw("cuStreamSynchronize", stream)
@@ -136,7 +136,7 @@ def test_a_copy_does_not_wait_for_another_stream() -> None:
     def fill(memory, launch) -> None:
         memory.view(struct.unpack("<Q", launch.arguments[0])[0], np.uint8, 4)[:] = 1
 
-    raw = Raw(kernels={"fill": FakeKernel((8,), 50 * US, fill)})
+    raw = Raw(kernels={"fill": FakeCudaKernel((8,), 50 * US, fill)})
     (address,) = raw("cuMemAlloc", 4)
     raw("cuMemsetD8Async", address, 0, 4, other := raw.stream())
     raw("cuStreamSynchronize", other)
@@ -151,7 +151,7 @@ def test_a_copy_does_not_wait_for_another_stream() -> None:
 
 
 def test_launches_that_are_too_large_are_refused() -> None:
-    raw = Raw(kernels={"k": FakeKernel(), "greedy": FakeKernel(registers=128)})
+    raw = Raw(kernels={"k": FakeCudaKernel(), "greedy": FakeCudaKernel(registers=128)})
     function, stream = raw.function("k"), raw.stream()
     assert raw.launch(function, stream, block=(1025, 1, 1)) == codes.INVALID_VALUE
     assert raw.launch(function, stream, grid=(1, 65536, 1)) == codes.INVALID_VALUE
@@ -163,7 +163,7 @@ def test_launches_that_are_too_large_are_refused() -> None:
 
 
 def test_more_shared_memory_than_usual_has_to_be_permitted() -> None:
-    raw = Raw(kernels={"k": FakeKernel(static_shared_bytes=1024)})
+    raw = Raw(kernels={"k": FakeCudaKernel(static_shared_bytes=1024)})
     function, attribute = raw.function("k"), FakeCuda.CUfunction_attribute(8)
     assert raw("cuFuncGetAttribute", attribute, function) == (47 << 10,), "usual, less what the kernel declares"
     assert raw.code("cuFuncSetAttribute", function, attribute, 163 << 10) == codes.INVALID_VALUE
@@ -172,7 +172,7 @@ def test_more_shared_memory_than_usual_has_to_be_permitted() -> None:
 
 
 def test_after_a_kernel_that_failed_every_call_fails() -> None:
-    raw = Raw(kernels={"bad": FakeKernel(duration_ns=50 * US, fails=codes.ILLEGAL_ADDRESS), "k": FakeKernel()})
+    raw = Raw(kernels={"bad": FakeCudaKernel(duration_ns=50 * US, fails=codes.ILLEGAL_ADDRESS), "k": FakeCudaKernel()})
     stream = raw.stream()
     raw.launch(raw.function("bad"), stream)
     function = raw.function("k")  # until it ends, all is well
@@ -183,13 +183,13 @@ def test_after_a_kernel_that_failed_every_call_fails() -> None:
 
 
 def test_a_kernel_that_touches_what_is_not_its_own_fails() -> None:
-    raw = Raw(kernels={"wild": FakeKernel(run=lambda memory, _: memory.view(12345, np.uint8, 4))})
+    raw = Raw(kernels={"wild": FakeCudaKernel(run=lambda memory, _: memory.view(12345, np.uint8, 4))})
     raw.launch(raw.function("wild"), stream := raw.stream())
     assert raw.code("cuStreamSynchronize", stream) == codes.ILLEGAL_ADDRESS
 
 
 def test_what_would_wait_for_ever_says_so() -> None:
-    raw = Raw(kernels={"endless": FakeKernel(duration_ns=None)})
+    raw = Raw(kernels={"endless": FakeCudaKernel(duration_ns=None)})
     (address,) = raw("cuMemAlloc", 4)
     raw.launch(raw.function("endless"), stream := raw.stream())
     for name, argument in (("cuStreamSynchronize", stream), ("cuMemFree", address)):
@@ -200,7 +200,7 @@ def test_what_would_wait_for_ever_says_so() -> None:
 
 
 def test_handles_that_were_destroyed_or_are_of_another_kind_are_refused() -> None:
-    raw = Raw(kernels={"k": FakeKernel()})
+    raw = Raw(kernels={"k": FakeCudaKernel()})
     stream, function = raw.stream(), raw.function("k")
     raw("cuStreamDestroy", stream)
     assert raw.launch(function, stream) == codes.INVALID_HANDLE
@@ -225,7 +225,7 @@ def test_modules() -> None:
 
 
 def test_priorities_are_clamped() -> None:
-    raw = Raw(priorities=(0, -2), kernels={"k": FakeKernel()})
+    raw = Raw(priorities=(0, -2), kernels={"k": FakeCudaKernel()})
     function = raw.function("k")
     for priority in (-9, -1, 5):
         raw.launch(function, raw.stream(priority))

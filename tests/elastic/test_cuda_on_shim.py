@@ -17,22 +17,22 @@ from cuda_scene import Machine
 
 from edgetune.elastic import abi
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.equality import ORIGINAL, Way, differences, run
+from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, run
+from edgetune.elastic.cuda.gpu_session import GpuSession
 from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.cuda.ready import ReadyGpu
 from edgetune.elastic.forms import Form, Forms, variants_by_count
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.kernel import Transformed
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.kernel import TransformResult
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.mdtb.networks import network
 from edgetune.elastic.mdtb.values import values
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.shim.build import build
 from edgetune.elastic.shim.launches import ShimLaunch
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Argument, Network, Pointer, Scalar, Task
+from edgetune.elastic.work import Argument, GpuTask, KernelSequence, Pointer, Scalar
 from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel, FakeLaunch, FakeMemory
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 
 NEEDS = Resources(registers_per_thread=32)
 SIZES = {
@@ -42,7 +42,7 @@ SIZES = {
 }
 
 
-def forms_of(transformed: Transformed) -> dict[str, Forms]:
+def forms_of(transformed: TransformResult) -> dict[str, Forms]:
     return {
         each.kernel.name: Forms(
             Form(each.kernel.name, NEEDS),
@@ -52,7 +52,9 @@ def forms_of(transformed: Transformed) -> dict[str, Forms]:
     }
 
 
-def kernels_of(asked: Network, transformed: Transformed, forms: dict[str, Forms]) -> dict[str, FakeKernel]:
+def kernels_of(
+    asked: KernelSequence, transformed: TransformResult, forms: dict[str, Forms]
+) -> dict[str, FakeCudaKernel]:
     """Return every form as a kernel of the fake that the shim runs."""
     built = build(transformed.source, f"{asked.name}.cu")
 
@@ -74,14 +76,14 @@ def kernels_of(asked: Network, transformed: Transformed, forms: dict[str, Forms]
     found = {}
     for call in asked.calls:
         sizes = tuple(8 if isinstance(each, Pointer) else len(each.value) for each in call.arguments)
-        found[call.kernel] = FakeKernel(sizes, 5000, run_it)
+        found[call.kernel] = FakeCudaKernel(sizes, 5000, run_it)
         for form in forms[call.kernel].elastic.values():
-            found[form.symbol] = FakeKernel((*sizes, abi.SIZE_BYTES), 5000, run_it)
+            found[form.symbol] = FakeCudaKernel((*sizes, abi.SIZE_BYTES), 5000, run_it)
     return found
 
 
 @contextmanager
-def on_the_shim(name: str) -> Iterator[tuple[Machine, Context, Network, Build]]:
+def on_the_shim(name: str) -> Iterator[tuple[Machine, Context, KernelSequence, Build]]:
     asked = network(name, **SIZES[name])
     transformed = transform(asked.source, f"{name}.cu")
     forms = forms_of(transformed)
@@ -100,7 +102,7 @@ def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
         (output,) = [buffer.name for buffer in asked.buffers if buffer.role == "output"]
         assert np.isfinite(answer[output]).all()
         assert np.ptp(answer[output]) > 0
-        tried = [Way(1, 2, 3), Way(2, 7), Way(4, 1, 2), Way(8, 2)]
+        tried = [LaunchVariant(1, 2, 3), LaunchVariant(2, 7), LaunchVariant(4, 1, 2), LaunchVariant(8, 2)]
         there = {each for call in range(len(asked.calls)) for each in program.per_thread(call)}
         assert {way.per_thread for way in tried} == there
         assert differences(context, program, tried) == []
@@ -109,15 +111,15 @@ def test_a_network_in_pieces_of_every_form_is_the_network(name: str) -> None:
 def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> None:
     with on_the_shim("cifarnet") as (machine, context, asked, built):
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))
-        ready = ReadyGpu(context, builder=lambda *_: built)
-        tasks = ready.fitted([Task("urgent", asked, 1, "uniform:2000/s"), Task("normal", asked)])
+        ready = GpuSession(context, builder=lambda *_: built)
+        tasks = ready.fitted([GpuTask("urgent", asked, 1, "uniform:2000/s"), GpuTask("normal", asked)])
         with ready.stage(tasks) as stage:
             wanted = {each.name: ready.program("urgent").read(each.name) for each in asked.buffers}  # by warming up
             for task in tasks:
                 for buffer in asked.buffers:
                     if buffer.role in ("scratch", "output"):
                         ready.program(task.name).clear(buffer.name)
-            loop = Loop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.001)
+            loop = ElasticLoop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.001)
             loop.run()
         assert {each.task.name for each in loop.requests if each.outcome == "ok"} == {"urgent", "normal"}
         assert any(each.launch.blocks is not None for each in loop.launches)

@@ -15,15 +15,15 @@ from edgetune.elastic.cuda.packing import Packed
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.work import Logical, Network, Pointer, Scalar
+from edgetune.elastic.work import KernelSequence, Logical, Pointer, Scalar
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 X = VALUES["x"]
 X_Y = Pointer("x"), Pointer("y")
 
 
-def changed(**more) -> Network:
+def changed(**more) -> KernelSequence:
     """Return the network with all of its calls changed."""
     return replace(network(), calls=tuple(replace(call, **more) for call in network().calls))
 
@@ -238,7 +238,7 @@ def test_forms_that_the_image_lacks() -> None:
 
 
 def test_a_kernel_without_arguments() -> None:
-    machine = Machine(kernels={**KERNELS, "double_it": FakeKernel(), "double_it__grid": FakeKernel((32,))})
+    machine = Machine(kernels={**KERNELS, "double_it": FakeCudaKernel(), "double_it__grid": FakeCudaKernel((32,))})
     bare = replace(network(), calls=(replace(network().calls[0], arguments=()),))
     forms = {"double_it": replace(FORMS["double_it"], elastic={1: FORMS["double_it"].elastic[1]})}
     with machine.context() as context:

@@ -13,13 +13,13 @@ from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, net
 from test_cuda_blocks import RECORDING
 
 from edgetune.elastic.bench_runs import runner
-from edgetune.elastic.compiler import Options
+from edgetune.elastic.compiler import CompileOptions
+from edgetune.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.elastic.cuda.program import Build, build
-from edgetune.elastic.cuda.ready import ReadyGpu, contents, open_ready
 from edgetune.elastic.forms import Form
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.policies import find_policy
-from edgetune.elastic.work import Buffer, Network
+from edgetune.elastic.work import Buffer, KernelSequence
 from edgetune.errors import DeviceError, InputError
 from edgetune.testing.fake_cuda_driver import ticking
 
@@ -27,14 +27,14 @@ LAUNCH_S = 12e-6
 
 
 @contextmanager
-def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[tuple[ReadyGpu, list[str]]]:
+def ready(machine: Machine, *, sm_count: int | None = None, **more) -> Iterator[tuple[GpuSession, list[str]]]:
     built: list[str] = []
 
-    def builder(asked: Network, context, recorded: bool) -> Build:
+    def builder(asked: KernelSequence, context, recorded: bool) -> Build:
         built.append(asked.name)
         return Build(BUILD.image, BUILD.forms, recorded)
 
-    with open_ready(
+    with open_gpu_session(
         0, sm_count=sm_count, module=machine.cuda, now_ns=ticking(machine.clock), sleep_s=machine.clock.sleep_s,
         builder=builder, timer_image=lambda _: TIMER_IMAGE, launch_s=lambda _: LAUNCH_S, **more,
     ) as gpu:  # fmt: skip
@@ -87,7 +87,7 @@ def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
 def test_a_kernel_whose_forms_were_refused_or_do_not_fit_is_told_to_have_none(elastic: dict[int, Form]) -> None:
     refused = {**BUILD.forms, "add_one": replace(BUILD.forms["add_one"], elastic=elastic)}
     with Machine().context() as context:
-        ready_gpu = ReadyGpu(context, builder=lambda *_: replace(BUILD, forms=refused))
+        ready_gpu = GpuSession(context, builder=lambda *_: replace(BUILD, forms=refused))
         (fitted,) = ready_gpu.fitted([task("a")])
     assert [call.elastic for call in fitted.network.calls] == [True, False]
 
@@ -130,7 +130,7 @@ def test_the_benchmark_runs_on_it() -> None:
 
 
 def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
-    mixed = Network(
+    mixed = KernelSequence(
         "mixed", (), "",
         (Buffer("w", (8, 4), "float32", "weights"), Buffer("at", (3,), "int32", "input"), Buffer("out", (2,))),
     )  # fmt: skip
@@ -145,7 +145,7 @@ def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
 
 def test_a_network_without_source_is_refused() -> None:
     with Machine().context() as context, pytest.raises(InputError, match="network pair has no source"):
-        build(Network("pair", network().calls), context)
+        build(KernelSequence("pair", network().calls), context)
 
 
 REAL = """
@@ -167,7 +167,7 @@ extern "C" __global__ void add_one(const int *x, int *y, int size) {
 def test_a_source_is_made_elastic_and_compiled_for_the_gpu_at_hand(recorded: bool) -> None:
     """The real generator and NVRTC; the fake loads what they made and finds every symbol in it."""
     machine = Machine(kernels={})
-    pair = Network("pair", network().calls, REAL, network().buffers)
+    pair = KernelSequence("pair", network().calls, REAL, network().buffers)
     with machine.context() as context:
         made = build(pair, context, recorded=recorded)
         assert {count for count in made.forms["double_it"].elastic} == {1, 2, 4, 8}
@@ -202,10 +202,10 @@ MAIN = """int main() {
 def test_a_source_may_be_a_whole_program(recorded: bool) -> None:
     calls = network().calls
     with Machine(kernels={}).context() as context:
-        made = build(Network("p", calls, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
+        made = build(KernelSequence("p", calls, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
         assert set(made.forms) == {"double_it", "add_one"}
         locked = (*calls, replace(calls[0], kernel="lock"))
-        made = build(Network("p", locked, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
+        made = build(KernelSequence("p", locked, HOST + LOCK + REAL + MAIN), context, recorded=recorded)
     assert set(made.forms) == {"double_it", "add_one", "lock"}, "what is launched stays, without forms too"
     assert not made.forms["lock"].elastic
 
@@ -214,7 +214,7 @@ def test_an_error_in_a_whole_program_has_the_users_line() -> None:
     wrong = HOST + LOCK.replace("takers++", "missing++") + REAL + MAIN
     locked = (replace(network().calls[0], kernel="lock"),)
     with Machine(kernels={}).context() as context, pytest.raises(InputError, match=r'p\.cu, line 6: .*"missing"'):
-        build(Network("p", locked, wrong), context)
+        build(KernelSequence("p", locked, wrong), context)
 
 
 def test_a_kernel_without_forms_may_need_what_is_left_out_of_programs(tmp_path) -> None:
@@ -224,10 +224,10 @@ def test_a_kernel_without_forms_may_need_what_is_left_out_of_programs(tmp_path) 
     (tmp_path / "cooperative_groups.h").write_text(header)
     called = (replace(network().calls[0], kernel="k"),)
     with Machine(kernels={}).context() as context:
-        made = build(Network("p", called, text), context, options=Options(include=(str(tmp_path),)))
+        made = build(KernelSequence("p", called, text), context, options=CompileOptions(include=(str(tmp_path),)))
     assert not made.forms["k"].elastic
 
 
 def test_without_a_gpu_it_says_so() -> None:
-    with pytest.raises(DeviceError, match="no NVIDIA GPU"), open_ready(0, module=Machine([]).cuda):
+    with pytest.raises(DeviceError, match="no NVIDIA GPU"), open_gpu_session(0, module=Machine([]).cuda):
         raise AssertionError

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from cuda_scene import BLOCK_US, BLOCKS, KERNELS, US, VALUES, Machine, launch, moments, task
 
-from edgetune.elastic.cuda.stage import Patience, stream_priorities
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.backend import LaunchEvent
+from edgetune.elastic.cuda.backend import WaitTimes, stream_priorities
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies import POLICIES, find_policy
-from edgetune.elastic.stage import Moment
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeKernel
+from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALL_US = BLOCKS * BLOCK_US
-SHORT = Patience(hang_s=0.01)
+SHORT = WaitTimes(hang_s=0.01)
 
 
-def kinds(found: list[Moment]) -> list[tuple[int, str]]:
+def kinds(found: list[LaunchEvent]) -> list[tuple[int, str]]:
     return [(moment.launch, moment.kind) for moment in found]
 
 
@@ -118,7 +118,7 @@ def test_with_nothing_in_flight_and_no_limit_it_returns_at_once() -> None:
 
 def test_a_long_kernel_is_napped_beside() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=1_000_000_000)})
-    with machine.stage(task("a"), patience=Patience(nap_s=0.001)) as stage:
+    with machine.stage(task("a"), patience=WaitTimes(nap_s=0.001)) as stage:
         stage.launch(launch(0))
         moments(stage)
     asked = machine.cuda.calls.count("cuEventQuery")
@@ -255,7 +255,7 @@ def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> No
     machine = Machine()
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"), task("c"))
     with machine.stage(*tasks) as stage:
-        loop = Loop(find_policy(policy)(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop = ElasticLoop(find_policy(policy)(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
         for name in "abc":
             assert np.array_equal(machine.programs[name].read("z"), 2 * VALUES["x"] + 1), name
@@ -269,17 +269,17 @@ def test_elastic_work_is_launched_in_pieces() -> None:
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=128)])
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
     with machine.stage(*tasks) as stage:
-        Loop(find_policy("elastic")(), stage, tasks, gpu=machine.gpu, duration_s=0.02).run()
+        ElasticLoop(find_policy("elastic")(), stage, tasks, gpu=machine.gpu, duration_s=0.02).run()
     symbols = {each.symbol for each in machine.cuda.launches}
     assert "double_it" in symbols
     assert any("__" in symbol for symbol in symbols)
 
 
 def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:
-    machine = Machine(kernels={**KERNELS, "add_one": FakeKernel((8, 8, 4), fails=719)})
+    machine = Machine(kernels={**KERNELS, "add_one": FakeCudaKernel((8, 8, 4), fails=719)})
     tasks = (task("a", 1, arrivals="uniform:500/s"),)
     with machine.stage(*tasks) as stage:
-        loop = Loop(find_policy("multistream")(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop = ElasticLoop(find_policy("multistream")(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
     assert {each.outcome for each in loop.requests} == {"failed"}
     assert all("a kernel failed (CUDA error 719)" in (each.failure or "") for each in loop.requests)

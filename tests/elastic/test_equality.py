@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kernel_corpus import NAMES, source, trials
 
-from edgetune.elastic.check import BRIEF, Matrix, Verdict, check
+from edgetune.elastic.cpu_equivalence import BRIEF, Matrix, Verdict, check
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 GRID_ONLY = {
     "helper_barrier": "helper-barrier",
@@ -63,5 +63,5 @@ __global__ void refused(int *a) {
     a[blockIdx.x * 8 + threadIdx.x] = ++calls;
 }
 """
-    verdicts = check(transform(text, "two.cu"), trials_in(text, "two.cu"), matrix=BRIEF)
+    verdicts = check(transform(text, "two.cu"), sample_launches_in(text, "two.cu"), matrix=BRIEF)
     assert [(verdict.kernel, verdict.answer) for verdict in verdicts] == [("good", "equal")]

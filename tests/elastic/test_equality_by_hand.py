@@ -8,13 +8,13 @@ import hand_elastic
 import numpy as np
 import pytest
 
-from edgetune.elastic.check import BRIEF, Matrix, check, ways
-from edgetune.elastic.kernel import Elastic, Kernel, Transformed, Variant
+from edgetune.elastic.cpu_equivalence import BRIEF, Matrix, check, ways
+from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.launches import FORWARD, REVERSE, chance
-from edgetune.elastic.trials import trials_in
 from edgetune.elastic.work import Logical
 
-TRIALS = trials_in(hand_elastic.ORIGINAL, "mix.cu")
+TRIALS = sample_launches_in(hand_elastic.ORIGINAL, "mix.cu")
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 
 
@@ -36,13 +36,13 @@ def test_wrong_forms_are_different(mutant: str) -> None:
     assert str(verdict.difference.way) in verdict.reason
 
 
-def only_original(text: str, **about: bool) -> Transformed:
-    return Transformed(text, (Elastic(Kernel("k", 2, (), **about)),))
+def only_original(text: str, **about: bool) -> TransformResult:
+    return TransformResult(text, (ElasticKernel(CudaKernel("k", 2, (), **about)),))
 
 
 def verdict_of(body: str, launch: str, **about: bool):
     text = f"// launch k {launch}\n__global__ void k({body}\n"
-    (verdict,) = check(only_original(text, **about), trials_in(text, "k.cu"), limit_s=1)
+    (verdict,) = check(only_original(text, **about), sample_launches_in(text, "k.cu"), limit_s=1)
     return verdict
 
 
@@ -101,14 +101,14 @@ extern "C" __global__ void k__grid(float *a, edgetune_launch_t launch) {
     ("bits", "answer"), [("0x7fc12345", "equal"), ("0xffc00000", "equal"), ("0x7f800000", "different")]
 )
 def test_numbers_that_are_none_are_equal(bits: str, answer: str) -> None:
-    elastic = Elastic(Kernel("k", 2, ()), (Variant("k__grid", "grid"),))
-    done = Transformed(hand_elastic.STRUCT + NANS.replace("0x7fc12345", bits), (elastic,))
-    (verdict,) = check(done, trials_in(NANS, "k.cu"), matrix=SHORT)
+    elastic = ElasticKernel(CudaKernel("k", 2, ()), (Variant("k__grid", "grid"),))
+    done = TransformResult(hand_elastic.STRUCT + NANS.replace("0x7fc12345", bits), (elastic,))
+    (verdict,) = check(done, sample_launches_in(NANS, "k.cu"), matrix=SHORT)
     assert verdict.answer == answer, verdict.reason
 
 
 def test_ways_cover_each_logical_block_once_and_differ() -> None:
-    elastic = Elastic(Kernel("k", 1, ()), (Variant("k__grid", "grid"), Variant("k__block", "block", None)))
+    elastic = ElasticKernel(CudaKernel("k", 1, ()), (Variant("k__grid", "grid"), Variant("k__block", "block", None)))
     found = list(ways(elastic, Logical((6, 2, 1), (50, 2, 1)), Matrix()))
     assert len(set(found)) == len(found)
     for way in found:
@@ -120,13 +120,13 @@ def test_ways_cover_each_logical_block_once_and_differ() -> None:
 
 
 def test_lanes_of_warps_keep_their_places() -> None:
-    elastic = Elastic(Kernel("k", 1, (), warp=True), (Variant("k__block", "block", None),))
+    elastic = ElasticKernel(CudaKernel("k", 1, (), warp=True), (Variant("k__block", "block", None),))
     sizes = {way.block[0] for way in ways(elastic, Logical((2, 1, 1), (64, 1, 1)), BRIEF)}
     assert sizes == {64, 32}
 
 
 def test_a_launch_of_one_block_is_not_cut() -> None:
-    elastic = Elastic(Kernel("k", 1, ()), (Variant("k__grid", "grid"),))
+    elastic = ElasticKernel(CudaKernel("k", 1, ()), (Variant("k__grid", "grid"),))
     assert {way.shards for way in ways(elastic, Logical((1, 1, 1), (8, 1, 1)), Matrix())} == {((0, 1),)}
 
 

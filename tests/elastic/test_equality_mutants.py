@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from kernel_mutants import MUTANTS, SHORT, SOURCES, generated, verdict_of
 
-from edgetune.elastic.check import check
-from edgetune.elastic.trials import trials_in
+from edgetune.elastic.cpu_equivalence import check
+from edgetune.elastic.sample_launches import sample_launches_in
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_generated_code_itself_is_right(name: str) -> None:
-    (verdict,) = check(generated(name), trials_in(SOURCES[name], "k.cu"), matrix=SHORT)
+    (verdict,) = check(generated(name), sample_launches_in(SOURCES[name], "k.cu"), matrix=SHORT)
     assert verdict.reason == ""
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import random_kernels
 
-from edgetune.elastic.check import BRIEF, check
+from edgetune.elastic.cpu_equivalence import BRIEF, check
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 KERNELS = 6
 
@@ -16,7 +16,7 @@ def expect_equal(seed: int) -> None:
     text = random_kernels.source(seed, KERNELS)
     done = transform(text, "random.cu")
     assert any(variant.level == "block" for elastic in done.kernels for variant in elastic.variants)
-    for verdict in check(done, trials_in(text, "random.cu"), name="random.cu", matrix=BRIEF):
+    for verdict in check(done, sample_launches_in(text, "random.cu"), name="random.cu", matrix=BRIEF):
         assert verdict.reason == ""
         assert verdict.answer == "equal"
 

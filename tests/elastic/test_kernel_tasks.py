@@ -12,7 +12,7 @@ from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.model import check_fits, check_known
 from edgetune.elastic.source.parse import parse
 from edgetune.elastic.tasks import tasks_of
-from edgetune.elastic.work import Buffer, Network, Pointer, Scalar
+from edgetune.elastic.work import Buffer, KernelSequence, Pointer, Scalar
 from edgetune.errors import InputError
 
 TASKS = """kind: kernel_tasks
@@ -36,7 +36,7 @@ networks:
 def tasks(folder, text=TASKS, source="extern __global__ void split();"):
     (folder / "sort.cu").write_text(source)
     document = io.from_bytes(text.encode(), kind="kernel_tasks", name="tasks.yaml")
-    return tasks_of(document, folder=folder, benchmark=lambda name, **sizes: Network(f"{name} {sizes}", ()))
+    return tasks_of(document, folder=folder, benchmark=lambda name, **sizes: KernelSequence(f"{name} {sizes}", ()))
 
 
 def test_networks_of_the_benchmark_are_asked_for_by_name_and_sizes(tmp_path):

@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.records import LaunchRecord
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.simulation import simulate
 from edgetune.elastic.solo import Solo
-from edgetune.elastic.view import Chain, Piece
+from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.sim.clock import EventClock
 
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):
     stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, fault=fault or (lambda _: None))
-    loop = Loop(policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, stopped=stopped)
+    loop = ElasticLoop(policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, stopped=stopped)
     loop.run()
     return loop
 
@@ -172,7 +172,7 @@ def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():
 
     class Watches(Whole):
         def decide(self, view):
-            of = view.standings[0]
+            of = view.tasks[0]
             running = [each.number for each in view.resident]
             seen.append((view.now_ns / US, len(of.arrived_ns), [each.number for each in of.in_flight], running))
             return super().decide(view)
@@ -186,30 +186,30 @@ def test_policies_see_what_waits_what_is_on_its_way_and_what_runs():
 
 def test_tasks_take_their_share_of_the_device_time():
     loop = run(Whole(), task("a", call(blocks=2)), task("b", call(blocks=2)), duration_us=1100)
-    served = {each.task.name: each.served_s for each in (p.standing for p in loop._progress.values())}
+    served = {each.task.name: each.served_s for each in (p.state for p in loop._progress.values())}
     assert served == pytest.approx({"a": 1e-3, "b": 1e-3})
 
 
 @pytest.mark.parametrize(
     ("decisions", "why"),
     [
-        ([Chain("c")], "no task of this run"),
-        ([Chain("b")], "no request waits"),
-        ([Piece("a", 9, 1, 2)], "has 8 logical blocks left"),
-        ([Piece("a", 0, 1, 2)], "has 8 logical blocks left"),
-        ([Piece("a", 2, 3, 2)], "a shape that there is not"),
-        ([Piece("a", 2, 1, 0)], "a shape that there is not"),
-        ([Piece("a", 2)], "takes all of its 8 blocks"),
-        ([Piece("a", 8, 2)], "takes all of its 8 blocks"),
-        ([Piece("a", 2, 1, 2), Chain("a")], "is being launched piece by piece"),
-        ([Piece("a", 6, 1, 2), Piece("a", 6, 1, 2)], "has 2 logical blocks left"),
+        ([LaunchChain("c")], "no task of this run"),
+        ([LaunchChain("b")], "no request waits"),
+        ([LaunchPiece("a", 9, 1, 2)], "has 8 logical blocks left"),
+        ([LaunchPiece("a", 0, 1, 2)], "has 8 logical blocks left"),
+        ([LaunchPiece("a", 2, 3, 2)], "a shape that there is not"),
+        ([LaunchPiece("a", 2, 1, 0)], "a shape that there is not"),
+        ([LaunchPiece("a", 2)], "takes all of its 8 blocks"),
+        ([LaunchPiece("a", 8, 2)], "takes all of its 8 blocks"),
+        ([LaunchPiece("a", 2, 1, 2), LaunchChain("a")], "is being launched piece by piece"),
+        ([LaunchPiece("a", 6, 1, 2), LaunchPiece("a", 6, 1, 2)], "has 2 logical blocks left"),
         ([], "launches nothing although nothing runs and 1 requests wait"),
     ],
 )
 def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
     tasks = [task("a", call(blocks=8)), task("b", call(), arrivals="uniform:1/s")][: 2 if decisions else 1]
     stage = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
-    loop = Loop(Says(*decisions), stage, tasks, gpu=GPU, duration_s=1e-3)
+    loop = ElasticLoop(Says(*decisions), stage, tasks, gpu=GPU, duration_s=1e-3)
     with pytest.raises(EdgetuneError, match=why):
         loop.run()
     assert [each.outcome for each in loop.requests] == ["abandoned"]
@@ -233,7 +233,7 @@ def test_tasks_that_cannot_run_are_refused(tasks, why):
 
 def test_records_are_told_as_they_are_made_and_deciding_is_counted():
     told = []
-    done = simulate(Solo(), [task("a", call(blocks=2))], GPU, duration_s=1e-3, model=FREE, note=told.append)
+    done = simulate(Solo(), [task("a", call(blocks=2))], GPU, duration_s=1e-3, model=FREE, on_record=told.append)
     assert [each for each in told if isinstance(each, LaunchRecord)] == list(done.launches)
     assert len(told) == len(done.launches) + len(done.requests)
     assert done.overhead.decisions > len(done.requests)
@@ -245,11 +245,11 @@ class _Fairest(Whole):
     """Launches a kernel of the task that had the least device time, when nothing runs."""
 
     def decide(self, view):
-        ready = [each for each in view.standings if each.arrived_ns or each.request is not None]
-        if not ready or any(each.in_flight for each in view.standings):
+        ready = [each for each in view.tasks if each.arrived_ns or each.request is not None]
+        if not ready or any(each.in_flight for each in view.tasks):
             return []
         least = min(ready, key=lambda each: each.served_s)
-        return [Piece(least.task.name, least.left)]
+        return [LaunchPiece(least.task.name, least.left)]
 
 
 def test_a_task_that_was_idle_has_no_claim_on_the_time_before(tmp_path):

@@ -8,19 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.bench import Answers, Ratio, bench, mean_ratio, with_load
+from edgetune.elastic.bench import Ratio, RequestLatencies, bench, mean_ratio, with_load
 from edgetune.elastic.bench_runs import answers_of, runner, simulated
 from edgetune.elastic.gpus import find_gpu
-from edgetune.elastic.mdtb.workloads import Workload, workload
+from edgetune.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.policies.multistream import MultiStream
 from edgetune.elastic.records import Outcome, RequestRecord
 from edgetune.elastic.solo import SOLO
-from edgetune.elastic.view import Policy
-from edgetune.elastic.work import Network, Task
+from edgetune.elastic.view import ElasticPolicy
+from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
 
-WORKLOAD = Workload("A", Task("first", Network("first", ()), 1, "uniform:10/s"), Task("second", Network("second", ())))
+WORKLOAD = TaskPair(
+    "A",
+    GpuTask("first", KernelSequence("first", ()), 1, "uniform:10/s"),
+    GpuTask("second", KernelSequence("second", ())),
+)
 SLOWER = {"sequential": 3.0, "multistream": 2.0, "elastic": 1.25}
 NORMAL = {"sequential": 10, "multistream": 40, "elastic": 30}
 
@@ -31,13 +35,15 @@ class Runs:
     def __init__(self) -> None:
         self.asked: list[tuple[int, str, int]] = []
 
-    def __call__(self, tasks: Sequence[Task], policy: str, turn: int) -> Answers:
+    def __call__(self, tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         self.asked.append((len(tasks), policy, turn))
         alone_s = 0.010 + turn / 1000
         if len(tasks) == 1:
-            return Answers({"first": [alone_s] * 10}, {"first": []}, 1.0)
+            return RequestLatencies({"first": [alone_s] * 10}, {"first": []}, 1.0)
         latencies_s = [alone_s * SLOWER[policy]] * 10
-        return Answers({"first": latencies_s, "second": [0.1] * NORMAL[policy]}, {"first": [], "second": []}, 1.0)
+        return RequestLatencies(
+            {"first": latencies_s, "second": [0.1] * NORMAL[policy]}, {"first": [], "second": []}, 1.0
+        )
 
 
 def test_policies_alternate_and_each_turn_has_a_run_alone() -> None:
@@ -66,8 +72,10 @@ def test_misses_are_late_or_never_answered() -> None:
     figures = bench(WORKLOAD, list(SLOWER), Runs(), turns=1, deadline=2.5)
     assert [policy.missed for policy in figures.policies] == [1.0, 0.0, 0.0]
 
-    def some_unanswered(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
-        return Answers({"first": [0.01] * 3, "second": [0.01]}, {"first": [0.5, 0.001], "second": [0.1] * 9}, 1.0)
+    def some_unanswered(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        return RequestLatencies(
+            {"first": [0.01] * 3, "second": [0.01]}, {"first": [0.5, 0.001], "second": [0.1] * 9}, 1.0
+        )
 
     figures = bench(WORKLOAD, ["sequential"], some_unanswered, turns=1)
     assert figures.policies[0].requests == 4
@@ -81,8 +89,8 @@ def test_without_sequential_nothing_is_relative_to_it() -> None:
 
 
 def test_a_base_that_answered_nothing_gives_no_ratio() -> None:
-    def starved(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
-        return Answers({"first": [0.01], "second": []}, {"first": [], "second": [1.0]}, 1.0)
+    def starved(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        return RequestLatencies({"first": [0.01], "second": []}, {"first": [], "second": [1.0]}, 1.0)
 
     (figures,) = bench(WORKLOAD, ["sequential"], starved, turns=1).policies
     assert figures.normal_x is None
@@ -104,19 +112,19 @@ def test_an_interval_encloses_the_mean_and_narrows_with_turns() -> None:
 
 def test_a_load_sets_the_rate() -> None:
     assert with_load(WORKLOAD, 0.5, 0.010).critical.arrivals == "uniform:50/s"
-    closed = Workload("A", Task("first", Network("first", ()), 1, "closed"), WORKLOAD.normal)
+    closed = TaskPair("A", GpuTask("first", KernelSequence("first", ()), 1, "closed"), WORKLOAD.normal)
     assert with_load(closed, 0.5, 0.010) is closed
 
 
 def test_a_run_without_critical_answers_is_refused() -> None:
-    def nothing(tasks: Sequence[Task], policy: str, turn: int) -> Answers:
-        return Answers({"first": [], "second": []}, {"first": [], "second": []}, 1.0)
+    def nothing(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        return RequestLatencies({"first": [], "second": []}, {"first": [], "second": []}, 1.0)
 
     with pytest.raises(InputError, match="no request of first was answered"):
         bench(WORKLOAD, ["sequential"], nothing)
 
 
-def record(task: Task, outcome: Outcome, ended_ns: int, failure: str | None = None) -> RequestRecord:
+def record(task: GpuTask, outcome: Outcome, ended_ns: int, failure: str | None = None) -> RequestRecord:
     return RequestRecord(task, 0, 1_000_000, None, ended_ns, outcome, failure)
 
 
@@ -124,7 +132,7 @@ def test_what_a_run_gave() -> None:
     tasks = (WORKLOAD.critical, WORKLOAD.normal)
     records = [record(tasks[0], "ok", 3_000_000), record(tasks[0], "abandoned", 9_000_000)]
     given = answers_of(records, tasks, 0.5)
-    assert given == Answers({"first": [0.002], "second": []}, {"first": [0.008], "second": []}, 0.5)
+    assert given == RequestLatencies({"first": [0.002], "second": []}, {"first": [0.008], "second": []}, 0.5)
     assert given.rate_per_s("first", "second") == 2.0
     with pytest.raises(EdgetuneError, match="request 0 of second failed: kernel add: out of memory"):
         answers_of([*records, record(tasks[1], "failed", 2_000_000, "kernel add: out of memory")], tasks, 0.5)
@@ -144,7 +152,9 @@ def test_simulated_runs_of_one_turn_have_the_same_arrivals_and_of_another_others
 def test_alone_a_network_is_never_slower_than_beside_another() -> None:
     sizes = {"lstm": {"units": 64, "inputs": 64, "steps": 4}, "squeezenet": {"side": 64, "narrow": 4}}
     made, gpu = workload("D", sizes=sizes), find_gpu("orin-nano")
-    policies: dict[str, Policy] = {name: find_policy(name)() for name in ("sequential", "multistream", "elastic")}
+    policies: dict[str, ElasticPolicy] = {
+        name: find_policy(name)() for name in ("sequential", "multistream", "elastic")
+    }
     run = runner(simulated(gpu), policies, gpu, duration_s=0.01)
     figures = bench(with_load(made, 0.3, 0.0005), list(policies), run, turns=2)
     assert all(policy.p50_x.value >= 1.0 for policy in figures.policies)

@@ -13,19 +13,19 @@ import pytest
 import torch
 
 from edgetune.elastic.abi import packed
-from edgetune.elastic.check import Matrix, check
+from edgetune.elastic.cpu_equivalence import Matrix, check
 from edgetune.elastic.forms import variants_by_count
-from edgetune.elastic.kernel import Elastic, Transformed
+from edgetune.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.elastic.mdtb.builder import Builder, kernel_source
 from edgetune.elastic.mdtb.compiled import KERNELS
 from edgetune.elastic.mdtb.networks import network
 from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.build import build
 from edgetune.elastic.shim.launches import FORWARD, ShimLaunch, chance
 from edgetune.elastic.shim.run import Built
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
-from edgetune.elastic.work import Call, Network, Scalar
+from edgetune.elastic.work import Call, KernelSequence, Scalar
 
 SMALL: dict[str, dict[str, int]] = {
     "alexnet": {"side": 63, "narrow": 16, "classes": 11},
@@ -39,23 +39,23 @@ Memory = Mapping[str, np.ndarray[Any, Any]]
 
 
 @pytest.fixture(scope="module")
-def transformed() -> Transformed:
+def transformed() -> TransformResult:
     return transform("\n".join(kernel_source(kernel) for kernel in KERNELS), "mdtb.cu")
 
 
 @pytest.fixture(scope="module")
-def built(transformed: Transformed) -> Built:
+def built(transformed: TransformResult) -> Built:
     forms = [form.symbol for each in transformed.kernels for form in each.variants]
     return build(transformed.source, "mdtb.cu", [*KERNELS, *forms])
 
 
-def memory(made: Network, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+def memory(made: KernelSequence, seed: int) -> dict[str, np.ndarray[Any, Any]]:
     """Return all buffers; what is to be written before it is read is no number at first."""
     drawn = values(made, seed)
     return {each.name: drawn.get(each.name, np.full(each.shape, np.nan, np.float32)) for each in made.buffers}
 
 
-def answer(built: Built, made: Network, launches: Sequence[ShimLaunch], before: Memory) -> Any:
+def answer(built: Built, made: KernelSequence, launches: Sequence[ShimLaunch], before: Memory) -> Any:
     outcome = built.run(launches, before, limit_s=300)
     assert outcome.status == "ok", outcome.message
     (output,) = [each.name for each in made.buffers if each.role == "output"]
@@ -66,7 +66,7 @@ def original(call: Call) -> ShimLaunch:
     return ShimLaunch(call.kernel, call.logical.grid, call.logical.block, call.arguments)
 
 
-def pieces(call: Call, elastic: Elastic, chosen: random.Random) -> Iterator[ShimLaunch]:
+def pieces(call: Call, elastic: ElasticKernel, chosen: random.Random) -> Iterator[ShimLaunch]:
     """Yield a call cut into two or three pieces, each in some form with some physical blocks."""
     logical, forms = call.logical, variants_by_count(elastic)
     cuts = sorted({0, *(chosen.randrange(logical.blocks) for _ in range(2)), logical.blocks})
@@ -78,7 +78,7 @@ def pieces(call: Call, elastic: Elastic, chosen: random.Random) -> Iterator[Shim
         yield ShimLaunch(variant.symbol, (chosen.randint(1, 5), 1, 1), block, (*call.arguments, launch))
 
 
-def test_all_kernels_have_all_forms(transformed: Transformed) -> None:
+def test_all_kernels_have_all_forms(transformed: TransformResult) -> None:
     """Nothing in them is refused: what a user's kernel may be refused for can be written in another way."""
     assert [each.kernel.name for each in transformed.kernels] == list(KERNELS)
     for each in transformed.kernels:
@@ -110,7 +110,7 @@ def test_a_network_of_the_usual_size_answers_as_in_pytorch(name: str, built: Bui
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_elastic_forms_answer_the_same_bits(name: str, built: Built, transformed: Transformed) -> None:
+def test_elastic_forms_answer_the_same_bits(name: str, built: Built, transformed: TransformResult) -> None:
     made, chosen = network(name, **SMALL[name]), random.Random(name)
     forms = {each.kernel.name: each for each in transformed.kernels}
     before = memory(made, 2)
@@ -161,8 +161,8 @@ def test_a_wrong_weight_is_noticed(built: Built) -> None:
     assert np.abs(got - right).max() > 2e-6 * np.abs(right).max()
 
 
-def test_every_kernel_is_the_same_in_all_forms_and_orders(transformed: Transformed) -> None:
+def test_every_kernel_is_the_same_in_all_forms_and_orders(transformed: TransformResult) -> None:
     """The launches stand in the sources, so that ``transform --check`` tries them too."""
-    trials = trials_in("\n".join(kernel_source(kernel) for kernel in KERNELS), "mdtb.cu")
+    trials = sample_launches_in("\n".join(kernel_source(kernel) for kernel in KERNELS), "mdtb.cu")
     verdicts = check(transformed, trials, name="mdtb.cu", matrix=Matrix(schedules=(FORWARD, chance(1)), cuts=0))
     assert {verdict.kernel: verdict.answer for verdict in verdicts} == dict.fromkeys(KERNELS, "equal")

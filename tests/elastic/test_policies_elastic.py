@@ -4,32 +4,34 @@ from functools import cache
 
 import pytest
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
 from edgetune.elastic.policies import POLICIES, find_policy, make_policy
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
 from edgetune.elastic.policies.sequential import Sequential
 from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Chain, Piece, Standing, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import LaunchChain, LaunchPiece, TaskState, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.errors import InputError
 from edgetune.testing.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
-from edgetune.testing.elastic_histories import CALLS, GPUS, Case, play
+from edgetune.testing.elastic_histories import CALLS, GPUS, ElasticCase, play
 
 EIGHT = GPUS[2]
 """8 multiprocessors of 2048 threads, 65536 registers and 32 blocks."""
 CONV = Call("conv", Logical((196, 1, 1), (256, 1, 1)), resources={n: Resources(32) for n in (1, 2, 4, 8)})
 """2048 / 256 = 8 of its blocks on each multiprocessor, 64 in all: three waves and 4 blocks."""
 POOL = Call("pool", Logical((10, 1, 1), (512, 1, 1)))
-KEPT = Kept("conv", CONV.logical, 8, tuple(((512, 896),) * 8), tuple(((Shape(49, 1, 3), Shape(49, 4, 2)),) * 8))
+KEPT = LeftoverTable(
+    "conv", CONV.logical, 8, tuple(((512, 896),) * 8), tuple(((PieceShape(49, 1, 3), PieceShape(49, 4, 2)),) * 8)
+)
 """Beside blocks of up to 512 threads one shape, up to 896 another, and nothing beside larger ones."""
 
 
 def task(name, priority=0, calls=(CONV,)):
-    return Task(name, Network(name, calls), priority=priority)
+    return GpuTask(name, KernelSequence(name, calls), priority=priority)
 
 
 def launch(number, of, call=CONV, place=0, **more):
@@ -79,7 +81,7 @@ def test_a_policy_is_made_for_tasks(name, monkeypatch):
     assert made.name == name
     monkeypatch.setattr("edgetune.elastic.policies.elastic.kept_pieces", None)  # nothing is worked out later
     runs = launch(0, task("c", 1, (POOL,)), POOL)
-    standings = Standing(task("c", 1, (POOL,)), [], in_flight=[runs]), Standing(task("n"), [1])
+    standings = TaskState(task("c", 1, (POOL,)), [], in_flight=[runs]), TaskState(task("n"), [1])
     assert len(made.decide(view(*standings, resident=[runs]))) == (name != "sequential")
 
 
@@ -88,14 +90,14 @@ def test_a_policy_is_made_for_tasks(name, monkeypatch):
 
 def test_one_request_at_a_time_in_order_of_arrival():
     a, b = task("a", 1), task("b")
-    assert Sequential().decide(view(Standing(a, [5, 6]), Standing(b, [3]))) == (Chain("b"),)
-    running = Standing(b, [4], in_flight=[launch(0, b)])
-    assert Sequential().decide(view(Standing(a, [3]), running)) == ()
+    assert Sequential().decide(view(TaskState(a, [5, 6]), TaskState(b, [3]))) == (LaunchChain("b"),)
+    running = TaskState(b, [4], in_flight=[launch(0, b)])
+    assert Sequential().decide(view(TaskState(a, [3]), running)) == ()
 
 
 def test_of_requests_that_came_at_once_the_most_critical_is_first_then_the_order_of_the_file():
-    standings = [Standing(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 2), ("d", 2))]
-    assert Sequential().decide(view(*standings)) == (Chain("c"),)
+    standings = [TaskState(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 2), ("d", 2))]
+    assert Sequential().decide(view(*standings)) == (LaunchChain("c"),)
 
 
 # multistream
@@ -103,8 +105,10 @@ def test_of_requests_that_came_at_once_the_most_critical_is_first_then_the_order
 
 def test_every_request_is_launched_at_once_the_most_critical_first():
     a, b, c = task("a"), task("b", 1), task("c", 3)
-    found = MultiStream().decide(view(Standing(a, [1, 2], in_flight=[launch(0, a)]), Standing(b, [9]), Standing(c, [])))
-    assert found == [Chain("b"), Chain("a"), Chain("a")]
+    found = MultiStream().decide(
+        view(TaskState(a, [1, 2], in_flight=[launch(0, a)]), TaskState(b, [9]), TaskState(c, []))
+    )
+    assert found == [LaunchChain("b"), LaunchChain("a"), LaunchChain("a")]
 
 
 # barrier
@@ -112,27 +116,27 @@ def test_every_request_is_launched_at_once_the_most_critical_first():
 
 def test_a_round_is_one_kernel_of_each_task():
     a, b = task("a", 0, (POOL, CONV)), task("b", 1)
-    standings = Standing(a, [], request=2, call=1, left=196), Standing(b, [7]), Standing(task("c"), [])
-    assert Barrier().decide(view(*standings)) == [Piece("b", 196), Piece("a", 196)]
+    standings = TaskState(a, [], request=2, call=1, left=196), TaskState(b, [7]), TaskState(task("c"), [])
+    assert Barrier().decide(view(*standings)) == [LaunchPiece("b", 196), LaunchPiece("a", 196)]
 
 
 def test_the_next_round_waits_for_all_of_the_last_and_there_is_no_third():
     a, b = task("a"), task("b")
     first = [launch(0, a), launch(1, b)]
-    one = view(Standing(a, [7], in_flight=first[:1]), Standing(b, [8], in_flight=first[1:]))
-    assert Barrier().decide(one) == [Piece("a", 196, after=(0, 1)), Piece("b", 196, after=(0, 1))]
+    one = view(TaskState(a, [7], in_flight=first[:1]), TaskState(b, [8], in_flight=first[1:]))
+    assert Barrier().decide(one) == [LaunchPiece("a", 196, after=(0, 1)), LaunchPiece("b", 196, after=(0, 1))]
     second = launch(2, a, after=(0, 1))
-    two = view(Standing(a, [7], in_flight=[second]), Standing(b, [8], in_flight=first[1:]))
+    two = view(TaskState(a, [7], in_flight=[second]), TaskState(b, [8], in_flight=first[1:]))
     assert not Barrier().decide(two)
-    over = view(Standing(a, [7], in_flight=[second]), Standing(b, [8]))
-    assert Barrier().decide(over) == [Piece("a", 196, after=(2,)), Piece("b", 196, after=(2,))]
+    over = view(TaskState(a, [7], in_flight=[second]), TaskState(b, [8]))
+    assert Barrier().decide(over) == [LaunchPiece("a", 196, after=(2,)), LaunchPiece("b", 196, after=(2,))]
 
 
 # elastic
 
 
 def test_critical_chains_come_before_everything_one_level_after_the_other():
-    standings = [Standing(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 7), ("d", 2))]
+    standings = [TaskState(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 7), ("d", 2))]
     order = []
     for _ in range(3):
         (chain,) = Elastic().decide(view(*standings))
@@ -143,50 +147,55 @@ def test_critical_chains_come_before_everything_one_level_after_the_other():
 
 def test_a_critical_request_is_launched_whatever_runs():
     a, b = task("a"), task("b", 1)
-    standings = Standing(a, [1], in_flight=[launch(0, a), launch(1, a)]), Standing(b, [9], in_flight=[launch(2, b)])
-    assert Elastic().decide(view(*standings, resident=[launch(0, a), launch(2, b)])) == (Chain("b"),)
+    standings = TaskState(a, [1], in_flight=[launch(0, a), launch(1, a)]), TaskState(b, [9], in_flight=[launch(2, b)])
+    assert Elastic().decide(view(*standings, resident=[launch(0, a), launch(2, b)])) == (LaunchChain("b"),)
 
 
 def test_alone_it_launches_waves_two_deep():
     a = task("a")
-    wave = Piece("a", 64, 1, 64)
-    assert Elastic().decide(view(Standing(a, [1]))) == (wave,)
-    one = Standing(a, [], request=0, left=132, in_flight=[launch(0, a)])
+    wave = LaunchPiece("a", 64, 1, 64)
+    assert Elastic().decide(view(TaskState(a, [1]))) == (wave,)
+    one = TaskState(a, [], request=0, left=132, in_flight=[launch(0, a)])
     assert Elastic().decide(view(one)) == (wave,)
-    two = Standing(a, [], request=0, left=68, in_flight=[launch(0, a), launch(1, a)])
+    two = TaskState(a, [], request=0, left=68, in_flight=[launch(0, a), launch(1, a)])
     assert Elastic().decide(view(two)) == ()
-    last = Standing(a, [], request=0, left=4)
-    assert Elastic().decide(view(last)) == (Piece("a", 4, 1, 4),)
+    last = TaskState(a, [], request=0, left=4)
+    assert Elastic().decide(view(last)) == (LaunchPiece("a", 4, 1, 4),)
 
 
 def test_a_kernel_of_one_wave_is_launched_as_it_was():
-    assert Elastic().decide(view(Standing(task("a", calls=(POOL,)), [1]))) == (Piece("a", 10),)
+    assert Elastic().decide(view(TaskState(task("a", calls=(POOL,)), [1]))) == (LaunchPiece("a", 10),)
 
 
 @pytest.mark.parametrize(
     ("threads", "found"),
-    [(256, (Piece("n", 49, 1, 3),)), (512, (Piece("n", 49, 1, 3),)), (513, (Piece("n", 49, 4, 2),)), (1024, ())],
+    [
+        (256, (LaunchPiece("n", 49, 1, 3),)),
+        (512, (LaunchPiece("n", 49, 1, 3),)),
+        (513, (LaunchPiece("n", 49, 4, 2),)),
+        (1024, ()),
+    ],
 )
 def test_beside_a_critical_kernel_it_launches_the_kept_piece_that_fits(threads, found):
     critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (threads, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
-    normal = Standing(task("n"), [1])
+    normal = TaskState(task("n"), [1])
     policy = Elastic({("conv", CONV.logical): KEPT})
-    assert policy.decide(view(Standing(critical, [], in_flight=[runs]), normal, resident=[runs])) == found
+    assert policy.decide(view(TaskState(critical, [], in_flight=[runs]), normal, resident=[runs])) == found
 
 
 def test_the_last_piece_has_no_more_blocks_than_are_left():
     critical = task("c", 1, (POOL,))
     runs = launch(0, critical, POOL)
-    standings = [Standing(critical, [], in_flight=[runs]), Standing(task("n"), [], request=0, left=2)]
+    standings = [TaskState(critical, [], in_flight=[runs]), TaskState(task("n"), [], request=0, left=2)]
     policy = Elastic({("conv", CONV.logical): KEPT})
-    assert policy.decide(view(*standings, resident=[runs])) == (Piece("n", 2, 1, 2),)
+    assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("n", 2, 1, 2),)
 
 
 def test_beside_a_critical_kernel_it_is_one_deep_over_all_tasks():
     critical, n, m = task("c", 1, (POOL,)), task("n"), task("m")
     runs, piece = launch(0, critical, POOL), launch(1, n)
-    standings = [Standing(critical, [], in_flight=[runs]), Standing(n, [1], in_flight=[piece]), Standing(m, [1])]
+    standings = [TaskState(critical, [], in_flight=[runs]), TaskState(n, [1], in_flight=[piece]), TaskState(m, [1])]
     assert Elastic().decide(view(*standings, resident=[runs])) == ()
 
 
@@ -194,56 +203,56 @@ def test_on_a_chain_the_kernel_that_runs_counts_and_between_two_the_next_one():
     large = Call("large", Logical((8, 1, 1), (1024, 1, 1)))
     critical = task("c", 1, (POOL, large))
     first, second = launch(0, critical, POOL), launch(1, critical, large, 1)
-    normal, policy = Standing(task("n"), [1]), Elastic({("conv", CONV.logical): KEPT})
-    runs = view(Standing(critical, [], in_flight=[first, second]), normal, resident=[first])
-    assert policy.decide(runs) == (Piece("n", 49, 1, 3),)
-    between = view(Standing(critical, [], in_flight=[second]), normal)
+    normal, policy = TaskState(task("n"), [1]), Elastic({("conv", CONV.logical): KEPT})
+    runs = view(TaskState(critical, [], in_flight=[first, second]), normal, resident=[first])
+    assert policy.decide(runs) == (LaunchPiece("n", 49, 1, 3),)
+    between = view(TaskState(critical, [], in_flight=[second]), normal)
     assert policy.decide(between) == ()
 
 
 def test_several_critical_kernels_leave_what_is_left_of_all():
-    kept = Kept("conv", CONV.logical, 8, ((),) * 6 + ((900,), ()), ((),) * 6 + ((Shape(7, 2, 2),), ()))
+    kept = LeftoverTable("conv", CONV.logical, 8, ((),) * 6 + ((900,), ()), ((),) * 6 + ((PieceShape(7, 2, 2),), ()))
     call = Call("critical", Logical((11, 1, 1), (450, 1, 1)))  # 3 blocks in its last wave on 8 multiprocessors
     c, d, e = task("c", 1, (call,)), task("d", 2, (call,)), task("e", 3, (call,))
     runs = [launch(number, each, call) for number, each in enumerate((c, d, e))]
-    standings = [Standing(each, [], in_flight=[run]) for each, run in zip((c, d, e), runs, strict=True)]
-    normal, policy = Standing(task("n"), [1]), Elastic({("conv", CONV.logical): kept})
-    assert policy.decide(view(*standings[:2], normal, resident=runs[:2])) == (Piece("n", 7, 2, 2),)
+    standings = [TaskState(each, [], in_flight=[run]) for each, run in zip((c, d, e), runs, strict=True)]
+    normal, policy = TaskState(task("n"), [1]), Elastic({("conv", CONV.logical): kept})
+    assert policy.decide(view(*standings[:2], normal, resident=runs[:2])) == (LaunchPiece("n", 7, 2, 2),)
     assert policy.decide(view(*standings, normal, resident=runs)) == ()  # 3 x 3 blocks leave no multiprocessor
 
 
 def test_where_nothing_of_one_task_fits_another_may():
     critical = task("c", 1, (Call("large", Logical((8, 1, 1), (768, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
-    n, m = Standing(task("n", calls=(POOL,)), [1]), Standing(task("m"), [1], served_s=5.0)
-    nothing = Kept("pool", POOL.logical, 8, ((),) * 8, ((),) * 8)
+    n, m = TaskState(task("n", calls=(POOL,)), [1]), TaskState(task("m"), [1], served_s=5.0)
+    nothing = LeftoverTable("pool", POOL.logical, 8, ((),) * 8, ((),) * 8)
     policy = Elastic({("conv", CONV.logical): KEPT, ("pool", POOL.logical): nothing})
-    standings = Standing(critical, [], in_flight=[runs]), n, m
-    assert policy.decide(view(*standings, resident=[runs])) == (Piece("m", 49, 4, 2),)
+    standings = TaskState(critical, [], in_flight=[runs]), n, m
+    assert policy.decide(view(*standings, resident=[runs])) == (LaunchPiece("m", 49, 4, 2),)
 
 
 @pytest.mark.parametrize(
     ("blocks", "threads", "found"),
-    [(5, 512, (Piece("n", 5),)), (6, 512, ()), (5, 544, ())],
+    [(5, 512, (LaunchPiece("n", 5),)), (6, 512, ()), (5, 544, ())],
 )
 def test_a_kernel_without_elastic_forms_is_launched_whole_or_not_at_all(blocks, threads, found):
     """Of 16 multiprocessors of 1536 threads, 5 are without a block of the last wave, and 512 threads are left."""
     critical = task("c", 1, (Call("critical", Logical((27, 1, 1), (1024, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
     whole = Call("whole", Logical((blocks, 1, 1), (threads, 1, 1)), elastic=False)
-    standings = Standing(critical, [], in_flight=[runs]), Standing(task("n", calls=(whole,)), [1])
+    standings = TaskState(critical, [], in_flight=[runs]), TaskState(task("n", calls=(whole,)), [1])
     assert Elastic().decide(view(*standings, resident=[runs], gpu=GPUS[3])) == found
 
 
 def test_alone_a_kernel_without_elastic_forms_is_launched_whole_however_large():
     whole = Call("whole", Logical((500, 1, 1), (256, 1, 1)), elastic=False)
-    assert Elastic().decide(view(Standing(task("n", calls=(whole,)), [1]))) == (Piece("n", 500),)
+    assert Elastic().decide(view(TaskState(task("n", calls=(whole,)), [1]))) == (LaunchPiece("n", 500),)
 
 
 def test_equals_share_by_what_they_were_served():
     n, m = task("n"), task("m")
-    assert Elastic().decide(view(Standing(n, [1], served_s=2.0), Standing(m, [9], served_s=1.0)))[0].task == "m"
-    equal = Standing(n, [1], served_s=1.0, in_flight=[launch(0, n)]), Standing(m, [9], served_s=1.0)
+    assert Elastic().decide(view(TaskState(n, [1], served_s=2.0), TaskState(m, [9], served_s=1.0)))[0].task == "m"
+    equal = TaskState(n, [1], served_s=1.0, in_flight=[launch(0, n)]), TaskState(m, [9], served_s=1.0)
     assert Elastic().decide(view(*equal))[0].task == "m"
 
 
@@ -252,17 +261,17 @@ def test_whoever_was_served_least_is_next():
 
     def watch(seen, decisions):
         for piece in decisions:
-            served_s = {s.task.name: s.served_s for s in seen.standings if next_kernel(s)[1]}
+            served_s = {s.task.name: s.served_s for s in seen.tasks if next_kernel(s)[1]}
             assert served_s[piece.task] == min(served_s.values())
 
-    case = Case(EIGHT, tasks, dict.fromkeys("nmo", (0,)), dict.fromkeys("nmo", 5), seed=3)
+    case = ElasticCase(EIGHT, tasks, dict.fromkeys("nmo", (0,)), dict.fromkeys("nmo", 5), seed=3)
     assert len(play(Elastic(tables_for(tasks, EIGHT)), case, watch)) == 3 * 6 * 4  # 196 blocks are four pieces
 
 
 def test_tables_that_are_missing_are_worked_out():
     critical = task("c", 1, (Call("critical", Logical((12, 1, 1), (512, 1, 1))),))
     runs = launch(0, critical, critical.network.calls[0])
-    seen = view(Standing(critical, [], in_flight=[runs]), Standing(task("n"), [1]), resident=[runs])
+    seen = view(TaskState(critical, [], in_flight=[runs]), TaskState(task("n"), [1]), resident=[runs])
     made = tables_for([critical, task("n")], EIGHT)
     assert made == {("conv", CONV.logical): kept_pieces(CONV, EIGHT)}
     assert Elastic().decide(seen) == Elastic(made).decide(seen) != ()

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.choose import about_s, times, wave
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
+from edgetune.elastic.piece_size import about_s, times, wave
 from edgetune.elastic.policies.elastic import Elastic
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Piece, Standing, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import LaunchPiece, TaskState, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.testing.elastic_histories import GPUS
 
 GPU = replace(GPUS[2], flop_per_s=8e12, bandwidth_bytes_per_s=8e10, launch_s=10e-6)
@@ -20,11 +20,11 @@ CALL = Call("conv", Logical((4096, 1, 1), (256, 1, 1)), flop_per_block=4e5, reso
 POOL = Call("pool", Logical((16, 1, 1), (256, 1, 1)), bytes_per_block=5000, resources={1: Resources(32)})
 """16 x 5000 / 80e9 = 1 us."""
 
-OTHER = Task("m", Network("m", (POOL,)))
+OTHER = GpuTask("m", KernelSequence("m", (POOL,)))
 
 
 def task(call=CALL):
-    return Task("n", Network("n", (call,)))
+    return GpuTask("n", KernelSequence("n", (call,)))
 
 
 def launch(number, call, count):
@@ -34,19 +34,19 @@ def launch(number, call, count):
 @pytest.mark.parametrize(
     ("call", "shape", "seconds"),
     [
-        (CALL, Shape(64, 1, 64), 3.2e-6),
-        (CALL, Shape(4096, 1, 64), 204.8e-6),
-        (CALL, Shape(64, 1, 16), 3.2e-6),  # 512 threads on each multiprocessor are enough
-        (CALL, Shape(64, 1, 8), 6.4e-6),  # 256 are half as fast
-        (CALL, Shape(64, 4, 8), 25.6e-6),  # and 64 an eighth
-        (CALL, Shape(64, 1, 2), 25.6e-6),  # two multiprocessors of eight, with 256 threads each
-        (POOL, Shape(16, 1, 16), 1e-6),
-        (replace(CALL, block_s=5e-6), Shape(64, 1, 64), 5e-6),
-        (replace(CALL, block_s=5e-6), Shape(65, 1, 65), 10e-6),
-        (replace(CALL, block_s=5e-6), Shape(64, 1, 8), 40e-6),
-        (replace(CALL, block_s=5e-6), Shape(64, 4, 8), 160e-6),  # 64 threads reach a quarter of what 256 do
-        (replace(CALL, block_s=5e-6, whole_s=640e-6), Shape(64, 1, 64), 10e-6),  # a 64th of the whole
-        (replace(CALL, block_s=5e-6, whole_s=640e-6), Shape(64, 1, 8), 40e-6),
+        (CALL, PieceShape(64, 1, 64), 3.2e-6),
+        (CALL, PieceShape(4096, 1, 64), 204.8e-6),
+        (CALL, PieceShape(64, 1, 16), 3.2e-6),  # 512 threads on each multiprocessor are enough
+        (CALL, PieceShape(64, 1, 8), 6.4e-6),  # 256 are half as fast
+        (CALL, PieceShape(64, 4, 8), 25.6e-6),  # and 64 an eighth
+        (CALL, PieceShape(64, 1, 2), 25.6e-6),  # two multiprocessors of eight, with 256 threads each
+        (POOL, PieceShape(16, 1, 16), 1e-6),
+        (replace(CALL, block_s=5e-6), PieceShape(64, 1, 64), 5e-6),
+        (replace(CALL, block_s=5e-6), PieceShape(65, 1, 65), 10e-6),
+        (replace(CALL, block_s=5e-6), PieceShape(64, 1, 8), 40e-6),
+        (replace(CALL, block_s=5e-6), PieceShape(64, 4, 8), 160e-6),  # 64 threads reach a quarter of what 256 do
+        (replace(CALL, block_s=5e-6, whole_s=640e-6), PieceShape(64, 1, 64), 10e-6),  # a 64th of the whole
+        (replace(CALL, block_s=5e-6, whole_s=640e-6), PieceShape(64, 1, 8), 40e-6),
     ],
 )
 def test_what_a_piece_takes_is_what_its_blocks_do_at_the_speed_they_reach(call, shape, seconds):
@@ -55,13 +55,13 @@ def test_what_a_piece_takes_is_what_its_blocks_do_at_the_speed_they_reach(call, 
 
 def test_of_blocks_of_which_nothing_is_known_nobody_knows_what_they_take():
     unknown = replace(CALL, flop_per_block=0.0)
-    assert about_s(GPU, unknown, Shape(64, 1, 64)) is None
-    assert times(GPU, unknown, Shape(64, 1, 64)) == 1
+    assert about_s(GPU, unknown, PieceShape(64, 1, 64)) is None
+    assert times(GPU, unknown, PieceShape(64, 1, 64)) == 1
 
 
 @pytest.mark.parametrize(("launch_s", "factor"), [(1e-6, 1), (3.2e-6, 1), (3.3e-6, 2), (10e-6, 4)])
 def test_a_piece_is_made_so_much_larger_that_it_lasts_as_long_as_launching_it(launch_s, factor):
-    assert times(replace(GPU, launch_s=launch_s), CALL, Shape(64, 1, 64)) == factor
+    assert times(replace(GPU, launch_s=launch_s), CALL, PieceShape(64, 1, 64)) == factor
 
 
 def test_a_wave_is_what_fits_at_once():
@@ -71,13 +71,13 @@ def test_a_wave_is_what_fits_at_once():
 
 
 def test_alone_a_piece_is_as_many_waves_as_it_takes():
-    seen = View(0, GPU, [Standing(task(), [1])], [])
-    assert Elastic().decide(seen) == (Piece("n", 256, 1, 256),)
+    seen = View(0, GPU, [TaskState(task(), [1])], [])
+    assert Elastic().decide(seen) == (LaunchPiece("n", 256, 1, 256),)
 
 
 def test_a_kernel_that_fits_nowhere_is_launched_whole_for_the_stage_to_refuse():
     large = replace(CALL, resources={1: Resources(32, 200_000)})
-    assert Elastic().decide(View(0, GPU, [Standing(task(large), [1])], [])) == (Piece("n", 4096),)
+    assert Elastic().decide(View(0, GPU, [TaskState(task(large), [1])], [])) == (LaunchPiece("n", 4096),)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launc
     """Of 3 us each, four wait for 12 us and three for 9 us, where launching takes 10 us."""
     flying = []
     while len(flying) < 20:
-        (found, *_) = Elastic().decide(View(0, GPU, [Standing(task(call), [1], in_flight=flying)], [])) or (None,)
+        (found, *_) = Elastic().decide(View(0, GPU, [TaskState(task(call), [1], in_flight=flying)], [])) or (None,)
         if found is None:
             break
         flying = [*flying, launch(len(flying), call, found.count)]
@@ -96,24 +96,24 @@ def test_small_kernels_are_in_flight_until_those_that_wait_take_as_long_as_launc
 
 
 def test_beside_a_critical_kernel_a_piece_has_more_logical_blocks_and_no_more_physical_ones():
-    kept = Kept("conv", CALL.logical, 8, ((1024,),) * 8, ((Shape(8, 1, 8),),) * 8)
-    critical = Task("c", Network("c", (POOL,)), priority=1)
+    kept = LeftoverTable("conv", CALL.logical, 8, ((1024,),) * 8, ((PieceShape(8, 1, 8),),) * 8)
+    critical = GpuTask("c", KernelSequence("c", (POOL,)), priority=1)
     runs = Launch(0, "c", 0, 0, POOL, 0, 16)
-    seen = View(0, GPU, [Standing(critical, [], in_flight=[runs]), Standing(task(), [1])], [runs])
+    seen = View(0, GPU, [TaskState(critical, [], in_flight=[runs]), TaskState(task(), [1])], [runs])
     # 8 blocks of 256 threads: 8 x 4e5 / 8e12 s at half the speed are 0.8 us
-    assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (Piece("n", 104, 1, 8),)
+    assert Elastic({("conv", CALL.logical): kept}).decide(seen) == (LaunchPiece("n", 104, 1, 8),)
 
 
 def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_long_as_launching():
     """Those of one task, as they run one after another: of 1 us each, ten take 10 us. Of another, none."""
-    kept = Kept("pool", POOL.logical, 8, ((1024,),) * 8, ((Shape(16, 1, 8),),) * 8)
-    critical = Task("c", Network("c", (CALL,)), priority=1)
+    kept = LeftoverTable("pool", POOL.logical, 8, ((1024,),) * 8, ((PieceShape(16, 1, 8),),) * 8)
+    critical = GpuTask("c", KernelSequence("c", (CALL,)), priority=1)
     runs = launch(0, CALL, 4096)
-    first = Standing(critical, [], in_flight=[replace(runs, task="c")])
+    first = TaskState(critical, [], in_flight=[replace(runs, task="c")])
     policy, flying = Elastic({("pool", POOL.logical): kept}), []
     measured = replace(POOL, block_s=0.5e-6, whole_s=1e-6)
     while len(flying) < 20:
-        n, m = Standing(task(measured), [1], in_flight=flying, served_s=1.0), Standing(OTHER, [1])
+        n, m = TaskState(task(measured), [1], in_flight=flying, served_s=1.0), TaskState(OTHER, [1])
         (found, *_) = policy.decide(View(0, GPU, [first, n, m], [runs])) or (None,)
         if found is None:
             break
@@ -123,5 +123,5 @@ def test_small_pieces_beside_a_critical_kernel_are_in_flight_until_they_take_as_
         flying = [*flying, replace(launch(len(flying), measured, 16), task=found.task, blocks=8)]
     assert {each.task for each in flying} == {"n"}
     assert len(flying) == 10
-    several = [first, Standing(task(measured), [1], in_flight=flying[:1]), Standing(OTHER, [1], in_flight=flying[:1])]
+    several = [first, TaskState(task(measured), [1], in_flight=flying[:1]), TaskState(OTHER, [1], in_flight=flying[:1])]
     assert policy.decide(View(0, GPU, several, [runs])) == (), "they may be there together already"

@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.elastic.shim import run as module
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import FORWARD, REVERSE, Outcome, Schedule, ShimLaunch, chance
+from edgetune.elastic.shim.launches import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
 from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError
 
@@ -20,8 +20,14 @@ Dim = tuple[int, int, int]
 
 
 def run(
-    body: str, *, out: np.ndarray, grid: Dim = (1, 1, 1), block: Dim, schedule: Schedule = FORWARD, shared: int = 0
-) -> Outcome:
+    body: str,
+    *,
+    out: np.ndarray,
+    grid: Dim = (1, 1, 1),
+    block: Dim,
+    schedule: ExecutionOrder = FORWARD,
+    shared: int = 0,
+) -> ShimResult:
     built = build(f"__global__ void k({_type(out)} *out) {{\n{body}\n}}\n", "mine.cu")
     return built.run([ShimLaunch("k", grid, block, (Pointer("out"),), shared)], {"out": out}, schedule, limit_s=1)
 
@@ -223,7 +229,7 @@ def test_shared_memory_begins_differently_in_each_schedule() -> None:
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_barriers_at_different_lines_are_a_mismatch(schedule: Schedule) -> None:
+def test_barriers_at_different_lines_are_a_mismatch(schedule: ExecutionOrder) -> None:
     body = "if (threadIdx.x < 3)\n    __syncthreads();\nelse\n    __syncthreads();"
     outcome = run(body, out=np.zeros(1, np.int32), block=(8, 1, 1), schedule=schedule)
     assert outcome.status == "mismatched-barrier"

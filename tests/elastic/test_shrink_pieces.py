@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.kept import Kept, Shape
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
 from edgetune.elastic.scores import balance_score, overhead_score
 from edgetune.elastic.shrink import LAUNCHES, Rules, block_threads, flaw_of, kept_pieces, shrink, slices
 from edgetune.elastic.work import Call, Logical
@@ -70,20 +70,20 @@ def test_196_blocks_on_8_multiprocessors_leave_nothing_to_the_letter() -> None:
     assert strict.table().choose(0, 0) is None
     kept = shrink("conv", conv, PLAIN, ALL, EIGHT).table()
     # 2048 threads: 512 fit beside 1536, 256 beside 1792, 128 beside 1920, 64 beside 1984
-    assert kept.choose(0, 0) == Shape(49, 1, 8)
-    assert kept.choose(0, 1536) == Shape(49, 1, 8)
-    assert kept.choose(0, 1537) == Shape(49, 2, 8)
-    assert kept.choose(5, 1792) == Shape(49, 2, 3)
-    assert kept.choose(5, 1793) == Shape(49, 4, 3)
-    assert kept.choose(7, 1984) == Shape(49, 8, 1)
+    assert kept.choose(0, 0) == PieceShape(49, 1, 8)
+    assert kept.choose(0, 1536) == PieceShape(49, 1, 8)
+    assert kept.choose(0, 1537) == PieceShape(49, 2, 8)
+    assert kept.choose(5, 1792) == PieceShape(49, 2, 3)
+    assert kept.choose(5, 1793) == PieceShape(49, 4, 3)
+    assert kept.choose(7, 1984) == PieceShape(49, 8, 1)
     assert kept.choose(7, 1985) is None
 
 
 def test_to_the_letter_a_slice_is_as_many_blocks() -> None:
     kept = shrink("pool", launch(12, 256), PLAIN, ALL, EIGHT, rules=Rules(strict=True)).table()  # slices of 3, 6 and 12
     assert [kept.choose(critical, 0) for critical in range(8)] == [
-        *([Shape(6, 1, 6)] * 3),  # 8, 7 and 6 are idle
-        *([Shape(3, 1, 3)] * 3),  # 5, 4 and 3
+        *([PieceShape(6, 1, 6)] * 3),  # 8, 7 and 6 are idle
+        *([PieceShape(3, 1, 3)] * 3),  # 5, 4 and 3
         *([None] * 2),
     ]
 
@@ -108,7 +108,7 @@ def test_pieces_too_many_to_launch_are_not_kept() -> None:
     assert min(place.shape.count for place in found.places) == 2
     slow = Rules(launch_s=1e-3, most_overhead_s=4e-3)
     kept = shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=slow).table()
-    assert kept.choose(0, 0) == Shape(blocks // 4, 1, 8)
+    assert kept.choose(0, 0) == PieceShape(blocks // 4, 1, 8)
     nothing = Rules(launch_s=1e-3, most_overhead_s=0.5e-3)
     assert shrink("relu", launch(blocks, 64), PLAIN, ALL, EIGHT, rules=nothing).places == ()
 
@@ -137,14 +137,14 @@ def test_stack_that_the_original_has_too_is_no_flaw() -> None:
 
 def test_the_last_warp_of_a_block_takes_room_whole() -> None:
     kept = shrink("odd", launch(16, 1000), PLAIN, ALL, SIXTEEN).table()  # 1000 threads take 1024 of 1536
-    assert kept.choose(0, 512) == Shape(16, 1, 16)
+    assert kept.choose(0, 512) == PieceShape(16, 1, 16)
     assert kept.choose(0, 513) is None
 
 
 def test_a_flawed_form_is_never_chosen() -> None:
     forms = {1: PLAIN, 2: Resources(32, stack_bytes=16), 4: PLAIN}
     kept = shrink("conv", launch(64, 512), PLAIN, forms, EIGHT).table()
-    assert kept.choose(0, 1536) == Shape(8, 1, 8)  # the smallest slice that fills all eight
+    assert kept.choose(0, 1536) == PieceShape(8, 1, 8)  # the smallest slice that fills all eight
     assert {shape.per_thread for row in kept.shapes for shape in row} == {1, 4}
 
 
@@ -155,7 +155,7 @@ def test_a_call_nobody_compiled_goes_by_its_threads() -> None:
     assert {shape.per_thread for row in one.shapes for shape in row} == {1}
 
 
-def best_by_hand(logical: Logical, per_threads: set[int], gpu: Gpu, blocks: int, threads: int) -> Shape | None:
+def best_by_hand(logical: Logical, per_threads: set[int], gpu: Gpu, blocks: int, threads: int) -> PieceShape | None:
     """Try every piece: the highest score, of equals the fewest logical blocks."""
     found = []
     for count in slices(logical.blocks):
@@ -164,7 +164,7 @@ def best_by_hand(logical: Logical, per_threads: set[int], gpu: Gpu, blocks: int,
             allowed = per_thread in per_threads and logical.blocks // count <= LAUNCHES
             if allowed and size <= gpu.threads_per_sm - threads:
                 score = (blocks + physical) / gpu.sm_count * ((threads + size) / gpu.threads_per_sm)
-                found.append((-score, count, size, Shape(count, per_thread, physical)))
+                found.append((-score, count, size, PieceShape(count, per_thread, physical)))
     return min(found, key=lambda each: each[:3])[3] if found else None
 
 
@@ -186,6 +186,6 @@ def test_the_look_up_finds_what_trying_everything_finds(blocks, threads, per_thr
 
 
 def test_a_look_up_makes_nothing_new() -> None:
-    kept: Kept = shrink("conv", launch(196, 512), PLAIN, ALL, SIXTEEN).table()
+    kept: LeftoverTable = shrink("conv", launch(196, 512), PLAIN, ALL, SIXTEEN).table()
     assert kept.choose(3, 700) is kept.choose(3, 700)
     assert kept.choose(3, 700) is kept.choose(3, 701)

@@ -9,7 +9,7 @@ from kernel_scenes import FREE, GPU, US, Scene, call
 
 from edgetune.elastic.gpu import Resources, blocks_resident
 from edgetune.elastic.gpus import catalogue, find_gpu
-from edgetune.elastic.model import Model
+from edgetune.elastic.model import GpuTimingModel
 from edgetune.errors import InputError
 
 LATENCY = 10.0
@@ -297,7 +297,7 @@ def test_waiting_ends_when_it_is_time():
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
 def test_whatever_is_launched_ends_once_in_the_order_of_its_stream_with_all_of_its_blocks(launches):
-    scene = Scene(0, 1, 1, model=Model())
+    scene = Scene(0, 1, 1, model=GpuTimingModel())
     waits, whats, streams = [], [], []
     for stream, blocks, threads, block_us, elastic, pause in launches:
         what = call(blocks, threads, block_us)

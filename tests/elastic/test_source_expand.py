@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from kernel_corpus import NAMES, source
 
-from edgetune.elastic.check import BRIEF, check
-from edgetune.elastic.source.expand import expanded
+from edgetune.elastic.cpu_equivalence import BRIEF, check
+from edgetune.elastic.sample_launches import sample_launches_in
+from edgetune.elastic.source.macro_expansion import expanded
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 LOOP = "#define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)\n"
@@ -52,7 +52,10 @@ def test_kernels_with_macros_are_elastic_and_equal():
     assert [(each.kernel.name, len(each.variants), each.refusals) for each in done.kernels] == [
         ("twice", 2, ()), ("turn", 4, ()),
     ]  # fmt: skip
-    assert [each.answer for each in check(done, trials_in(KERNELS, "k.cu"), matrix=BRIEF)] == ["equal", "equal"]
+    assert [each.answer for each in check(done, sample_launches_in(KERNELS, "k.cu"), matrix=BRIEF)] == [
+        "equal",
+        "equal",
+    ]
 
 
 def test_what_is_written_out_is_told():

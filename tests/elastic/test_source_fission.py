@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.check import BRIEF, Verdict, check
-from edgetune.elastic.kernel import Elastic
+from edgetune.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.elastic.kernel import ElasticKernel
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 KERNELS = Path(__file__).parent / "fission" / "kernels.cu"
 NAMES = tuple(re.findall(r"__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)", KERNELS.read_text()))
@@ -21,7 +21,9 @@ def verdicts() -> list[Verdict]:
     """Return what became of every launch, all kernels compiled at once."""
     source = KERNELS.read_text()
     return list(
-        check(transform(source, "kernels.cu"), trials_in(source, "kernels.cu"), name="kernels.cu", matrix=BRIEF)
+        check(
+            transform(source, "kernels.cu"), sample_launches_in(source, "kernels.cu"), name="kernels.cu", matrix=BRIEF
+        )
     )
 
 
@@ -42,7 +44,7 @@ def test_every_kernel_has_forms_of_its_block(name: str) -> None:
     assert counts == ({2, 4, 8} if elastic.kernel.barriers else {None})
 
 
-def made(body: str, parameters: str = "float *x, int n", before: str = "") -> tuple[Elastic, str]:
+def made(body: str, parameters: str = "float *x, int n", before: str = "") -> tuple[ElasticKernel, str]:
     """Return what becomes of a kernel, and the text of its body taken apart, on one line without line marks."""
     done = transform(f"{before}\n__global__ void k({parameters}) {{\n__shared__ float s[64];\n{body}\n}}\n", "k.cu")
     (elastic,) = done.kernels
@@ -51,7 +53,7 @@ def made(body: str, parameters: str = "float *x, int n", before: str = "") -> tu
     return elastic, "" if blocks is None else " ".join(blocks[1].split())
 
 
-def codes(elastic: Elastic) -> list[str]:
+def codes(elastic: ElasticKernel) -> list[str]:
     return [each.code for each in elastic.refusals]
 
 

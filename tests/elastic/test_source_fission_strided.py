@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from edgetune.elastic.kernel import Elastic
+from edgetune.elastic.kernel import ElasticKernel
 from edgetune.elastic.source.transform import transform
 
 
-def made(source: str) -> tuple[Elastic, str]:
+def made(source: str) -> tuple[ElasticKernel, str]:
     """Return what becomes of the last kernel of a source, and all of the text made."""
     done = transform(source, "k.cu")
     return done.kernels[-1], re.sub(r"#line.*\n", "", done.source)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from edgetune.elastic.check import check
 from edgetune.elastic.compiler import compile
-from edgetune.elastic.source.guess import guessed_launch
+from edgetune.elastic.cpu_equivalence import check
+from edgetune.elastic.sample_launches import sample_launches_in
+from edgetune.elastic.source.launch_guess import guessed_launch
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 from edgetune.errors import InputError
 
 KERNELS = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.cu"))]
@@ -163,7 +163,7 @@ def test_for_compilers_without_the_host_only_what_kernels_reach_is_left_on_its_l
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_a_whole_program_is_checked():
     done = transform(PROGRAM, "k.cu")
-    (verdict,) = check(done, trials_in("// launch scale grid=6 block=1 x=float32[6]", "k.cu"), name="k.cu")
+    (verdict,) = check(done, sample_launches_in("// launch scale grid=6 block=1 x=float32[6]", "k.cu"), name="k.cu")
     assert (verdict.answer, verdict.forms) == ("equal", 2)
 
 

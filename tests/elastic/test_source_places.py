@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.check import BRIEF, check
+from edgetune.elastic.cpu_equivalence import BRIEF, check
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 FILE = Path(__file__).with_name("places.cu")
 ENDS = {"as it is": "\n", "of Windows": "\r\n"}
@@ -19,7 +19,7 @@ def test_forms_do_what_the_originals_do(end):
     text = FILE.read_text().replace("\n", end)
     done = transform(text, FILE.name)
     assert [each.refusals for each in done.kernels] == [()] * 6
-    verdicts = check(done, trials_in(text, FILE.name), name=FILE.name, matrix=BRIEF)
+    verdicts = check(done, sample_launches_in(text, FILE.name), name=FILE.name, matrix=BRIEF)
     assert [(each.kernel, each.answer, each.reason) for each in verdicts] == [
         (name, "equal", "") for name in ("in_space", "hidden", "in_c", "guarded", "single")
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.refused import RULES
+from edgetune.elastic.source.diagnostics import RULES
 from edgetune.elastic.source.transform import transform
 
 EXAMPLES = Path(__file__).parent / "refusals"

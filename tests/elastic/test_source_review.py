@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from edgetune.elastic.check import BRIEF, check
+from edgetune.elastic.cpu_equivalence import BRIEF, check
+from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.source.transform import transform
-from edgetune.elastic.trials import trials_in
 
 WRITES = {
     "a reference by the name of its type": (
@@ -103,7 +103,7 @@ def test_threads_keep_their_own_value_across_a_barrier(name):
 @pytest.mark.parametrize("name", OBJECTS)
 def test_their_values_are_those_of_the_original(name):
     text = KERNELS[name]
-    (verdict,) = check(transform(text, "k.cu"), trials_in(text, "k.cu"), matrix=BRIEF)
+    (verdict,) = check(transform(text, "k.cu"), sample_launches_in(text, "k.cu"), matrix=BRIEF)
     assert verdict.answer == "equal", verdict.reason
 
 

@@ -18,15 +18,15 @@ import numpy as np
 from edgetune.artifacts import io
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
-from edgetune.artifacts.evaluation import Evaluation, Run
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
@@ -45,7 +45,7 @@ def _header(kind: str) -> Header:
         tool="edgetune 0.1.0",
         inputs={"workload": {"name": "resnet18", "sha256": "00ff" * 16}},
         conditions={"device": "twin:orin-agx", "simulated": True, "seed": 0},
-        warnings=(Caution("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),),
+        warnings=(DataWarning("too-few-power-samples", "measure for longer", {"power_samples": 3.0}),),
     )
 
 
@@ -80,9 +80,9 @@ def _plan() -> Plan:
         _header("plan"),
         Problem("train", power_budget_w=30.0, margin=0.05),
         Configuration(Mode(8, 1344.0, 726.75, 2133.0), batch_size=16),
-        Figures(0.0712, 28.9, throughput_per_s=224.7),
+        PlanFigures(0.0712, 28.9, throughput_per_s=224.7),
         SearchSummary("gmd", 8, 0),
-        Figures(0.0709, 28.7),
+        PlanFigures(0.0709, 28.7),
     )
 
 
@@ -100,12 +100,12 @@ def _convergence() -> Convergence:
 def _evaluation() -> Evaluation:
     shared = ("infer", "infer.parquet", "resnet18", None, "gmd", 11, 0)
     unknown = np.full(3, np.nan)
-    run = Run(
+    run = EvaluationRun(
         *shared, np.array([0, 7, 9]), np.array([10.0, 25.0, 30.0]), np.array([0.05, 0.1, 0.2]), np.full(3, 60.0),
         np.array([False, True, True]), np.array([False, True, False]), np.array([False, False, True]),
         np.array([np.nan, 0.025, np.nan]), np.array([0, 11, 11]), np.array([0.0, 0.01, 0.02]), unknown,
     )  # fmt: skip
-    other = Run(
+    other = EvaluationRun(
         "dynamic", "infer.parquet", "resnet18", "lstm", "nn-predicted", None, 1, np.array([3]), np.array([np.nan]),
         np.array([np.nan]), np.array([np.nan]), np.array([True]), np.array([True]), np.array([False]), np.array([0.5]),
         np.array([4]), np.array([0.25]), np.array([12.5]),

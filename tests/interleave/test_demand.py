@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
 
 demands = st.lists(
     st.builds(
-        lambda first, more, period, work: Demand(first, first + more, period, work),
+        lambda first, more, period, work: QueueDemand(first, first + more, period, work),
         st.integers(1, 60),
         st.integers(0, 60),
         st.integers(1, 40),
@@ -18,9 +18,9 @@ demands = st.lists(
 
 
 def test_what_is_due_by_a_time_counts_from_that_time_on():
-    demand = Demand(10, 25, 20, 3)
+    demand = QueueDemand(10, 25, 20, 3)
     assert [demanded_ns([demand], by) for by in (9, 10, 24, 25, 44, 45, 65)] == [0, 3, 3, 6, 6, 9, 12]
-    assert demanded_ns([demand, Demand(10, NEVER_NS, NEVER_NS, 7)], 45) == 16
+    assert demanded_ns([demand, QueueDemand(10, NEVER_NS, NEVER_NS, 7)], 45) == 16
 
 
 def test_nothing_due_is_never_late():
@@ -28,7 +28,7 @@ def test_nothing_due_is_never_late():
 
 
 def test_one_minibatch_fits_to_the_nanosecond():
-    once = [Demand(100, NEVER_NS, NEVER_NS, 40)]
+    once = [QueueDemand(100, NEVER_NS, NEVER_NS, 40)]
     assert first_miss(once, 60) is None
     assert first_miss(once, 61) is not None
 
@@ -60,40 +60,40 @@ def test_what_is_due_while_the_first_of_each_are_put_off_counts_even_in_overload
 
 
 def test_undecided_counts_as_a_miss():
-    nearly_full = [Demand(1000, 1100, 100, 99)]
+    nearly_full = [QueueDemand(1000, 1100, 100, 99)]
     assert first_miss(nearly_full, 901) is None
     assert first_miss(nearly_full, 901, tries=1) is not None
 
 
 def test_an_overloaded_device_still_has_room_for_what_ends_before_anything_is_late():
-    overloaded = [Demand(1000, 1010, 10, 11)]
+    overloaded = [QueueDemand(1000, 1010, 10, 11)]
     assert first_miss(overloaded, 100) is None  # 100 + 11 * (1 + 10) <= 1100
     assert first_miss(overloaded, 990) is not None
 
 
 def test_as_many_requests_are_waited_for_as_come_early_enough_for_every_other_queue_to_go_first():
     # 100 until due, 20 for the batch, 25 for the others: requests up to 55 after the first, 10 apart.
-    fills, others = Filling(8, 100, 20, 10), [Filling(1, 100, 15, 1000), Filling(1, 100, 10, None)]
+    fills, others = BatchFilling(8, 100, 20, 10), [BatchFilling(1, 100, 15, 1000), BatchFilling(1, 100, 10, None)]
     assert counts([fills, *others]) == [6, 1, 1]
-    assert counts([Filling(4, 100, 20, 10), *others]) == [4, 1, 1]
+    assert counts([BatchFilling(4, 100, 20, 10), *others]) == [4, 1, 1]
     assert counts([fills]) == [8]
-    assert counts([Filling(9, 100, 20, 10)]) == counts([Filling(99, 100, 20, 10)]) == [9]
+    assert counts([BatchFilling(9, 100, 20, 10)]) == counts([BatchFilling(99, 100, 20, 10)]) == [9]
 
 
 def test_a_queue_of_unknown_rate_is_waited_for_until_it_is_full():
-    assert counts([Filling(8, 100, 20, None), Filling(8, 100, 20, 0.0)]) == [8, 8]
+    assert counts([BatchFilling(8, 100, 20, None), BatchFilling(8, 100, 20, 0.0)]) == [8, 8]
 
 
 def test_where_nothing_leaves_time_for_the_others_the_batch_alone_counts():
-    assert counts([Filling(8, 100, 20, 30), Filling(1, 900, 80, 1000)]) == [1, 1]
-    assert counts([Filling(8, 100, 20, 30), Filling(1, 900, 81, 1000)]) == [3, 1]
-    assert counts([Filling(8, 15, 20, 50)]) == [1]
+    assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 80, 1000)]) == [1, 1]
+    assert counts([BatchFilling(8, 100, 20, 30), BatchFilling(1, 900, 81, 1000)]) == [3, 1]
+    assert counts([BatchFilling(8, 15, 20, 50)]) == [1]
 
 
 def test_requests_that_come_all_at_once_are_waited_for():
-    assert counts([Filling(8, 100, 20, 5e-324)]) == [8]
+    assert counts([BatchFilling(8, 100, 20, 5e-324)]) == [8]
 
 
 def test_batches_too_small_to_be_served_are_not_made():
     # 60 of 100 are left for waiting; after 40 for the other queue, 20: three requests, 40 of every 30.
-    assert counts([Filling(8, 100, 40, 10), Filling(1, 900, 40, 100_000)]) == [7, 1]
+    assert counts([BatchFilling(8, 100, 40, 10), BatchFilling(1, 900, 40, 100_000)]) == [7, 1]

@@ -5,9 +5,11 @@ import itertools
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.interleave.governor import CALM, ROOM, SUSTAINED, Governor, Rung
+from edgetune.interleave.governor import CALM, ROOM, SUSTAINED, Governor, MeasuredMode
 
-LOW, MIDDLE, HIGH = (Rung(Mode(gpu_mhz=mhz), w, mhz) for mhz, w in ((300.0, 12.0), (700.0, 20.0), (1300.0, 30.0)))
+LOW, MIDDLE, HIGH = (
+    MeasuredMode(Mode(gpu_mhz=mhz), w, mhz) for mhz, w in ((300.0, 12.0), (700.0, 20.0), (1300.0, 30.0))
+)
 RUNGS = (HIGH, LOW, MIDDLE)
 
 

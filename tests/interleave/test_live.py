@@ -19,18 +19,18 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.arrivals.sources import ArrivalSpec, Lines
+from edgetune.arrivals.sources import ArrivalSpec, LineArrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource, ModeSpace, TableSource
 from edgetune.errors import DeviceError, InputError
+from edgetune.interleave.backend import Minibatch
 from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.live import LiveStage
-from edgetune.interleave.live_tenants import LiveTenant, Saved
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.live import LiveMinibatchBackend
+from edgetune.interleave.live_tenants import LiveTenant, SavedCheckpoint
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies import find_policy
-from edgetune.interleave.stage import Minibatch
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
@@ -103,8 +103,8 @@ def staged():
     """Return a function that makes a stage which is closed in the end."""
     stages = []
 
-    def make(*tenants, engine="managed", **options) -> LiveStage:
-        stages.append(LiveStage(engine, options.pop("device", HOST), tenants, **{"warmup": 0, **options}))
+    def make(*tenants, engine="managed", **options) -> LiveMinibatchBackend:
+        stages.append(LiveMinibatchBackend(engine, options.pop("device", HOST), tenants, **{"warmup": 0, **options}))
         return stages[-1]
 
     yield make
@@ -138,7 +138,7 @@ def run(stage, *tenants, seconds=1.0, rate=40.0, policy="managed"):
         replace(live.tenant, minibatch_s=max(stage.warm_up_s[live.tenant.name][-1:], default=0.001)) for live in tenants
     ]
     sources = {t.name: ArrivalSpec("uniform", (rate,)).source(begin_ns, end_ns) for t in nouns if t.name == "cam"}
-    loop = Loop("managed", stage, find_policy(policy)(), nouns, sources, end_ns=end_ns)
+    loop = InterleaveLoop("managed", stage, find_policy(policy)(), nouns, sources, end_ns=end_ns)
     loop.run()
     return loop
 
@@ -176,7 +176,7 @@ def test_requests_are_answered_while_a_network_learns_and_its_weights_come_back(
 
     expected = trainer(onnx.load(tmp_path / "net.onnx"), 4)
     assert [expected.step() for _ in steps] == pytest.approx([row.loss for row in steps], rel=1e-5)
-    assert saved == [Saved("job", checkpoint, len(steps))]
+    assert saved == [SavedCheckpoint("job", checkpoint, len(steps))]
     for mine, theirs in zip(
         onnx.load(checkpoint).graph.initializer, to_onnx(expected.module).graph.initializer, strict=True
     ):
@@ -265,7 +265,7 @@ def test_what_was_slow_when_it_was_loaded_does_not_hang(trains, staged):
 
 def test_lines_that_nobody_can_take_do_not_end_the_wait_for_a_minibatch(trains, staged):
     read, write = os.pipe()
-    stage = staged(trains("time.sleep(0.1)"), outside={"cam": Lines(read)})
+    stage = staged(trains("time.sleep(0.1)"), outside={"cam": LineArrivals(read)})
     os.write(write, b"waits\n")
     stage.start(train(0))
     assert [done.minibatch.number for done in stage.wait(None)] == [0]
@@ -282,7 +282,7 @@ def test_training_that_diverges_stops_and_its_last_good_checkpoint_stays(tmp_pat
     assert math.isnan(bad.loss)
     assert bad.lost
     assert bad.failure == "training diverged: the loss is nan at step 3"
-    assert stage.save() == [Saved("job", tmp_path / "state", failure=bad.failure)]
+    assert stage.save() == [SavedCheckpoint("job", tmp_path / "state", failure=bad.failure)]
     assert (tmp_path / "state").read_text() == "2"
     assert not list(tmp_path.glob("*partial*"))
 
@@ -297,7 +297,7 @@ def test_what_was_lined_up_behind_a_step_that_raises_is_not_learnt_from(tmp_path
     stage = staged(trains("count < 2 or 1 / 0", more=LEARNS, checkpoint=tmp_path / "state"))
     done = all_done(stage, train(0), train(1), train(2))
     assert [(entry.minibatch.number, entry.lost) for entry in done] == [(0, False), (1, True), (2, True)]
-    assert stage.save() == [Saved("job", tmp_path / "state", 1)]
+    assert stage.save() == [SavedCheckpoint("job", tmp_path / "state", 1)]
     assert (tmp_path / "state").read_text() == "2"
 
 
@@ -398,7 +398,7 @@ def test_requests_take_the_samples_of_a_file_in_turn(tmp_path, infers, staged):
 def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infers, staged):
     out = str(tmp_path / "out")
     read, write = os.pipe()
-    source = Lines(read)
+    source = LineArrivals(read)
     stage = staged(infers(2, handler=HANDLER.format(index="int(line)", path=out)), outside={"cam": source})
     os.write(write, b"3\n1\n")
     assert stage.wait(stage.now_ns() + 30_000_000_000) == []
@@ -454,7 +454,7 @@ def test_a_training_file_goes_on_at_another_batch_size_and_from_a_checkpoint(tmp
     stage.prepare("job", 2)
     (second,) = all_done(stage, train(1))
     assert (first.loss, second.loss) == (1 / 10, 1 / 11)
-    assert stage.save() == [Saved("job", tmp_path / "new" / "state.txt", 2)]
+    assert stage.save() == [SavedCheckpoint("job", tmp_path / "new" / "state.txt", 2)]
     assert (tmp_path / "new" / "state.txt").read_text() == "11"
     assert os.listdir(tmp_path / "new") == ["state.txt"]
 
@@ -618,9 +618,9 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
     program = (
         "import time\n"
         "from edgetune.devices.host import open_host\n"
-        "from edgetune.interleave.live import LiveStage\n"
+        "from edgetune.interleave.live import LiveMinibatchBackend\n"
         "from edgetune.interleave.live_tenants import LiveTenant\n"
-        "from edgetune.interleave.stage import Minibatch\n"
+        "from edgetune.interleave.backend import Minibatch\n"
         "from edgetune.interleave.tenants import Training\n"
         "from edgetune.workloads.resolve import resolve\n"
         f"job = LiveTenant(Training('job', 4, 0.001), resolve({str(job.workload.path)!r}))\n"

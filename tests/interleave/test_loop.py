@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.arrivals.sources import Scheduled
+from edgetune.arrivals.sources import ScheduledArrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import Fault, SimulatedStage
+from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend
 from edgetune.interleave.snapshot import Serve, Train, Wait
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
@@ -39,9 +39,9 @@ def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training
     tenants += [Training("job", 16, train_ms / 1e3)] if training else []
     times = {"cam": infer_ms * MS, "job": train_ms * MS}
     faults = fault or (lambda minibatch: None)
-    stage = SimulatedStage(clock, tenants, lambda name, size, mode: times[name], fault=faults)
-    sources = {"cam": Scheduled(iter([round(ms * MS) for ms in arrivals_ms]))}
-    loop = Loop("simulated", stage, FullBatchesFirst(), tenants, sources, end_ns=end_ms * MS, **options)
+    stage = SimulatedMinibatchBackend(clock, tenants, lambda name, size, mode: times[name], fault=faults)
+    sources = {"cam": ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
+    loop = InterleaveLoop("simulated", stage, FullBatchesFirst(), tenants, sources, end_ns=end_ms * MS, **options)
     loop.run()
     return loop
 
@@ -93,9 +93,9 @@ def test_what_ran_is_written_down_also_where_the_run_breaks_off():
 
     clock = EventClock()
     tenants = [Inference("cam", 2, 0.05, 10.0, 0.01)]
-    stage = SimulatedStage(clock, tenants, lambda *_: 10 * MS)
-    sources = {"cam": Scheduled(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
-    loop = Loop("simulated", stage, Interrupts(), tenants, sources, end_ns=1000 * MS)
+    stage = SimulatedMinibatchBackend(clock, tenants, lambda *_: 10 * MS)
+    sources = {"cam": ScheduledArrivals(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
+    loop = InterleaveLoop("simulated", stage, Interrupts(), tenants, sources, end_ns=1000 * MS)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert [(row.status, row.arrived_s) for row in of(loop, "request")] == [
@@ -133,16 +133,16 @@ class Changing:
     def due_ns(self):
         return self.at_ns
 
-    def look(self, now_ns, loop):
+    def poll(self, now_ns, loop):
         self.at_ns = None
         loop.rebatch("cam", 3, 0.02)
         loop.apply(Mode(gpu_mhz=700.0))
         loop.note(replace(loop.row(now_ns), reason="changed"))
 
-    def arrived(self, tenant, at_ns):
+    def on_arrival(self, tenant, at_ns):
         assert tenant == "cam"
 
-    def saw(self, row):
+    def on_row(self, row):
         self.seen.append(row.event)
 
 
@@ -177,13 +177,13 @@ class LinesUp(FullBatchesFirst):
 def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or_not():
     tenants = [Inference("cam", 1, 0.05, 10.0, 0.01), Training("job", 16, 0.03)]
     lost_ms = {("cam", "job", True): 1, (None, "cam", False): 10, ("job", "job", True): 2}
-    stage = SimulatedStage(
+    stage = SimulatedMinibatchBackend(
         EventClock(), tenants, lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name],
         overhead_ns=lambda *kind: lost_ms[kind] * MS,
     )  # fmt: skip
     # The request waits for 10 ms on an idle device: 5 + 10 to 25; steps lined up: 26 to 56, 58 to 88 and 90 to 120.
-    loop = Loop(
-        "simulated", stage, LinesUp(), tenants, {"cam": Scheduled(iter([5 * MS]))}, end_ns=60 * MS,
+    loop = InterleaveLoop(
+        "simulated", stage, LinesUp(), tenants, {"cam": ScheduledArrivals(iter([5 * MS]))}, end_ns=60 * MS,
         watchers=[Paused(5 * MS)],
     )  # fmt: skip
     loop.run()
@@ -202,14 +202,14 @@ class Paused:
     def due_ns(self):
         return self.next_ns
 
-    def look(self, now_ns, loop):
+    def poll(self, now_ns, loop):
         loop.pause_training(paused=now_ns < self.until_ns)
         self.next_ns = self.until_ns if now_ns < self.until_ns else None
 
-    def arrived(self, tenant, at_ns):
+    def on_arrival(self, tenant, at_ns):
         """Nothing is made of it."""
 
-    def saw(self, row):
+    def on_row(self, row):
         """Nor of this."""
 
 
@@ -217,9 +217,12 @@ def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at
     queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
     times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
     tenants = [*queues, Training("job", 16, 0.04)]
-    stage = SimulatedStage(EventClock(), tenants, lambda name, size, mode: times[name])
-    sources = {"full": Scheduled(iter([45 * MS, 95 * MS])), "partial": Scheduled(iter([50 * MS, 94 * MS]))}
-    loop = Loop("simulated", stage, Managed(), tenants, sources, end_ns=100 * MS)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, size, mode: times[name])
+    sources = {
+        "full": ScheduledArrivals(iter([45 * MS, 95 * MS])),
+        "partial": ScheduledArrivals(iter([50 * MS, 94 * MS])),
+    }
+    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=100 * MS)
     loop.run()
     ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
     assert ran[-3] == pytest.approx((0.08, 0.12))  # the step

@@ -2,34 +2,34 @@
 
 import pytest
 
-from edgetune.interleave.estimate import Estimate
+from edgetune.interleave.estimate import DurationEstimate
 
 MS, S = 1_000_000, 1_000_000_000
 
 
 def test_at_first_it_is_what_was_planned():
-    estimate = Estimate(20 * MS)
+    estimate = DurationEstimate(20 * MS)
     assert (estimate.mean_ns, estimate.cautious_ns(5 * S)) == (20 * MS, 20 * MS)
 
 
 def test_the_first_that_runs_replaces_the_plan():
-    estimate = Estimate(20 * MS)
+    estimate = DurationEstimate(20 * MS)
     estimate.observe(30 * MS, S)
     assert (estimate.mean_ns, estimate.cautious_ns(S)) == (30 * MS, 30 * MS)
-    estimate = Estimate(20 * MS)
+    estimate = DurationEstimate(20 * MS)
     estimate.observe(10 * MS, S)
     assert estimate.cautious_ns(S) == 10 * MS
 
 
 def test_the_mean_follows_by_an_eighth():
-    estimate = Estimate(16 * MS)
+    estimate = DurationEstimate(16 * MS)
     estimate.observe(16 * MS, S)
     estimate.observe(8 * MS, S)
     assert estimate.mean_ns == 15 * MS
 
 
 def test_a_slow_one_counts_in_full_at_once_and_fades_by_half_in_two_seconds():
-    estimate = Estimate(16 * MS)
+    estimate = DurationEstimate(16 * MS)
     estimate.observe(16 * MS, S)
     estimate.observe(24 * MS, S)  # the mean is 17 now, and 7 more were needed
     assert estimate.mean_ns == 17 * MS
@@ -39,7 +39,7 @@ def test_a_slow_one_counts_in_full_at_once_and_fades_by_half_in_two_seconds():
 
 
 def test_a_quick_one_does_not_take_the_surcharge_of_a_slow_one_away():
-    estimate = Estimate(16 * MS)
+    estimate = DurationEstimate(16 * MS)
     estimate.observe(16 * MS, S)
     estimate.observe(24 * MS, S)
     estimate.observe(9 * MS, S)
@@ -49,7 +49,7 @@ def test_a_quick_one_does_not_take_the_surcharge_of_a_slow_one_away():
 
 @pytest.mark.parametrize("slow_ms", [40, 400])
 def test_the_surcharge_is_of_the_slowest_still_felt(slow_ms):
-    estimate = Estimate(16 * MS)
+    estimate = DurationEstimate(16 * MS)
     estimate.observe(16 * MS, S)
     estimate.observe(slow_ms * MS, S)
     before = estimate.cautious_ns(S)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.arrivals.sources import Scheduled
-from edgetune.interleave.loop import Loop
+from edgetune.arrivals.sources import ScheduledArrivals
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.policies.native import Native
-from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -25,9 +25,11 @@ class Overloaded:
         arrivals_s |= {other.name: list(evenly(other.rate_per_s, 0.0, end_s)) for other in beside}
         tenants = [tenant, *beside, *([] if job_s is None else [Training("job", 16, job_s)])]
         times_ns = {each.name: round(each.minibatch_s * NS) for each in tenants}
-        sources = {name: Scheduled(iter([round(at_s * NS) for at_s in each])) for name, each in arrivals_s.items()}
-        stage = SimulatedStage(EventClock(), tenants, lambda name, *_: times_ns[name])
-        loop = Loop("simulated", stage, policy(guard_ns=0), tenants, sources, end_ns=round(end_s * NS))
+        sources = {
+            name: ScheduledArrivals(iter([round(at_s * NS) for at_s in each])) for name, each in arrivals_s.items()
+        }
+        stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, *_: times_ns[name])
+        loop = InterleaveLoop("simulated", stage, policy(guard_ns=0), tenants, sources, end_ns=round(end_s * NS))
         loop.run()
         self.expected = {name: len(each) for name, each in arrivals_s.items()}
         self.rows, self.until_s = loop.rows, until_s

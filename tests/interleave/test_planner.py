@@ -9,20 +9,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgetune.arrivals.words import parse_arrivals
+from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, Figures, Plan, SearchSummary
+from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.interleave.cycle import Half, Wanted, broken, cycle_of
+from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
 from edgetune.interleave.explain import explain, parts_of
 from edgetune.interleave.infeasible import feasible_rates, nearest_rate_per_s
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -30,13 +30,13 @@ NS = 1_000_000_000
 SECONDS = 6
 
 SLOW, FAST = Mode(gpu_mhz=600.0), Mode(gpu_mhz=1200.0)
-CAMERA = [Half("camera", size, 0.004 + 0.002 * size, 20.0) for size in (1, 2, 4, 8, 16, 32)]
-NIGHT = [Half("night", 16, 0.02, 30.0)]
+CAMERA = [WorkloadPoint("camera", size, 0.004 + 0.002 * size, 20.0) for size in (1, 2, 4, 8, 16, 32)]
+NIGHT = [WorkloadPoint("night", 16, 0.02, 30.0)]
 ROW = ProfileRow("camera", "infer", 4, 0.012, gpu_mhz=1200.0)
 
 
 def wanted(rate=60.0, budget_s=0.2, **others):
-    return Wanted(budget_s, rate, **{"headroom": 0.0, **others})
+    return CycleGoals(budget_s, rate, **{"headroom": 0.0, **others})
 
 
 def names(cycle, want):
@@ -48,7 +48,7 @@ def names(cycle, want):
 
 def test_a_cycle_by_hand():
     # 8 requests at 40/s: one batch every 200 ms; 20 ms to answer; 180 ms hold seven steps of 25 ms and leave 5 ms
-    cycle = cycle_of(Half("camera", 8, 0.020, 12.0), 40.0, Half("night", 16, 0.025, 15.0))
+    cycle = cycle_of(WorkloadPoint("camera", 8, 0.020, 12.0), 40.0, WorkloadPoint("night", 16, 0.025, 15.0))
     assert cycle.period_s == pytest.approx(8 / 40)
     assert cycle.fill_s == pytest.approx(7 / 40)
     assert cycle.latency_s == pytest.approx(7 / 40 + 0.020)
@@ -60,15 +60,17 @@ def test_a_cycle_by_hand():
 
 
 def test_what_fits_exactly_fits():
-    cycle = cycle_of(Half("camera", 3, 0.1), 10.0, Half("night", 1, 0.1))
+    cycle = cycle_of(WorkloadPoint("camera", 3, 0.1), 10.0, WorkloadPoint("night", 1, 0.1))
     assert (cycle.train_minibatches, cycle.idle_s) == (2, pytest.approx(0, abs=1e-12))
 
 
 def test_without_training_and_without_power_there_is_none_of_either():
-    alone = cycle_of(Half("camera", 1, 0.01), 50.0)
+    alone = cycle_of(WorkloadPoint("camera", 1, 0.01), 50.0)
     assert (alone.train_minibatches, alone.throughput_per_s, alone.training_s, alone.fill_s) == (0, 0, 0, 0)
     assert (alone.power_w, alone.utilisation) == (None, pytest.approx(0.5))
-    assert cycle_of(Half("camera", 1, 0.01, 9.0), 50.0, Half("night", 1, 0.005)).power_w is None, "not the known one"
+    assert cycle_of(WorkloadPoint("camera", 1, 0.01, 9.0), 50.0, WorkloadPoint("night", 1, 0.005)).power_w is None, (
+        "not the known one"
+    )
 
 
 def test_an_unknown_rate_promises_no_training_and_no_waiting():
@@ -81,22 +83,22 @@ def test_an_unknown_rate_promises_no_training_and_no_waiting():
 @pytest.mark.parametrize(
     ("half", "rate", "step_s", "want", "constraints"),
     [
-        (Half("c", 1, 0.021), 50, None, {}, ["rate"]),
-        (Half("c", 1, 0.020), 50, None, {}, []),
-        (Half("c", 1, 0.020), 50, None, {"headroom": 0.05}, ["rate"]),
-        (Half("c", 4, 0.050), 50, 0.031, {}, ["room"]),
-        (Half("c", 4, 0.050), 50, 0.030, {}, []),
-        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.109}, ["latency"]),
-        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.1101}, []),
-        (Half("c", 4, 0.050), 50, None, {"budget_s": 0.1101, "headroom": 0.01}, ["latency"]),
-        (Half("c", 1, 0.010), 5, 0.100, {"budget_s": 0.109}, ["step"]),
-        (Half("c", 1, 0.010), 5, 0.100, {"budget_s": 0.1101}, []),
-        (Half("c", 1, 0.010, 31.0), 5, None, {"power_budget_w": 30.0}, ["power"]),
-        (Half("c", 1, 0.010, 30.0), 5, None, {"power_budget_w": 30.0}, []),
+        (WorkloadPoint("c", 1, 0.021), 50, None, {}, ["rate"]),
+        (WorkloadPoint("c", 1, 0.020), 50, None, {}, []),
+        (WorkloadPoint("c", 1, 0.020), 50, None, {"headroom": 0.05}, ["rate"]),
+        (WorkloadPoint("c", 4, 0.050), 50, 0.031, {}, ["room"]),
+        (WorkloadPoint("c", 4, 0.050), 50, 0.030, {}, []),
+        (WorkloadPoint("c", 4, 0.050), 50, None, {"budget_s": 0.109}, ["latency"]),
+        (WorkloadPoint("c", 4, 0.050), 50, None, {"budget_s": 0.1101}, []),
+        (WorkloadPoint("c", 4, 0.050), 50, None, {"budget_s": 0.1101, "headroom": 0.01}, ["latency"]),
+        (WorkloadPoint("c", 1, 0.010), 5, 0.100, {"budget_s": 0.109}, ["step"]),
+        (WorkloadPoint("c", 1, 0.010), 5, 0.100, {"budget_s": 0.1101}, []),
+        (WorkloadPoint("c", 1, 0.010, 31.0), 5, None, {"power_budget_w": 30.0}, ["power"]),
+        (WorkloadPoint("c", 1, 0.010, 30.0), 5, None, {"power_budget_w": 30.0}, []),
     ],
 )
 def test_each_constraint_breaks_just_beyond_its_limit(half, rate, step_s, want, constraints):
-    cycle = cycle_of(half, rate, None if step_s is None else Half("n", 1, step_s, half.power_w))
+    cycle = cycle_of(half, rate, None if step_s is None else WorkloadPoint("n", 1, step_s, half.power_w))
     assert names(cycle, wanted(rate, **want)) == constraints
 
 
@@ -129,8 +131,8 @@ def by_hand(infer, train, want):
     st.sampled_from([0.0, 0.05]),
 )
 def test_the_best_cycle_is_the_best_of_all_pairs(infer_s, train_s, rate, budget_s, headroom):
-    infer = [Half("c", 2**place, time_s) for place, time_s in enumerate(sorted(infer_s))]
-    train = [Half("n", size, time_s) for size, time_s in zip((8, 32), sorted(train_s), strict=True)]
+    infer = [WorkloadPoint("c", 2**place, time_s) for place, time_s in enumerate(sorted(infer_s))]
+    train = [WorkloadPoint("n", size, time_s) for size, time_s in zip((8, 32), sorted(train_s), strict=True)]
     want = wanted(rate, budget_s, headroom=headroom)
     best = by_hand(infer, train, want)
     if best is None:
@@ -156,7 +158,7 @@ def test_without_a_rate_the_most_answers_per_second_win_within_the_budget():
 
 def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
     infer = [replace(half, mode=mode, power_w=w) for half in CAMERA for mode, w in ((SLOW, 10.0), (FAST, 25.0))]
-    train = [Half("night", 16, 0.03, 12.0, SLOW), Half("night", 16, 0.015, 30.0, FAST)]
+    train = [WorkloadPoint("night", 16, 0.03, 12.0, SLOW), WorkloadPoint("night", 16, 0.015, 30.0, FAST)]
     assert best_cycle(infer, train, wanted()).train.mode == FAST
     modest = best_cycle(infer, train, wanted(power_budget_w=20.0))
     assert (modest.infer.mode, modest.train.mode, modest.power_w) == (SLOW, SLOW, 12.0)
@@ -169,7 +171,7 @@ def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
 
 def test_a_power_budget_needs_power():
     with pytest.raises(InputError, match="no power was measured"):
-        best_cycle([Half("c", 1, 0.01)], [], wanted(power_budget_w=10.0))
+        best_cycle([WorkloadPoint("c", 1, 0.01)], [], wanted(power_budget_w=10.0))
 
 
 # ---- what would be feasible
@@ -177,11 +179,13 @@ def test_a_power_budget_needs_power():
 
 def test_feasible_rates_of_one_batch_size_by_hand():
     # batch 4 in 20 ms, a step of 30 ms, 170 ms allowed: 3 / a <= 150 ms, and 4 / a >= 50 ms
-    cycle = cycle_of(Half("c", 4, 0.02), 1000.0, Half("n", 1, 0.03))
+    cycle = cycle_of(WorkloadPoint("c", 4, 0.02), 1000.0, WorkloadPoint("n", 1, 0.03))
     assert feasible_rates(cycle, wanted(1000.0, 0.17)) == pytest.approx((20.0, 80.0))
-    assert feasible_rates(cycle_of(Half("c", 1, 0.02), 1000.0), wanted(1000.0, 0.02)) == pytest.approx((0.0, 50.0))
-    assert feasible_rates(cycle_of(Half("c", 1, 0.02), 1000.0), wanted(1000.0, 0.019)) is None
-    assert feasible_rates(cycle_of(Half("c", 2, 0.02), 1000.0), wanted(1000.0, 0.02)) is None
+    assert feasible_rates(cycle_of(WorkloadPoint("c", 1, 0.02), 1000.0), wanted(1000.0, 0.02)) == pytest.approx(
+        (0.0, 50.0)
+    )
+    assert feasible_rates(cycle_of(WorkloadPoint("c", 1, 0.02), 1000.0), wanted(1000.0, 0.019)) is None
+    assert feasible_rates(cycle_of(WorkloadPoint("c", 2, 0.02), 1000.0), wanted(1000.0, 0.02)) is None
 
 
 def test_too_high_a_rate_is_refused_with_the_nearest():
@@ -254,7 +258,7 @@ def test_what_is_late_is_told_by_the_slowest_minibatch_that_was_no_warm_up():
     assert names(cycle, wanted(100.0, 0.048)) == ["latency"]
     assert names(cycle, wanted(100.0, 0.0491)) == []
     assert feasible_rates(cycle, wanted(100.0, 0.049)) == pytest.approx((100.0, 4 / 0.026))
-    assert Half("c", 1, 0.02, slowest_s=0.01).at_worst_s == 0.02, "of few times the slowest may be below"
+    assert WorkloadPoint("c", 1, 0.02, slowest_s=0.01).at_worst_s == 0.02, "of few times the slowest may be below"
 
 
 def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does_not():
@@ -266,7 +270,7 @@ def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does
         replace(ROW, task="train", minibatch_s=0.2),
         replace(ROW, gpu_mhz=600.0, minibatch_s=0.030),
     ]
-    assert halves(rows, "infer", mode=FAST) == (Half("camera", 4, 0.014, 9.0, FAST, 0.016),)
+    assert halves(rows, "infer", mode=FAST) == (WorkloadPoint("camera", 4, 0.014, 9.0, FAST, 0.016),)
     assert [half.mode for half in halves(rows, "infer")] == [FAST, SLOW]
 
 
@@ -290,7 +294,7 @@ def plan_of():
     header = Header.new("plan", 1, conditions={"device": "twin:orin-agx"})
     problem = Problem("train+infer", latency_budget_s=0.2, arrival_rate_per_s=40.0)
     both = Configuration(FAST, infer_batch_size=8, train_batch_size=16, train_minibatches=7)
-    return Plan(header, problem, both, Figures(), SearchSummary("gmd", 9, 0))
+    return Plan(header, problem, both, PlanFigures(), SearchSummary("gmd", 9, 0))
 
 
 def test_a_plan_for_another_device_is_refused():
@@ -300,7 +304,7 @@ def test_a_plan_for_another_device_is_refused():
 
 
 def test_tenants_are_told_apart():
-    same = cycle_of(Half("net", 8, 0.02), 40.0, Half("net", 16, 0.025))
+    same = cycle_of(WorkloadPoint("net", 8, 0.02), 40.0, WorkloadPoint("net", 16, 0.025))
     answers, trains = tenants_of(same, wanted(40.0, 0.2))
     assert answers == Inference("net", 8, 0.2, 40.0, 0.02)
     assert trains == Training("net-train", 16, 0.025)
@@ -309,7 +313,7 @@ def test_tenants_are_told_apart():
 
 # ---- in words
 
-BOTH = cycle_of(Half("camera", 8, 0.02, 12.0, FAST), 40.0, Half("night", 16, 0.025, 15.0, FAST))
+BOTH = cycle_of(WorkloadPoint("camera", 8, 0.02, 12.0, FAST), 40.0, WorkloadPoint("night", 16, 0.025, 15.0, FAST))
 
 
 def test_the_parts_of_a_cycle_are_end_to_end():
@@ -335,14 +339,16 @@ def test_every_millisecond_of_a_cycle_is_explained():
 
 
 def test_what_does_not_fit_is_explained():
-    lines = explain(cycle_of(Half("camera", 1, 0.02), 40.0, Half("night", 16, 0.03)), wanted(40.0, 0.04))
+    lines = explain(
+        cycle_of(WorkloadPoint("camera", 1, 0.02), 40.0, WorkloadPoint("night", 16, 0.03)), wanted(40.0, 0.04)
+    )
     assert lines[0] == "every 25 ms, 1 request arrives, at 40/s:"
     assert "  night does not fit: a minibatch takes 30 ms" in lines
     assert (
         lines[-2] == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is there in 25 ms"
     )
     assert lines[-1].startswith("not feasible: behind the slowest training minibatch measured a request waits 50 ms")
-    late = explain(cycle_of(Half("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
+    late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
     assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next is there in 25 ms"
 
 
@@ -359,15 +365,15 @@ def test_an_unknown_rate_is_explained_as_unknown():
 def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     draw = random.Random(seed)
     base_s, per_s = draw.uniform(0.001, 0.02), draw.uniform(0.0002, 0.004)
-    infer = [Half("camera", size, base_s + per_s * size) for size in (1, 2, 4, 8, 16)]
-    train = [Half("night", 16, draw.uniform(0.004, 0.05))]
-    want = Wanted(draw.uniform(0.08, 0.4), draw.uniform(10, 40))
+    infer = [WorkloadPoint("camera", size, base_s + per_s * size) for size in (1, 2, 4, 8, 16)]
+    train = [WorkloadPoint("night", 16, draw.uniform(0.004, 0.05))]
+    want = CycleGoals(draw.uniform(0.08, 0.4), draw.uniform(10, 40))
     cycle = best_cycle(infer, train, want)
     times_ns = {half.workload: round(half.minibatch_s * NS) for half in (cycle.infer, train[0])}
     tenants, end_ns = tenants_of(cycle, want), SECONDS * NS
-    stage = SimulatedStage(EventClock(), tenants, lambda tenant, *_: times_ns[tenant])
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda tenant, *_: times_ns[tenant])
     source = parse_arrivals(f"uniform:{want.rate_per_s}").source(0, end_ns)
-    loop = Loop("simulated", stage, Managed(), tenants, {"camera": source}, end_ns=end_ns)
+    loop = InterleaveLoop("simulated", stage, Managed(), tenants, {"camera": source}, end_ns=end_ns)
     loop.run()
     requests = [row for row in loop.rows if row.event == "request"]
     assert len(requests) == math.ceil(SECONDS * want.rate_per_s) - 1
@@ -379,7 +385,7 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
 
 def test_the_least_bad_plan_answers_in_time_rather_than_train():
     """1000 requests/s: one by one they are too many; sixteen at a time they are not, and no training step fits."""
-    infer = [Half("net", 1, 0.0018), Half("net", 16, 0.005)]
-    train = [Half("net", 256, 0.113)]
-    chosen = best_cycle(infer, train, Wanted(0.4, 1000.0), best_effort=True)
+    infer = [WorkloadPoint("net", 1, 0.0018), WorkloadPoint("net", 16, 0.005)]
+    train = [WorkloadPoint("net", 256, 0.113)]
+    chosen = best_cycle(infer, train, CycleGoals(0.4, 1000.0), best_effort=True)
     assert chosen.infer.batch_size == 16

@@ -7,10 +7,10 @@ import pytest
 from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.interleave.admission import admit
 from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedStage
-from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -23,7 +23,7 @@ def queue(name="a", ages=(), *, batch=4, budget=100, work=10, gap=None, due_in=N
     """A queue in milliseconds; ``ages`` of the requests that wait, or ``due_in`` of a single one."""
     ages = (budget - due_in,) if due_in is not None else ages
     arrivals = [NOW - age * MS for age in ages]
-    return Queue(name, batch, budget * MS, work * MS, arrivals, None if gap is None else gap * MS, **more)
+    return InferenceQueue(name, batch, budget * MS, work * MS, arrivals, None if gap is None else gap * MS, **more)
 
 
 def decide(queues=(), jobs=(), *, guard=0, at=0):
@@ -104,50 +104,50 @@ def test_a_batch_leaves_time_for_those_to_be_expected_before_it_is_due():
 
 def test_a_step_starts_only_if_the_batch_that_fills_is_still_in_time():
     filling = queue(due_in=60, work=20)
-    assert decide([filling], [Job("t", 40 * MS)]) == Train("t")
-    assert decide([filling], [Job("t", 40 * MS + 1)]) == wait(40)  # the batch's own latest start
-    assert decide([filling], [Job("t", 40 * MS)], guard=1) == Wait(NOW + 40 * MS - 1)
+    assert decide([filling], [TrainingJob("t", 40 * MS)]) == Train("t")
+    assert decide([filling], [TrainingJob("t", 40 * MS + 1)]) == wait(40)  # the batch's own latest start
+    assert decide([filling], [TrainingJob("t", 40 * MS)], guard=1) == Wait(NOW + 40 * MS - 1)
 
 
 def test_a_request_may_come_right_after_a_step_began():
-    assert decide([queue(budget=50, work=20)], [Job("t", 30 * MS)]) == Train("t")
-    assert decide([queue(budget=50, work=20)], [Job("t", 30 * MS + 1)]) == wait(100)  # tried again
+    assert decide([queue(budget=50, work=20)], [TrainingJob("t", 30 * MS)]) == Train("t")
+    assert decide([queue(budget=50, work=20)], [TrainingJob("t", 30 * MS + 1)]) == wait(100)  # tried again
     two = [queue("a", budget=30, work=10), queue("b", budget=40, work=15)]
-    assert decide(two, [Job("t", 15 * MS)]) == Train("t")
-    assert decide(two, [Job("t", 15 * MS + 1)]) == wait(100)
+    assert decide(two, [TrainingJob("t", 15 * MS)]) == Train("t")
+    assert decide(two, [TrainingJob("t", 15 * MS + 1)]) == wait(100)
 
 
 def test_nothing_more_comes_to_a_queue_that_has_ended():
-    assert decide([queue(budget=20, work=10, ended=True)], [Job("t", 500 * MS)]) == Train("t")
+    assert decide([queue(budget=20, work=10, ended=True)], [TrainingJob("t", 500 * MS)]) == Train("t")
 
 
 def test_a_step_leaves_time_for_every_batch_to_be_expected_not_only_for_the_next():
     often = queue("often", batch=1, budget=30, work=6, gap=10)  # due in 30, 40, 50, ...
     fills = queue("fills", due_in=40, work=8)
-    assert decide([often, fills], [Job("t", 20 * MS)]) == Train("t")  # 20 + 6 + 6 + 8 = 40
-    assert decide([often, fills], [Job("t", 20 * MS + 1)]) == wait(40 - 8 - 6 - 6)
+    assert decide([often, fills], [TrainingJob("t", 20 * MS)]) == Train("t")  # 20 + 6 + 6 + 8 = 40
+    assert decide([often, fills], [TrainingJob("t", 20 * MS + 1)]) == wait(40 - 8 - 6 - 6)
 
 
 def test_the_next_batch_is_expected_a_gap_after_the_last_request_of_this_one():
     # Two of three wait, the third comes in 20 ms, the first of the next batch in 40: due 90 and 140 ms from now.
     tight = queue(ages=[10, 0], batch=3, budget=100, work=55, gap=20)
-    assert decide([tight], [Job("t", 30 * MS)]) == Train("t")  # 30 + 2 * 55 = 140, and 30 + 55 <= 90
-    assert decide([tight], [Job("t", 30 * MS + 1)]) == wait(35)
+    assert decide([tight], [TrainingJob("t", 30 * MS)]) == Train("t")  # 30 + 2 * 55 = 140, and 30 + 55 <= 90
+    assert decide([tight], [TrainingJob("t", 30 * MS + 1)]) == wait(35)
 
 
 def test_training_waits_while_a_batch_is_to_be_served():
-    assert decide([queue(ages=[1], batch=1, budget=10_000)], [Job("t", MS)]) == Serve("a", 1)
+    assert decide([queue(ages=[1], batch=1, budget=10_000)], [TrainingJob("t", MS)]) == Serve("a", 1)
 
 
 def test_jobs_share_by_weight():
-    jobs = [Job("heavy", MS, weight=3.0, served_ns=29), Job("light", MS, weight=1.0, served_ns=10)]
+    jobs = [TrainingJob("heavy", MS, weight=3.0, served_ns=29), TrainingJob("light", MS, weight=1.0, served_ns=10)]
     assert decide(jobs=jobs) == Train("heavy")
     jobs[0].served_ns = 31
     assert decide(jobs=jobs) == Train("light")
 
 
 def test_a_shorter_job_may_pass_one_that_does_not_fit():
-    jobs = [Job("short", 10 * MS, served_ns=5 * MS), Job("long", 90 * MS)]
+    jobs = [TrainingJob("short", 10 * MS, served_ns=5 * MS), TrainingJob("long", 90 * MS)]
     assert decide([queue(due_in=60, work=20)], jobs) == Train("short")
 
 
@@ -160,8 +160,10 @@ def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
         queue("live", budget=90_000, work=0),
     ]
     window = 1 << 28
-    short = Job("short", 10 * MS, served_ns=(20_000 + 5) * MS + 1)
-    long = Job("long", 20_000 * MS, weight=2.0, served_ns=10 * MS)  # behind by 20 s by weight, that is two of its steps
+    short = TrainingJob("short", 10 * MS, served_ns=(20_000 + 5) * MS + 1)
+    long = TrainingJob(
+        "long", 20_000 * MS, weight=2.0, served_ns=10 * MS
+    )  # behind by 20 s by weight, that is two of its steps
     for place, expected in enumerate([Train("short")] * 3 + [Wait(NOW + 3 * window + 100 * MS)]):
         assert decide(queues, [short, long], at=place * window) == expected
     last_ns = 4 * window - 1
@@ -174,18 +176,18 @@ def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
 def test_a_window_is_long_enough_for_a_delay_to_be_made_up_for():
     # Half of the device is idle: a step of 130 ms is made up for in 260; two periods of 10 more are over 2**28 ns.
     queues = [queue(batch=1, budget=90_000, work=5, gap=10)]
-    jobs = [Job("short", 130 * MS, served_ns=10**15), Job("long", 90_000 * MS)]
+    jobs = [TrainingJob("short", 130 * MS, served_ns=10**15), TrainingJob("long", 90_000 * MS)]
     assert decide(queues, jobs, at=3 << 28) == Train("short")
     assert decide(queues, jobs, at=(4 << 29) - 1) == Wait(NOW + (4 << 29))
 
 
 def test_without_any_rate_there_are_no_windows():
-    jobs = [Job("short", 10 * MS, served_ns=10**15), Job("long", 900 * MS)]
+    jobs = [TrainingJob("short", 10 * MS, served_ns=10**15), TrainingJob("long", 900 * MS)]
     assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
 
 
 def test_nobody_is_kept_waiting_for_a_job_that_fits():
-    jobs = [Job("short", 10 * MS, served_ns=900 * MS), Job("long", 30 * MS)]
+    jobs = [TrainingJob("short", 10 * MS, served_ns=900 * MS), TrainingJob("long", 30 * MS)]
     assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("long")
     jobs[1].served_ns = 900 * MS + 1
     assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("short")
@@ -193,9 +195,9 @@ def test_nobody_is_kept_waiting_for_a_job_that_fits():
 
 def test_one_minibatch_at_a_time():
     filling, busy = queue("filling", [3, 2, 1]), queue("busy", since_ns=NOW - MS, in_flight=1)
-    assert decide([filling, busy], [Job("t", 50 * MS)]) == Wait(None)
-    assert decide([filling], [Job("t", 50 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
-    assert decide([], [Job("t", 50 * MS, since_ns=NOW, in_flight=1), Job("u", 50 * MS)]) == Wait(None)
+    assert decide([filling, busy], [TrainingJob("t", 50 * MS)]) == Wait(None)
+    assert decide([filling], [TrainingJob("t", 50 * MS, since_ns=NOW - 5 * MS, in_flight=1)]) == wait(87)
+    assert decide([], [TrainingJob("t", 50 * MS, since_ns=NOW, in_flight=1), TrainingJob("u", 50 * MS)]) == Wait(None)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_one_minibatch_at_a_time():
     ],
 )
 def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, expected):
-    job = Job("t", 20 * MS, since_ns=NOW - since * MS, in_flight=1)
+    job = TrainingJob("t", 20 * MS, since_ns=NOW - since * MS, in_flight=1)
     assert decide([queue(due_in=due_in, work=20)], [job]) == expected
 
 
@@ -220,41 +222,41 @@ def test_a_step_that_overruns_does_not_hold_up_a_batch_for_ever(due_in, since, e
         (56, 20, [], "t"),  # 15 ms left, 20 for the next, 20 for the batch: 55
         (54, 20, [], None),
         (500, 31, [], None),  # no short step: starting it costs next to nothing
-        (500, 20, [Job("other", 20 * MS, served_ns=19 * MS)], "other"),  # whose turn it is after this step
-        (500, 20, [Job("other", 20 * MS, served_ns=21 * MS)], "t"),
-        (56, 20, [Job("other", 21 * MS, served_ns=19 * MS)], "other"),
-        (56, 20, [Job("other", 22 * MS, served_ns=19 * MS)], None),
+        (500, 20, [TrainingJob("other", 20 * MS, served_ns=19 * MS)], "other"),  # whose turn it is after this step
+        (500, 20, [TrainingJob("other", 20 * MS, served_ns=21 * MS)], "t"),
+        (56, 20, [TrainingJob("other", 21 * MS, served_ns=19 * MS)], "other"),
+        (56, 20, [TrainingJob("other", 22 * MS, served_ns=19 * MS)], None),
     ],
 )
 def test_a_short_step_is_sent_while_the_one_before_it_runs_where_both_fit(due_in, step, others, expected):
-    job = Job("t", step * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    job = TrainingJob("t", step * MS, since_ns=NOW - 5 * MS, in_flight=1)
     decision = decide([queue(due_in=due_in, budget=600, work=20)], [job, *others])
     assert decision == Train(expected, NEVER_NS) if expected else isinstance(decision, Wait)
 
 
 def test_a_short_step_is_sent_behind_a_batch_where_one_that_begins_now_is_still_in_time():
     running = queue(budget=55, work=20, since_ns=NOW - 5 * MS, in_flight=1)  # 15 ms left, 20 for a batch
-    assert decide([running], [Job("t", 20 * MS)]) == Train("t", NEVER_NS)
-    assert decide([running], [Job("t", 20 * MS + 1)]) == Wait(None)
+    assert decide([running], [TrainingJob("t", 20 * MS)]) == Train("t", NEVER_NS)
+    assert decide([running], [TrainingJob("t", 20 * MS + 1)]) == Wait(None)
     running.since_ns = NOW - 20 * MS
-    assert decide([running], [Job("t", MS)]) == Wait(None)  # it overruns: who knows for how long
+    assert decide([running], [TrainingJob("t", MS)]) == Wait(None)  # it overruns: who knows for how long
 
 
 def test_nothing_is_lined_up_behind_two_or_behind_an_overrun_or_before_a_full_batch():
-    short = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=2)
+    short = TrainingJob("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=2)
     filling, full = queue(budget=600, ages=[0]), queue(budget=600, ages=[0, 0, 0, 0])
     assert decide([filling], [short]) == wait(590)
     assert decide([full], [short]) == wait(590)
     full.since_ns, full.in_flight = NOW, 1
     short.in_flight = 1
     assert decide([full], [short]) == Wait(None)
-    assert decide([filling, queue("b", since_ns=NOW, in_flight=2)], [Job("t", MS)]) == Wait(None)
+    assert decide([filling, queue("b", since_ns=NOW, in_flight=2)], [TrainingJob("t", MS)]) == Wait(None)
     short.since_ns = NOW - 21 * MS
     assert decide([filling], [short]) == wait(590)
 
 
 def test_a_full_batch_is_sent_while_a_step_runs_to_begin_beside_it_when_it_must():
-    job = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    job = TrainingJob("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
     assert decide([queue(ages=[3, 2, 1, 0])], [job]) == Serve("a", 4, begin_by_ns=NOW + 87 * MS)
     assert decide([queue(ages=[3, 2, 1, 0], budget=28)], [job]) == Serve("a", 4, begin_by_ns=NOW + 15 * MS)
     assert decide([queue(ages=[3, 2, 1, 0], budget=27)], [job]) == wait(15)  # 15 + 10 of 24 ms: late as it is
@@ -262,7 +264,7 @@ def test_a_full_batch_is_sent_while_a_step_runs_to_begin_beside_it_when_it_must(
 
 
 def test_a_batch_that_may_still_grow_is_not_sent_while_something_runs():
-    job = Job("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
+    job = TrainingJob("t", 20 * MS, since_ns=NOW - 5 * MS, in_flight=1)
     growing = queue(ages=[60, 0], batch=4, gap=60)
     assert decide([growing]) == Serve("a", 2)
     assert decide([growing], [job]) == wait(30)
@@ -281,7 +283,7 @@ def test_a_full_batch_is_sent_behind_another_where_what_may_come_meanwhile_is_st
 
 def test_what_waits_behind_a_step_counts_batch_by_batch():
     backlog = queue("backlog", [70, 68], batch=1, budget=100, work=10, gap=1000)  # due in 30 and in 32 ms
-    job = Job("t", MS, since_ns=NOW - 2 * MS, in_flight=1)
+    job = TrainingJob("t", MS, since_ns=NOW - 2 * MS, in_flight=1)
     assert decide([backlog, queue("b", due_in=35, work=10)], [job]) == wait(35 - 3 * 10)
     assert decide([backlog, queue("b", due_in=31, work=10)], [job]) == wait(31 - 2 * 10)
 
@@ -294,8 +296,8 @@ def simulate(tenants, duration_s=60):
         for t in tenants
         if isinstance(t, Inference)
     }
-    stage = SimulatedStage(EventClock(), tenants, lambda name, batch, mode: times[name])
-    loop = Loop("simulated", stage, Managed(), tenants, sources, end_ns=duration_s * 10**9)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, batch, mode: times[name])
+    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=duration_s * 10**9)
     loop.run()
     return loop.rows
 
@@ -374,5 +376,5 @@ def test_nothing_trains_in_one_window_of_four_while_late_requests_wait_that_do_n
     for place in range(4):
         at = place << 29
         line = queue(ages=[200], batch=4, budget=100, work=60, gap=200, last_ns=NOW + at - 400 * MS)
-        decisions.append(decide([line], [Job("t", 10 * MS)], at=at))
+        decisions.append(decide([line], [TrainingJob("t", 10 * MS)], at=at))
     assert decisions == [Train("t")] * 3 + [Wait(NOW + (3 << 29) + 100 * MS)]

@@ -3,14 +3,14 @@
 import pytest
 
 from edgetune.interleave.policies.native import Native
-from edgetune.interleave.snapshot import Job, Queue, Serve, Snapshot, Train, Wait
+from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
 NOW = 10_000 * MS
 
 
 def queue(name, ages, *, batch=2, budget=100, work=10, **more):
-    return Queue(name, batch, budget * MS, work * MS, [NOW - age * MS for age in ages], **more)
+    return InferenceQueue(name, batch, budget * MS, work * MS, [NOW - age * MS for age in ages], **more)
 
 
 def decide(queues=(), jobs=(), guard=0):
@@ -18,7 +18,7 @@ def decide(queues=(), jobs=(), guard=0):
 
 
 def test_serves_what_is_full_whatever_runs_beside_it():
-    running = Job("train", 50 * MS, since_ns=NOW - MS, in_flight=2)
+    running = TrainingJob("train", 50 * MS, since_ns=NOW - MS, in_flight=2)
     assert decide([queue("a", [3, 2, 1]), queue("b", [], since_ns=NOW)], [running]) == Serve("a", 2)
 
 
@@ -45,4 +45,4 @@ def test_what_waits_when_no_more_come_is_served():
 
 @pytest.mark.parametrize(("in_flight", "expected"), [(0, Train("t")), (1, Train("t")), (2, Wait(NOW + 80 * MS))])
 def test_a_job_has_two_steps_on_their_way(in_flight, expected):
-    assert decide([queue("a", [10])], [Job("t", 500 * MS, in_flight=in_flight)]) == expected
+    assert decide([queue("a", [10])], [TrainingJob("t", 500 * MS, in_flight=in_flight)]) == expected

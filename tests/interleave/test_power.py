@@ -8,11 +8,11 @@ from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.governor import Governor, Rung
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.governor import Governor, MeasuredMode
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
-from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -31,9 +31,9 @@ def governed(steps, *, refresh_s=1.0, accept=lambda mode: mode, alone=False, dur
     def drawn_w(name, size, mode):
         return 4.0 if name is None else POWER_W[mode]
 
-    stage = SimulatedStage(EventClock(), tenants, duration_ns, mode=HIGH, accept=accept, power_w=drawn_w)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, duration_ns, mode=HIGH, accept=accept, power_w=drawn_w)
     rungs = [
-        Rung(mode, POWER_W[mode], 16 / TRAIN_S[mode], {"cam": INFER_S[mode], "job": TRAIN_S[mode]})
+        MeasuredMode(mode, POWER_W[mode], 16 / TRAIN_S[mode], {"cam": INFER_S[mode], "job": TRAIN_S[mode]})
         for mode in (LOW, HIGH)
     ]
     if alone:
@@ -43,7 +43,9 @@ def governed(steps, *, refresh_s=1.0, accept=lambda mode: mode, alone=False, dur
     watcher = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), refresh_s, 0, budgets, governor)
     end_ns = round(duration_s * NS)
     source = ArrivalSpec("uniform", (10.0,)).source(0, end_ns)
-    loop = Loop("simulated", stage, Managed(guard_ns=0), tenants, {"cam": source}, end_ns=end_ns, watchers=[watcher])
+    loop = InterleaveLoop(
+        "simulated", stage, Managed(guard_ns=0), tenants, {"cam": source}, end_ns=end_ns, watchers=[watcher]
+    )
     loop.run()
     return loop.rows
 
@@ -114,6 +116,6 @@ def test_a_sensor_without_anything_new_writes_nothing():
 
 def test_rows_of_others_are_nothing_to_it():
     watcher = PowerWatcher(lambda now_ns: (), 1.0, 0)
-    watcher.saw(RunRow("simulated", "train", 1.0))
-    watcher.arrived("cam", 5)
+    watcher.on_row(RunRow("simulated", "train", 1.0))
+    watcher.on_arrival("cam", 5)
     assert watcher.due_ns() == NS

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.backend import Minibatch
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.recorded import Recorded, Recorder, Series
-from edgetune.interleave.simulated import Fault, SimulatedStage, resampled
-from edgetune.interleave.stage import Minibatch
+from edgetune.interleave.recorded import RecordedRun, Recorder, Series
+from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend, resampled
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 from edgetune.stats import percentile
@@ -69,7 +69,9 @@ def test_what_is_nearest_was_recorded_and_nothing_in_the_run_is_nearer(points, a
 
 def recorder_of(clock, **options):
     times_ms = {"camera": 5, "night": 7}
-    return Recorder(SimulatedStage(clock, (CAMERA, NIGHT), lambda tenant, *_: times_ms[tenant] * MS, **options))
+    return Recorder(
+        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), lambda tenant, *_: times_ms[tenant] * MS, **options)
+    )
 
 
 def test_changes_are_told_apart_by_who_ran_and_whether_it_was_lined_up():
@@ -85,7 +87,7 @@ def test_changes_are_told_apart_by_who_ran_and_whether_it_was_lined_up():
     stage.wait(3 * NS + 40 * MS)
     stage.start(Minibatch("night", "train", 2))  # 44 to 51 ms
     stage.wait(None)
-    assert stage.recorded() == Recorded(
+    assert stage.recorded() == RecordedRun(
         {"night": series((4 * MS, 7 * MS), (12 * MS, 7 * MS), (44 * MS, 7 * MS)), "camera": series((21 * MS, 5 * MS))},
         {
             (None, "night", False): series((0, 4 * MS), (40 * MS, 4 * MS)),
@@ -116,14 +118,14 @@ def test_what_failed_is_no_measure_of_what_comes():
 
 def test_a_change_that_did_not_occur_is_as_the_one_most_like_it():
     changes = {("a", "b", False): series((0, 1)), (None, "c", False): series((0, 2)), ("a", "a", True): series((0, 3))}
-    overhead_ns = Recorded(changes=changes).overhead(EventClock())
+    overhead_ns = RecordedRun(changes=changes).overhead(EventClock())
     assert [overhead_ns(None, "b", False), overhead_ns("b", "c", False), overhead_ns("a", "d", False)] == [1, 2, 1]
     assert overhead_ns("b", "b", True) == 3
-    assert Recorded().overhead(EventClock())(None, "b", False) == 0
+    assert RecordedRun().overhead(EventClock())(None, "b", False) == 0
 
 
 def test_a_tenant_that_never_ran_takes_what_it_takes_otherwise():
-    duration_ns = Recorded({"night": series((0, 5))}).durations(EventClock(), lambda tenant, size, mode: 100 + size)
+    duration_ns = RecordedRun({"night": series((0, 5))}).durations(EventClock(), lambda tenant, size, mode: 100 + size)
     assert [duration_ns("night", 16, Mode()), duration_ns("camera", 2, Mode())] == [5, 102]
 
 
@@ -133,7 +135,7 @@ def test_a_tenant_that_never_ran_takes_what_it_takes_otherwise():
 def run(stage, clock, shift_ns=0):
     begin_ns, end_ns = clock.now_ns(), clock.now_ns() + 20 * NS
     sources = {"camera": ArrivalSpec("uniform", (30.0,)).source(begin_ns + shift_ns, end_ns)}
-    loop = Loop("simulated", stage, Managed(guard_ns=0), (CAMERA, NIGHT), sources, end_ns=end_ns)
+    loop = InterleaveLoop("simulated", stage, Managed(guard_ns=0), (CAMERA, NIGHT), sources, end_ns=end_ns)
     loop.run()
     return loop.rows
 
@@ -146,7 +148,7 @@ def device(clock, seed):
     def slow():
         return (3 if clock.now_ns() // NS % 8 == 5 else 1) * draw.uniform(0.9, 1.2)
 
-    return SimulatedStage(
+    return SimulatedMinibatchBackend(
         clock, (CAMERA, NIGHT), lambda tenant, *_: round(times_ms[tenant] * MS * slow()),
         overhead_ns=lambda before, tenant, lined_up: round((0.1 if lined_up else 0.4) * MS * slow()),
     )  # fmt: skip
@@ -155,7 +157,7 @@ def device(clock, seed):
 def replayed(recorded, shift_ns=0):
     clock = EventClock()
     durations, overhead = recorded.durations(clock, refused), recorded.overhead(clock)
-    return run(SimulatedStage(clock, (CAMERA, NIGHT), durations, overhead_ns=overhead), clock, shift_ns)
+    return run(SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), durations, overhead_ns=overhead), clock, shift_ns)
 
 
 def latency_p99_s(rows):
@@ -185,5 +187,5 @@ def test_bursts_are_kept_where_single_draws_lose_them():
     assert latency_p99_s(again) == pytest.approx(latency_p99_s(rows), rel=0.05)
     assert steps(again) == pytest.approx(steps(rows), rel=0.005)
     clock, bag = EventClock(), resampled(lambda tenant, *_: recorded.minibatches[tenant].lasted_ns, 1)
-    drawn = run(SimulatedStage(clock, (CAMERA, NIGHT), bag, overhead_ns=recorded.overhead(clock)), clock)
+    drawn = run(SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), bag, overhead_ns=recorded.overhead(clock)), clock)
     assert latency_p99_s(drawn) < 0.9 * latency_p99_s(rows)

@@ -9,13 +9,13 @@ from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.choices import Choice, Choices, Names
-from edgetune.interleave.cycle import Wanted
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.cycle import CycleGoals
+from edgetune.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.interleave.replan import SHARE, Replanner
-from edgetune.interleave.simulated import SimulatedStage
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -23,7 +23,7 @@ NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))
 SPEED = {SLOW: 1.0, FAST: 2.0, FASTEST: 4.0}
 POWER_W = {SLOW: 10.0, FAST: 15.0, FASTEST: 25.0}
-NAMES = Names("cam", "net", "job", "net")
+NAMES = TenantNames("cam", "net", "job", "net")
 BUDGET_S = 0.4
 
 
@@ -48,9 +48,9 @@ class Followed:
         self, rates_per_s, known, offers=(), *, window_s=60.0, power_budget_w=None, accept=lambda mode: mode,
         durations=None, training=True, spacing="uniform", begin=None,
     ):  # fmt: skip
-        names = NAMES if training else Names("cam", "net")
-        self.choices = Choices(
-            names, known, Wanted(BUDGET_S, None, power_budget_w), train_size=16 if training else None
+        names = NAMES if training else TenantNames("cam", "net")
+        self.choices = CycleChooser(
+            names, known, CycleGoals(BUDGET_S, None, power_budget_w), train_size=16 if training else None
         )
         present = self.choices.best(begin or rates_per_s[0])
         infer, train = present.cycle.infer, present.cycle.train
@@ -64,7 +64,7 @@ class Followed:
         def drawn_w(name, size, mode):
             return 5.0 if name is None else POWER_W.get(mode, 10.0)
 
-        stage = SimulatedStage(
+        stage = SimulatedMinibatchBackend(
             EventClock(), tenants, duration_ns, mode=infer.mode, accept=accept,
             power_w=drawn_w, apply_ns=10_000_000, prepare_ns=20_000_000,
         )  # fmt: skip
@@ -77,7 +77,7 @@ class Followed:
         power = PowerWatcher(SimulatedReadings(stage.power.mean_w, 0), 1.0, 0, budgets)
         source = ArrivalSpec("trace", tuple(rates_per_s), window_s, spacing).source(0, end_ns, 1)
         watchers = [power, self.replanner]
-        self.loop = Loop(
+        self.loop = InterleaveLoop(
             "simulated", stage, Managed(guard_ns=0), tenants, {"cam": source}, end_ns=end_ns, watchers=watchers
         )
         self.loop.run()
@@ -202,7 +202,7 @@ def test_violations_come_only_while_no_configuration_exists():
 
 
 def test_the_choice_with_most_training_is_kept_unless_another_is_clearly_better():
-    choices = Choices(NAMES, [*rows(SLOW), *rows(FAST)], Wanted(BUDGET_S, None), train_size=16)
+    choices = CycleChooser(NAMES, [*rows(SLOW), *rows(FAST)], CycleGoals(BUDGET_S, None), train_size=16)
     best = choices.best(40.0)
     assert (best.grade, best.cycle.infer.mode) == ("fits", FAST)
     nearly = [setting for setting in ((8, FAST, True), (16, FAST, True)) if setting != best.setting]
@@ -211,10 +211,10 @@ def test_the_choice_with_most_training_is_kept_unless_another_is_clearly_better(
 
 
 def test_without_training_or_power_the_quickest_is_chosen():
-    choices = Choices(Names("cam", "net"), rows(SLOW), Wanted(BUDGET_S, None))
+    choices = CycleChooser(TenantNames("cam", "net"), rows(SLOW), CycleGoals(BUDGET_S, None))
     assert choices.best(10.0).grade == "fits"
     assert choices.strongest(10.0).infer.batch_size == 16
-    assert isinstance(choices.best(1e4), Choice)
+    assert isinstance(choices.best(1e4), CycleChoice)
     assert choices.best(1e4).grade == "least"
 
 
@@ -228,10 +228,10 @@ def test_training_pauses_where_only_answering_is_within_the_power_budget():
 
 def test_a_point_is_over_the_power_budget_where_one_lower_in_every_knob_is():
     known = [row("infer", 8, FAST), row("train", 16, FAST)]
-    choices = Choices(NAMES, known, Wanted(BUDGET_S, None, 14.0), train_size=16)
+    choices = CycleChooser(NAMES, known, CycleGoals(BUDGET_S, None, 14.0), train_size=16)
     assert choices.draws_too_much(Point("net", "infer", 8, FASTEST))
     assert choices.draws_too_much(Point("net", "train", 16, FASTEST))
     assert not choices.draws_too_much(Point("net", "infer", 8, SLOW))
     assert not choices.draws_too_much(Point("net", "infer", 4, FASTEST))
-    choices.wanted = Wanted(BUDGET_S, None, 15.0)
+    choices.goals = CycleGoals(BUDGET_S, None, 15.0)
     assert not choices.draws_too_much(Point("net", "infer", 8, FASTEST))

@@ -11,7 +11,7 @@ from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_o
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
-from edgetune.interleave.cycle import Half, cycle_of
+from edgetune.interleave.cycle import WorkloadPoint, cycle_of
 from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
 from edgetune.interleave.figures.cycle import cycles_of
 from edgetune.interleave.figures.page import run_page
@@ -115,7 +115,7 @@ def test_a_cycle_holds_whole_batches_and_all_that_ran_meanwhile() -> None:
 
 def test_a_planned_cycle_is_its_equations() -> None:
     """8 requests at 40/s fill in 175 ms and come every 200 ms; 50 ms of answers leave room for two steps of 60 ms."""
-    cycle = cycle_of(Half("net", 8, 0.05), 40.0, Half("learner", 16, 0.06))
+    cycle = cycle_of(WorkloadPoint("net", 8, 0.05), 40.0, WorkloadPoint("learner", 16, 0.06))
     cycles = planned_cycles(cycle, 0.25)
     before, first, second, _, after = cycles.batches
     assert (before.end_s, after.arrivals_s[0]) == (pytest.approx(-0.15), pytest.approx(0.425))
@@ -131,7 +131,7 @@ def test_a_planned_cycle_is_its_equations() -> None:
     assert "SIMULATED" not in words
     assert "SIMULATED: planned: a cycle" in _words(planned_figure(cycle, 0.25, simulated=True))
     with pytest.raises(InputError, match="rate of requests is unknown"):
-        planned_figure(cycle_of(Half("net", 8, 0.05), None))
+        planned_figure(cycle_of(WorkloadPoint("net", 8, 0.05), None))
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.arrivals.sources import ArrivalSpec
-from edgetune.arrivals.words import parse_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
+from edgetune.interleave.backend import Minibatch
 from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import Loop
+from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedStage, resampled
-from edgetune.interleave.stage import Minibatch
+from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedMinibatchBackend, resampled
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.sim.clock import EventClock
 
@@ -28,7 +28,7 @@ LATE = Training("late", 16, 0.02)
 def stage_of(*tenants, **options):
     times_ms = {"camera": 10, "night": 20, "late": 40}
     durations = options.pop("duration_ns", lambda tenant, size, mode: times_ms[tenant] * MS)
-    return SimulatedStage(EventClock(), tenants or (CAMERA, NIGHT, LATE), durations, **options)
+    return SimulatedMinibatchBackend(EventClock(), tenants or (CAMERA, NIGHT, LATE), durations, **options)
 
 
 def ends_ms(stage):
@@ -139,7 +139,7 @@ def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs():
 
 def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():
     clock, seen = EventClock(), []
-    stage = SimulatedStage(clock, (CAMERA,), lambda *_: 10 * MS)
+    stage = SimulatedMinibatchBackend(clock, (CAMERA,), lambda *_: 10 * MS)
     clock.at(3 * MS, lambda: seen.append(clock.now_ns()))
     stage.start(infer())
     assert ([done.end_ns for done in stage.wait(None)], seen) == ([10 * MS], [3 * MS])
@@ -247,8 +247,8 @@ def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
 
 
 def run(tenants, sources, duration_ns, seconds, **options):
-    stage = SimulatedStage(EventClock(), tenants, duration_ns, **options)
-    loop = Loop("simulated", stage, Managed(guard_ns=0), tenants, sources, end_ns=round(seconds * NS))
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, duration_ns, **options)
+    loop = InterleaveLoop("simulated", stage, Managed(guard_ns=0), tenants, sources, end_ns=round(seconds * NS))
     loop.run()
     return loop.rows
 

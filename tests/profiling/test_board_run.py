@@ -153,7 +153,7 @@ def test_as_found_starts_no_guardian_and_writes_nothing(orin_nano, monkeypatch):
     def no_guardian(*_):
         raise AssertionError("a guardian was started")
 
-    monkeypatch.setattr("edgetune.devices.guardian.client.Conversation", no_guardian)
+    monkeypatch.setattr("edgetune.devices.guardian.client.GuardianProcess", no_guardian)
     orin_nano.kernel.forget_writes()
     network = orin_nano.network("pass", times=0)
     (row,) = orin_nano.sweep(network, "train", [Mode()], minibatches=10).rows

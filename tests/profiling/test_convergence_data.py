@@ -5,7 +5,7 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.profiling.convergence.datasets import DRAWN, load_dataset
-from edgetune.profiling.convergence.drawn import draw_gratings, draw_shapes
+from edgetune.profiling.convergence.synthetic_data import draw_gratings, draw_shapes
 
 
 @pytest.mark.parametrize(("draw", "classes"), [(draw_shapes, 10), (draw_gratings, 8)])

@@ -28,7 +28,7 @@ POINTS = [Point("net", "infer", size, Mode(gpu_mhz=300)) for size in (1, 4)]
 
 def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
-    monkeypatch.setattr(profilers.Profiler, "cautions", lambda _, batch_size: ())
+    monkeypatch.setattr(profilers.Profiler, "data_warnings", lambda _, batch_size: ())
     clock = FakeClock()
     device = fake_device(
         clock,

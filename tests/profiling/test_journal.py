@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
 from edgetune.profiling.journal import discard_journal, open_journal
-from edgetune.profiling.journal_lines import Entry, plain_entry, to_entry, to_line
+from edgetune.profiling.journal_lines import SweepJournalEntry, plain_entry, to_entry, to_line
 
 
 def test_lines_from_before_there_were_rounds_are_read():
@@ -25,7 +25,7 @@ def test_lines_from_before_there_were_rounds_are_read():
 IDENTITY = {"workload": "net", "options": {"target_ci": 0.02, "inputs": None}}
 
 
-def entry(batch_size: int, *, status="ok", **knobs) -> Entry:
+def entry(batch_size: int, *, status="ok", **knobs) -> SweepJournalEntry:
     point = Point("net", "infer", batch_size, Mode.of(knobs or {"gpu_mhz": 300.5}))
     row = ProfileRow(
         "net",
@@ -37,7 +37,7 @@ def entry(batch_size: int, *, status="ok", **knobs) -> Entry:
         times_s=(0.5, 0.1 + batch_size / 3),
         power_trace=(PowerSample(0.1, 20.0 / 3),),
     )
-    return Entry(point, (row,), overhead=0.001, target_reached=False, round=2, cooled=False)
+    return SweepJournalEntry(point, (row,), overhead=0.001, target_reached=False, round=2, cooled=False)
 
 
 def write(path, entries, identity=IDENTITY):

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.cli.where import open_named
+from edgetune.cli.device_option import open_named
 from edgetune.profiling.journal_lines import parse_lines
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import sweep

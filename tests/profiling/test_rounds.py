@@ -39,7 +39,7 @@ class Bench:
         scripted = {} if temperature is None else {"temperature": temperature}
         self.device = fake_device(self.clock, FakeSource(self.open), modes=self.modes, **scripted)
         monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
-        monkeypatch.setattr(profilers.Profiler, "cautions", lambda _, batch_size: ())
+        monkeypatch.setattr(profilers.Profiler, "data_warnings", lambda _, batch_size: ())
 
     def open(self, size):
         if len(self.opened) == self.interrupt_at:

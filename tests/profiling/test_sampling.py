@@ -6,9 +6,9 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent
+from edgetune.profiling.device_watch import DeviceWatch
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect, typical_sampling_s
-from edgetune.profiling.watch import Watch
 from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
 MS = 1_000_000
@@ -23,7 +23,7 @@ def sampled(duration_ns, *, options=None, gap_ns=0, power=None, modes=None):
     device = fake_device(clock, FakeSource(lambda _: runner), **scripted)
     recorder = nullcontext(Silent()) if power is None else device.power.record()
     with recorder as recording:
-        return collect(device, runner, options or ProfileOptions(), recording, Watch(device, Mode())), runner
+        return collect(device, runner, options or ProfileOptions(), recording, DeviceWatch(device, Mode())), runner
 
 
 class Silent:

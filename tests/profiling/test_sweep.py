@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
@@ -13,7 +13,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.profiling import profiler as profilers
 from edgetune.profiling.identity import default_journal_path, identify
-from edgetune.profiling.journal_lines import Entry
+from edgetune.profiling.journal_lines import SweepJournalEntry
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
 from edgetune.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
@@ -35,7 +35,7 @@ class Bench:
         self.interrupt_at: int | None = None
         self.device = fake_device(self.clock, FakeSource(self.open), modes=self.modes)
         monkeypatch.setattr(profilers.Profiler, "_table", lambda _, batch_size: batch_size)
-        monkeypatch.setattr(profilers.Profiler, "cautions", lambda _, batch_size: self.cautions)
+        monkeypatch.setattr(profilers.Profiler, "data_warnings", lambda _, batch_size: self.cautions)
         self.cautions = ()
 
     def open(self, batch_size):
@@ -216,7 +216,7 @@ def test_progress_counts_and_estimates(bench, journal):
 
 
 def test_what_a_cost_model_leaves_out_is_said_also_when_everything_is_resumed(bench, journal):
-    bench.cautions = (Caution("unmodelled-operators", "no cost is known for Frob; totals leave them out"),)
+    bench.cautions = (DataWarning("unmodelled-operators", "no cost is known for Frob; totals leave them out"),)
     for _ in range(2):
         assert [caution.code for caution in run(bench, journal).header.warnings][-1:] == ["unmodelled-operators"]
     assert len(bench.opened) == len(POINTS)
@@ -259,10 +259,13 @@ def test_loading_order_groups_batch_sizes_and_cores():
 def test_failures_stand_only_beside_a_success(bench, journal):
     run(bench, journal)
     good = run(bench, journal).rows[0]
-    failed = Entry(POINTS[1], (good.__class__("net", "infer", 1, None, status="failed"),))
+    failed = SweepJournalEntry(POINTS[1], (good.__class__("net", "infer", 1, None, status="failed"),))
     assert finished_visits([failed, failed, failed]) == set()
-    assert finished_visits([Entry(POINTS[0], (good,)), failed]) == {Visit(POINTS[0])}
-    assert finished_visits([Entry(POINTS[0], (good,)), failed, failed]) == {Visit(POINTS[0]), Visit(POINTS[1])}
+    assert finished_visits([SweepJournalEntry(POINTS[0], (good,)), failed]) == {Visit(POINTS[0])}
+    assert finished_visits([SweepJournalEntry(POINTS[0], (good,)), failed, failed]) == {
+        Visit(POINTS[0]),
+        Visit(POINTS[1]),
+    }
 
 
 def test_recorded_table_is_looked_up(tmp_path):

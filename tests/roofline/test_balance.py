@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
-from edgetune.roofline.balance import EnergyBalance, Race, balance, efficiency, statements
+from edgetune.roofline.balance import EnergyBalance, ModeComparison, balance, efficiency, statements
 from edgetune.roofline.statements import sentences
 
 _MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
@@ -138,7 +138,7 @@ def test_racing_wins_where_static_power_outweighs_all() -> None:
     slow = replace(_ORIN, mode=_SLOW, flops_per_s=7e12, bytes_per_s=82e9, flop_j=3e-12)
     found = statements([slow, _ORIN], intensities=[1.0])
     assert found is not None
-    assert found.races == (Race(1.0, _MAXN, _MAXN, True, 0.0, 0.0),)
+    assert found.races == (ModeComparison(1.0, _MAXN, _MAXN, True, 0.0, 0.0),)
 
 
 def test_a_mode_as_fast_as_the_fastest_wins_the_race_too() -> None:

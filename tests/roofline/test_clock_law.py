@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
+from edgetune.roofline.clock_scaling import best_scaling_law
 from edgetune.roofline.clocks import correlations, infer_roofs
-from edgetune.roofline.laws import best_law
 
 _GPU, _MEM = (300.0, 600.0, 900.0, 1300.0), (665.0, 2133.0, 3199.0)
 _GRID = [Mode(gpu_mhz=gpu, mem_mhz=mem) for gpu in _GPU for mem in _MEM]
@@ -42,11 +42,11 @@ def test_a_board_that_obeys_the_laws_is_known_everywhere() -> None:
     found = infer_roofs([_roof(mode) for mode in _GRID], _BETWEEN)
     assert np.array(_figures(found.roofs)) == pytest.approx(np.array(_figures([_roof(m) for m in _BETWEEN])), rel=1e-6)
     assert [(roof.mode, roof.measured) for roof in found.roofs] == [(mode, False) for mode in _BETWEEN]
-    assert {name: law.name for name, law in found.laws.items()} == {
+    assert {name: law.name for name, law in found.scaling_laws.items()} == {
         "flops_per_s": "waits 4", "bytes_per_s": "waits 1", "static_w": "sums", "flop_j": "sums", "byte_j": "sums",
     }  # fmt: skip
-    assert all(law.error_share < 1e-6 for law in found.laws.values())
-    assert found.cautions == ()
+    assert all(law.error_share < 1e-6 for law in found.scaling_laws.values())
+    assert found.data_warnings == ()
 
 
 def test_measured_modes_stay_as_measured() -> None:
@@ -60,7 +60,7 @@ def test_measured_modes_stay_as_measured() -> None:
 def test_nothing_is_fitted_when_all_were_measured() -> None:
     roofs = [_roof(mode) for mode in _GRID]
     found = infer_roofs(roofs, _GRID[::-1])
-    assert (list(found.roofs), found.laws) == (roofs[::-1], {})
+    assert (list(found.roofs), found.scaling_laws) == (roofs[::-1], {})
 
 
 def test_steps_that_no_simple_law_has_are_followed_by_a_spline() -> None:
@@ -74,7 +74,7 @@ def test_steps_that_no_simple_law_has_are_followed_by_a_spline() -> None:
 
     asked = [Mode(gpu_mhz=1000.0, mem_mhz=mem) for mem in _MEM]
     found = infer_roofs([roof(mode) for mode in _GRID], asked)
-    assert found.laws["bytes_per_s"].name == "spline"
+    assert found.scaling_laws["bytes_per_s"].name == "spline"
     wanted = [roof(mode).bytes_per_s for mode in asked]
     assert [one.bytes_per_s for one in found.roofs] == pytest.approx(wanted, rel=0.03)
 
@@ -83,7 +83,7 @@ def test_clocks_of_the_host_are_left_out_where_they_say_nothing() -> None:
     random = np.random.default_rng(5)
     modes = [replace(mode, cpu_mhz=float(random.choice([400.0, 1300.0, 2200.0]))) for mode in _GRID]
     noisy = [replace(_roof(mode), flops_per_s=_roof(mode).flops_per_s * random.normal(1, 0.01)) for mode in modes]
-    law = infer_roofs(noisy, [replace(_BETWEEN[0], cpu_mhz=800.0)]).laws["flops_per_s"]
+    law = infer_roofs(noisy, [replace(_BETWEEN[0], cpu_mhz=800.0)]).scaling_laws["flops_per_s"]
     assert law.knobs == ("gpu_mhz", "mem_mhz")
     assert 0.002 < law.error_share < 0.05
 
@@ -104,10 +104,10 @@ def test_peaks_and_constants_of_an_accelerator_do_not_follow_its_host() -> None:
     measured += [_beside_host(top, 1300.0, 12, off=-0.04), _beside_host(top, 400.0, 12), _beside_host(top, 2200.0, 4)]
     accelerator = [(gpu_mhz, mem_mhz) for gpu_mhz in (300.0, 450.0, 1100.0) for mem_mhz in (665.0, 1200.0, 3199.0)]
     found = infer_roofs(measured, [Mode(4, 400.0, *clocks) for clocks in accelerator])
-    assert {name: law.knobs for name, law in found.laws.items() if name != "static_w"} == dict.fromkeys(
+    assert {name: law.knobs for name, law in found.scaling_laws.items() if name != "static_w"} == dict.fromkeys(
         ("flops_per_s", "bytes_per_s", "flop_j", "byte_j"), ("gpu_mhz", "mem_mhz")
     )
-    assert found.laws["static_w"].knobs == ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
+    assert found.scaling_laws["static_w"].knobs == ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
     alone = infer_roofs([_roof(mode) for mode in _GRID], [Mode(None, None, *mode) for mode in accelerator])
     for roof, wanted in zip(found.roofs, alone.roofs, strict=True):
         figures = (roof.flops_per_s, roof.bytes_per_s, roof.flop_j, roof.byte_j)
@@ -137,14 +137,14 @@ def test_a_constant_at_its_bound_teaches_nothing_but_spoils_nothing() -> None:
 
 def test_clocks_beyond_the_measured_are_told() -> None:
     found = infer_roofs([_roof(mode) for mode in _GRID], [Mode(gpu_mhz=1400.0, mem_mhz=3199.0), *_BETWEEN])
-    (caution,) = found.cautions
+    (caution,) = found.data_warnings
     assert (caution.code, caution.numbers) == ("clocks-extrapolated", {"modes": 1.0})
 
 
 def test_a_host_clock_that_never_changed_is_told() -> None:
     measured = [replace(_roof(mode), mode=replace(mode, cpu_mhz=2200.0)) for mode in _GRID]
     found = infer_roofs(measured, [replace(_BETWEEN[0], cpu_mhz=1000.0)])
-    (caution,) = found.cautions
+    (caution,) = found.data_warnings
     assert caution.code == "clock-not-varied"
     assert "cpu_mhz" in caution.advice
 
@@ -178,7 +178,7 @@ def test_waits_are_found_again(power: int, waits: tuple[float, float, float], sc
         terms = np.column_stack([np.full(len(at), waits[0]), waits[1] / at[:, 0], waits[2] / at[:, 1]])
         return np.asarray(scale * (terms**power).sum(axis=1) ** (-1 / power))
 
-    law = best_law(clocks, figure(relative), ("gpu", "mem"), peak=True)
+    law = best_scaling_law(clocks, figure(relative), ("gpu", "mem"), peak=True)
     assert law is not None
     between = np.array([[450.0, 1000.0], [1200.0, 3000.0]])
     assert law.at(between) == pytest.approx(figure(between / clocks.max(axis=0)), rel=1e-3)
@@ -188,7 +188,7 @@ def test_waits_are_found_again(power: int, waits: tuple[float, float, float], sc
 def test_the_error_is_that_of_what_was_left_out() -> None:
     """1/y = 0.2 + 0.2/f goes through both ends and says 1/0.6 in the middle."""
     clocks, values = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 1.66, 2.5])
-    law = best_law(clocks, values, ("gpu",), peak=True)
+    law = best_scaling_law(clocks, values, ("gpu",), peak=True)
     assert law is not None
     assert law.name == "waits 1"
     assert law.error_share == pytest.approx(1 / 0.6 / 1.66 - 1)

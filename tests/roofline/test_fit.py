@@ -44,7 +44,7 @@ _KERNELS = (_matmul(4096), _matmul(8192), _thin(64), _thin(128), _relu(8192), _r
 
 
 def _codes(runs: Sequence[KernelRun]) -> list[str]:
-    return [caution.code for caution in fit_roofs(runs).cautions]
+    return [caution.code for caution in fit_roofs(runs).data_warnings]
 
 
 @pytest.mark.parametrize("idle", [(_IDLE,), ()], ids=["idle measured", "idle told from the kernels"])
@@ -57,7 +57,7 @@ def test_the_roofline_that_made_the_kernels_comes_back(idle: tuple[KernelRun, ..
     assert roof.static_w == pytest.approx(_STATIC)
     assert (roof.flop_j, roof.byte_j) == (pytest.approx(_FLOP), pytest.approx(_BYTE))
     assert roof.residual_share == pytest.approx(0, abs=1e-9)
-    assert fit.cautions == ()
+    assert fit.data_warnings == ()
 
 
 @settings(deadline=None, max_examples=60)
@@ -128,7 +128,7 @@ def test_each_mode_and_precision_has_its_roof_and_memory_serves_all_precisions()
 def test_without_power_there_is_a_roof_of_time_and_a_word_about_it() -> None:
     fit = fit_roofs([replace(run, power_w=None) for run in _KERNELS])
     assert (fit.roofs[0].flop_j, fit.roofs[0].byte_j, fit.roofs[0].static_w) == (None, None, None)
-    (caution,) = fit.cautions
+    (caution,) = fit.data_warnings
     assert (caution.code, caution.numbers) == ("no-energy", {"roofs": 1.0})
     assert "no kernel has a power reading" in caution.advice
 
@@ -153,7 +153,7 @@ def test_a_mode_that_lacks_kernels_is_left_out_and_told() -> None:
     low = replace(_matmul(4096), mode=Mode(gpu_mhz=300.0))
     fit = fit_roofs([_IDLE, *_KERNELS, low])
     assert [roof.mode for roof in fit.roofs] == [_MODE]
-    (caution,) = fit.cautions
+    (caution,) = fit.data_warnings
     assert (caution.code, caution.numbers) == ("roofs-left-out", {"roofs": 1.0})
     assert "GPU 300 MHz" in caution.advice
 
@@ -170,7 +170,7 @@ def test_what_energy_lacks_is_named(runs: list[KernelRun], advice: str) -> None:
     fit = fit_roofs(runs)
     assert fit.roofs[0].flop_j is None
     assert fit.roofs[0].flops_per_s > 0
-    (caution,) = fit.cautions
+    (caution,) = fit.data_warnings
     assert caution.code == "no-energy"
     assert advice in caution.advice
 
@@ -182,8 +182,8 @@ def test_a_constant_at_its_bound_is_zero_and_told() -> None:
     assert fit.roofs[0].byte_j_error is None
     assert fit.roofs[0].flop_j is not None
     assert fit.roofs[0].flop_j > 0
-    assert [(caution.code, caution.numbers) for caution in fit.cautions] == [("energy-at-bound", {"roofs": 1.0})]
-    assert "energy per byte came out as zero" in fit.cautions[0].advice
+    assert [(caution.code, caution.numbers) for caution in fit.data_warnings] == [("energy-at-bound", {"roofs": 1.0})]
+    assert "energy per byte came out as zero" in fit.data_warnings[0].advice
 
 
 def test_two_kernels_leave_nothing_to_err() -> None:

@@ -16,13 +16,13 @@ from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
+from edgetune.roofline.buffer_limits import buffer_limits_on
 from edgetune.roofline.fit import IDLE, fit_roofs
 from edgetune.roofline.idle import idle_run
 from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
 from edgetune.roofline.measure import measure_peaks
-from edgetune.roofline.room import room_on
 from edgetune.testing.fake_sysfs import FakeSysfs
-from edgetune.workloads.kernels import PRECISIONS, Kernel, kernel_of
+from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
 
 HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
 GIB = 1 << 30
@@ -121,12 +121,12 @@ def test_every_size_in_the_first_mode_and_the_best_in_the_others():
 def test_a_kernel_runs_in_one_mode_after_the_other():
     """So that the process that has it loaded keeps it."""
     device = Ideal()
-    measure_peaks(device.measure, device.idle, [HIGH, MIDDLE, LOW], [Kernel.square("relu", 8192, "fp32")])
+    measure_peaks(device.measure, device.idle, [HIGH, MIDDLE, LOW], [BenchmarkKernel.square("relu", 8192, "fp32")])
     assert [mode for _, mode in device.asked] == [HIGH, MIDDLE, LOW]
 
 
 def test_a_run_is_one_kernel_though_a_step_is_many():
-    kernel = Kernel.square("matmul", 1024, "fp32")
+    kernel = BenchmarkKernel.square("matmul", 1024, "fp32")
     assert kernel.repeats == 5
     device = Ideal()
     (run,) = measure_peaks(device.measure, lambda mode: None, [HIGH], [kernel]).runs
@@ -149,7 +149,9 @@ def test_an_ideal_device_gives_its_roofline_back():
 
 def test_no_static_power_is_told_and_is_no_zero():
     device = Ideal()
-    peaks = measure_peaks(device.measure, lambda mode: None, [HIGH, LOW], [Kernel.square("copy", 8192, "fp32")])
+    peaks = measure_peaks(
+        device.measure, lambda mode: None, [HIGH, LOW], [BenchmarkKernel.square("copy", 8192, "fp32")]
+    )
     assert [run.kernel for run in peaks.runs] == ["copy", "copy"]
     assert [(note.code, note.numbers) for note in peaks.notes] == [("no-static-power", {"modes": 2.0})]
 
@@ -199,8 +201,10 @@ def test_a_precision_that_lacks_one_kernel_keeps_the_others():
 )
 def test_a_size_that_fails_ends_its_family_and_is_told(failure):
     device = Ideal(matmul_4096_fp32=failure)
-    kernels = [Kernel.square("matmul", size, "fp32") for size in (2048, 4096, 8192)]
-    peaks = measure_peaks(device.measure, device.idle, [HIGH, LOW], [*kernels, Kernel.square("relu", 8192, "fp32")])
+    kernels = [BenchmarkKernel.square("matmul", size, "fp32") for size in (2048, 4096, 8192)]
+    peaks = measure_peaks(
+        device.measure, device.idle, [HIGH, LOW], [*kernels, BenchmarkKernel.square("relu", 8192, "fp32")]
+    )
     assert Counter(name for name, _ in device.asked) == {
         "matmul-2048-fp32": 2,
         "matmul-4096-fp32": 1,
@@ -221,7 +225,7 @@ def test_a_failure_in_another_mode_costs_that_run_only():
             raise InputError("the process crashed", "see --verbose")
         return device.measure(workload, mode)
 
-    peaks = measure_peaks(measure, device.idle, [HIGH, MIDDLE, LOW], [Kernel.square("relu", 8192, "fp32")])
+    peaks = measure_peaks(measure, device.idle, [HIGH, MIDDLE, LOW], [BenchmarkKernel.square("relu", 8192, "fp32")])
     assert [run.mode for run in peaks.runs if run.kernel == "relu"] == [HIGH, LOW]
     assert [note.code for note in peaks.notes] == ["kernel-failed"]
 
@@ -229,7 +233,7 @@ def test_a_failure_in_another_mode_costs_that_run_only():
 def test_a_size_expected_to_take_too_long_is_not_begun():
     """A product of twice the size takes eight times as long: 0.11 s, 0.88 s, 7 s, of which 2 s are allowed."""
     device = Ideal()
-    kernels = [Kernel.square("matmul", size, "fp32") for size in (8192, 16384, 32768)]
+    kernels = [BenchmarkKernel.square("matmul", size, "fp32") for size in (8192, 16384, 32768)]
     peaks = measure_peaks(device.measure, device.idle, [HIGH], kernels)
     assert [run.size for run in peaks.runs if run.kernel == "matmul"] == [8192, 16384]
     (note,) = peaks.notes
@@ -276,7 +280,7 @@ def twin_peaks():
                 profilers[workload.name] = opened.enter_context(open_profiler(device, workload, "infer", options))
             return profilers[workload.name].measure(Point(workload.name, "infer", 1, mode))
 
-        kernels = plan_kernels(room_on(device).memory_bytes, ["tf32", "fp16", "fp8"])
+        kernels = plan_kernels(buffer_limits_on(device).memory_bytes, ["tf32", "fp16", "fp8"])
         return measure_peaks(measure, lambda mode: idle_run(device, mode), modes, kernels)
 
 
@@ -332,14 +336,14 @@ def host_like(torch_device, **conditions):
 def test_room_on_hosts_boards_and_cards(tmp_path):
     sysfs = FakeSysfs(tmp_path)
     sysfs.put("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable:    4000000 kB\n")
-    assert room_on(host_like("cpu"), sysfs).cache_bytes is None
+    assert buffer_limits_on(host_like("cpu"), sysfs).cache_bytes is None
     for cpu, index, level, size, shared in (
         (0, 0, 1, "32K", "0"), (0, 3, 3, "8192K", "0-1"), (1, 3, 3, "8192K", "0-1"), (2, 3, 3, "4M", "2-3"),
     ):  # fmt: skip
         folder = f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}"
         for name, value in (("level", level), ("size", size), ("shared_cpu_list", shared)):
             sysfs.put(f"{folder}/{name}", value)
-    host, board = room_on(host_like("cpu"), sysfs), room_on(host_like("cuda:0"), sysfs)
+    host, board = buffer_limits_on(host_like("cpu"), sysfs), buffer_limits_on(host_like("cuda:0"), sysfs)
     assert (host.memory_bytes, host.cache_bytes) == (4_096_000_000, 12 << 20)
     assert (board.memory_bytes, board.cache_bytes) == (4_096_000_000, None)
-    assert room_on(host_like("cuda:0", gpu_memory_bytes=80 * GIB), sysfs).memory_bytes == 80 * GIB
+    assert buffer_limits_on(host_like("cuda:0", gpu_memory_bytes=80 * GIB), sysfs).memory_bytes == 80 * GIB

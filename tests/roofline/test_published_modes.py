@@ -23,8 +23,8 @@ from edgetune.profiling.profiler import open_profiler
 from edgetune.roofline.balance import balance, statements
 from edgetune.roofline.clocks import correlations
 from edgetune.roofline.layers import join
-from edgetune.roofline.place import place
-from edgetune.roofline.slowdown import foresee
+from edgetune.roofline.placement import place
+from edgetune.roofline.slowdown_forecast import forecast_modes
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
@@ -295,7 +295,7 @@ def test_slowdown_foreseen_from_layers(roofs, lowered):
     layers = join(table, layer_times(device, workload, point, ProfileOptions()))
     with open_profiler(device, workload, "infer") as profiler:
         row = profiler.measure(point)
-    forecast = foresee(table, list(roofs.values()), maxn, row=row, layers=layers)
+    forecast = forecast_modes(table, list(roofs.values()), maxn, row=row, layers=layers)
     for gpu_mhz, off in ((1134.75, 0.01), (726.75, 0.04), (318.75, 0.17)):
         foreseen = forecast.expected(forecast.column(Mode(12, 2201.6, gpu_mhz, 3199.0)))[0]
         assert foreseen == pytest.approx(lowered("resnet50", gpu_mhz=gpu_mhz)[0], abs=off)

@@ -22,16 +22,16 @@ from edgetune.cli.plot import draw, figure_of, page_of
 from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, efficiency
-from edgetune.roofline.figures import Network, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
 from edgetune.roofline.figures.clock_panels import round_values
 from edgetune.roofline.figures.curves import balance_points, brief_names, energy_curve, key_roofs, time_curve
+from edgetune.roofline.figures.figure_data import letter_words
+from edgetune.roofline.figures.label_layout import LabelLayout
 from edgetune.roofline.figures.labels import plain_text
-from edgetune.roofline.figures.paper import Paper
-from edgetune.roofline.figures.scene import letter_words
-from edgetune.roofline.figures.spots import layer_spots, network_spot, series_of
+from edgetune.roofline.figures.points import layer_points, network_point, series_of
 from edgetune.roofline.figures.svg import text_size
 from edgetune.roofline.layers import join
-from edgetune.roofline.place import place
+from edgetune.roofline.placement import place
 
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 ORIN = Roof(MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.1e-12, 4e-12)
@@ -57,15 +57,15 @@ def table(rows: Sequence[OpRow] = ROWS, batch_size: int = 1, precision: str = "f
     return OpsTable(Header("ops", 1, "", ""), name, "infer", batch_size, precision, 0, False, tuple(rows))
 
 
-def network(roof: Roof = ORIN, *, batch: int = 1, measured_s: float | None = None, name: str = "net") -> Network:
+def network(roof: Roof = ORIN, *, batch: int = 1, measured_s: float | None = None, name: str = "net") -> PlacedNetwork:
     rows = [replace(each, flops=each.flops * batch, bytes_read=each.bytes_read + 100 * batch) for each in ROWS]
-    return Network(place(table(rows, batch, roof.precision, name), roof, measured_s=measured_s))
+    return PlacedNetwork(place(table(rows, batch, roof.precision, name), roof, measured_s=measured_s))
 
 
-def layered(roof: Roof = ORIN) -> Network:
+def layered(roof: Roof = ORIN) -> PlacedNetwork:
     times = tuple(LayerTime(each.name, each.op, "forward", (each.name,), 1e-3, "node") for each in ROWS)
     found = join(table(), LayerTimes("a profiler", False, 9, 4e-3, times))
-    return Network(place(table(), roof, measured_s=4e-3), found, measured_j=0.1)
+    return PlacedNetwork(place(table(), roof, measured_s=4e-3), found, measured_j=0.1)
 
 
 def drawn(figure: Any) -> list[Any]:
@@ -179,14 +179,14 @@ def test_measured_layers_are_filled_in_time_and_hollow_in_energy() -> None:
     assert [filled for _, filled in markers(time, 2.4)] == [True, True]
     assert [filled for _, filled in markers(energy, 2.4)] == [False, False]
     assert markers(time, 2.4)[0][0] == pytest.approx((0.25, 20e6 / 1e-3))
-    assert [(spot.layer, spot.share, spot.bound) for spot in layer_spots(one).spots] == [
+    assert [(spot.layer, spot.share, spot.bound) for spot in layer_points(one).points] == [
         ("conv", 0.25, "compute"), ("relu", 0.25, "memory"),
     ]  # fmt: skip
 
 
 def test_layers_that_make_up_all_but_a_hundredth_of_the_time_are_inside_of_the_axes() -> None:
     many = [row(f"relu{i}", 10**5, 10**6) for i in range(300)]
-    crowd = Network(place(table([*ROWS, *many, row("dust", 1, 10**5)]), ORIN))
+    crowd = PlacedNetwork(place(table([*ROWS, *many, row("dust", 1, 10**5)]), ORIN))
     figure = roof_figure([ORIN], [crowd], layers_of=crowd)
     low, high = drawn(figure)[0].get_xlim()
     assert 1e-5 < low < 0.1
@@ -204,7 +204,7 @@ def test_roofs_on_no_line_that_is_drawn_are_counted_below() -> None:
 
 def test_words_hide_neither_each_other_nor_markers() -> None:
     rows = [row(f"layer{i}.{i % 7}.conv", 10**7 * (1 + i % 23), 10**5 * (1 + i % 11)) for i in range(200)]
-    crowd = Network(place(table(rows), ORIN))
+    crowd = PlacedNetwork(place(table(rows), ORIN))
     figure = roof_figure([ORIN], [crowd], layers_of=crowd)
     for axes in drawn(figure):
         boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
@@ -216,7 +216,7 @@ def test_words_hide_neither_each_other_nor_markers() -> None:
 @given(st.lists(st.tuples(st.floats(0, 300), st.floats(0, 200), st.floats(2, 40)), max_size=25))
 @settings(deadline=None, max_examples=60)
 def test_a_paper_gives_no_place_twice(labels: list[tuple[float, float, float]]) -> None:
-    paper = Paper((0.0, 0.0, 300.0, 200.0), [], [], [])
+    paper = LabelLayout((0.0, 0.0, 300.0, 200.0), [], [], [])
     for x, y, wide in labels:
         paper.place((x, y), (wide, 4.0), 3.0)
     for index, (left, bottom, right, top) in enumerate(paper.words):
@@ -325,7 +325,7 @@ def test_layers_at_one_place_share_a_label() -> None:
 def test_words_touch_no_other_marker_where_there_is_room() -> None:
     left, right = (100.0, 100.0), (112.0, 100.0)
     markers = [(x - 4, y - 4, x + 4, y + 4) for x, y in (left, right)]
-    (across, _), _ = Paper((0.0, 0.0, 200.0, 200.0), [], [], markers).place(left, (9.0, 4.0), 4.0) or (
+    (across, _), _ = LabelLayout((0.0, 0.0, 200.0, 200.0), [], [], markers).place(left, (9.0, 4.0), 4.0) or (
         (9e9, 0.0),
         False,
     )
@@ -343,10 +343,10 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         roof_figure([])
     with pytest.raises(InputError, match="1 roofs, at one setting of every clock"):
         clock_figure([ORIN])
-    still = Network(place(table([row("copy", 0, 10)]), ORIN))
+    still = PlacedNetwork(place(table([row("copy", 0, 10)]), ORIN))
     with pytest.raises(InputError, match="no network has an intensity"):
         batch_figure([still])
-    assert (network_spot(still), series_of([still])) == (None, [])
+    assert (network_point(still), series_of([still])) == (None, [])
     drawn(roof_figure([ORIN], [still], layers_of=still))
     assert b"1 more have no FLOP" in roofline_page([ORIN], [still], layers_of=still)
 
@@ -455,22 +455,22 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
 
 
 def test_efficiency_in_words_is_that_of_the_roof() -> None:
-    spot = network_spot(network())
+    spot = network_point(network())
     assert spot is not None
     assert spot.flops_per_j is not None
     assert spot.flops_per_j < (efficiency(ORIN, spot.flop_per_byte) or 0)
 
 
-def decoding(context: int, batch: int = 1, phase: str = "decode") -> Network:
+def decoding(context: int, batch: int = 1, phase: str = "decode") -> PlacedNetwork:
     conditions = {"phase": phase, "context": context, "tokens": batch, "weights_bytes": 1, "cache_bytes": 1}
     rows = [replace(each, bytes_read=each.bytes_read + 1000 * context) for each in ROWS]
     costs = replace(table(rows, batch, name="lm"), header=Header("ops", 1, "", "", conditions=conditions))
-    return Network(place(costs, ORIN))
+    return PlacedNetwork(place(costs, ORIN))
 
 
 def test_passes_of_a_language_model_are_named_and_joined_by_phase() -> None:
     networks = [decoding(512, phase="prefill"), decoding(2048), decoding(512)]
-    names = [(each.workload, [str(spot.point) for spot in each.spots]) for each in series_of(networks)]
+    names = [(each.workload, [str(spot.point) for spot in each.points]) for each in series_of(networks)]
     assert names == [("lm, prefill", ["prefill 512"]), ("lm, decode", ["decode 512", "decode 2048"])]
     page = roofline_page([ORIN], networks, device="d").decode()
     assert "lm, decode 2048, batch 1" in page
@@ -479,5 +479,5 @@ def test_passes_of_a_language_model_are_named_and_joined_by_phase() -> None:
 
 def test_with_several_batch_sizes_each_pass_is_a_network_of_its_own() -> None:
     networks = [decoding(512, batch) for batch in (4, 1)] + [decoding(64, batch) for batch in (4, 1)]
-    names = [(each.workload, [spot.batch_size for spot in each.spots]) for each in series_of(networks)]
+    names = [(each.workload, [spot.batch_size for spot in each.points]) for each in series_of(networks)]
     assert names == [("lm, decode 512", [1, 4]), ("lm, decode 64", [1, 4])]

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.plan import Configuration
@@ -23,7 +23,7 @@ from edgetune.devices.twin.micro import microbenchmark
 from edgetune.devices.twin.physics import Clocks
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.roofline.slowdown import fastest_mode, foresee
+from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes
 from edgetune.roofline.tune import Measure, tune
 from edgetune.roofline.tuned_plan import tuned_plan
 from edgetune.workloads.costs import operator_table
@@ -45,7 +45,7 @@ def _row(mode: Mode, seconds: float, power_w: float, task: Task = "infer") -> Pr
 def _tuned(measure: Measure, task: Task = "infer"):  # type: ignore[no-untyped-def]
     reference = _row(TOP, 4.0, 14.0, task)
     table = replace(TABLE, task=task)
-    return tune(foresee(table, ROOFS, TOP, row=reference), measure, reference, 0.05, noise=0.0)
+    return tune(forecast_modes(table, ROOFS, TOP, row=reference), measure, reference, 0.05, noise=0.0)
 
 
 def test_the_plan_says_what_was_asked_found_and_measured() -> None:
@@ -55,7 +55,7 @@ def test_the_plan_says_what_was_asked_found_and_measured() -> None:
         tuned,
         inputs={"workload": {"name": "net", "sha256": "00"}},
         conditions={"device": "board"},
-        warnings=(Caution("no-power", "none"),),
+        warnings=(DataWarning("no-power", "none"),),
         seed=3,
     )
     assert plan.configuration == Configuration(LOW, batch_size=4)
@@ -142,7 +142,7 @@ def test_five_percent_of_speed_save_energy_on_the_twin(network: str, task: Task,
             return profiler.measure(Point(table.workload, task, batch_size, mode))
 
         row = measure(reference)
-        tuned = tune(foresee(table, roofs, reference, row=row), measure, row, 0.05, noise=0.0)
+        tuned = tune(forecast_modes(table, roofs, reference, row=row), measure, row, 0.05, noise=0.0)
         again = measure(tuned.row.mode)
     assert again.minibatch_s <= 1.05 * row.minibatch_s  # type: ignore[operator]
     assert again.energy_j < 0.995 * row.energy_j  # type: ignore[operator]

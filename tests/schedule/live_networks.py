@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.prepared_networks import network_of
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared
@@ -84,11 +84,11 @@ def prepared_in(folder: Path) -> dict[str, Prepared]:
     return made
 
 
-def network(prepared: Prepared) -> Network:
+def network(prepared: Prepared) -> LayeredNetwork:
     """Return a network as the loop sees it, with times that nobody measured."""
     seen = network_of(prepared)
     return replace(seen, layers=tuple(replace(layer, load_s=0.001, execute_s=0.001) for layer in seen.layers))
 
 
-def networks(prepared: Mapping[str, Prepared]) -> dict[str, Network]:
+def networks(prepared: Mapping[str, Prepared]) -> dict[str, LayeredNetwork]:
     return {name: network(each) for name, each in prepared.items()}

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.sim.clock import EventClock
 
 MS = 1_000_000
@@ -48,7 +48,7 @@ def layer(*, weights=0, output=0, scratch=0, load_ms=0.0, execute_ms=0.0, after=
 def chain(name, *layers, input_bytes=0):
     """A network of layers one after another, each a dictionary of what ``layer`` takes."""
     made = [layer(**{"name": f"{name}{i}", "after": (i - 1,) if i else (), **each}) for i, each in enumerate(layers)]
-    return Network(name, tuple(made), input_bytes)
+    return LayeredNetwork(name, tuple(made), input_bytes)
 
 
 def batch(*networks, **options):
@@ -59,20 +59,20 @@ def loop_of(
     networks, requests, *, policy=None, budget=10**6, workers=1, machine=None, fault=None, clock=None, real=None, **more
 ):
     known = {network.name: network for network in networks}
-    stage = SimulatedStage(
+    stage = SimulatedTaskBackend(
         clock or EventClock(),
         {network.name: network for network in real or networks},
         budget_bytes=budget,
         machine=machine or Machine(cores=workers),
         fault=fault or (lambda _: None),
     )
-    return Loop(policy or FirstCome(), stage, known, requests, workers=workers, **more), stage
+    return ScheduleLoop(policy or FirstCome(), stage, known, requests, workers=workers, **more), stage
 
 
 def run(networks, requests, **options):
     loop, stage = loop_of(networks, requests, **options)
     loop.run()
-    assert stage.ledger.settled, "the machine holds what the loop believes is returned"
+    assert stage.memory.settled, "the machine holds what the loop believes is returned"
     return loop
 
 
@@ -99,4 +99,4 @@ def graphs(draw, name):
                 draw(SECONDS), draw(SECONDS), tuple(sorted(after)),
             )
         )  # fmt: skip
-    return Network(name, tuple(layers), draw(BYTES))
+    return LayeredNetwork(name, tuple(layers), draw(BYTES))

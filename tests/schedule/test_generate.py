@@ -5,13 +5,13 @@ import random
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule.generate import FORMS, Design, Distribution, generate, parse_distribution
+from edgetune.schedule.generate import FORMS, Distribution, NetworkDesign, generate, parse_distribution
 
 FIXED = Distribution(8.0, 8.0)
 
 
 def design(form, layers=(6, 6), width=3, **more):
-    return Design(form, layers, width, FIXED, FIXED, FIXED, FIXED, **more)
+    return NetworkDesign(form, layers, width, FIXED, FIXED, FIXED, FIXED, **more)
 
 
 def readings(form, layers=6, width=3):
@@ -40,7 +40,7 @@ def test_every_layer_reads_earlier_ones(form):
 
 
 def test_the_same_seed_makes_the_same_and_more_networks_change_none():
-    drawn = Design("chain", (2, 9), 1, Distribution(1, 99), FIXED, FIXED, Distribution(1, 9, True))
+    drawn = NetworkDesign("chain", (2, 9), 1, Distribution(1, 99), FIXED, FIXED, Distribution(1, 9, True))
     assert generate(drawn, 3, seed=5) == generate(drawn, 5, seed=5)[:3] != generate(drawn, 3, seed=6)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from edgetune.errors import DeviceError
 from edgetune.schedule import cgroups
-from edgetune.schedule.limit import Accounted, MemoryLimit, make_limit
+from edgetune.schedule.limit import MemoryLimit, UnenforcedLimit, make_limit
 
 MIB = 1 << 20
 LIMIT = 64 * MIB
@@ -116,7 +116,7 @@ def test_of_version_2_a_sibling_is_made_where_the_own_group_holds_processes(tmp_
     (made / "memory.swap.current").write_text("12\n")
     limit.admit(4711)
     assert (made / "cgroup.procs").read_text() == "4711"
-    assert limit.figures() == cgroups.Figures(1000, 12, 11, 5, 7, 1)
+    assert limit.figures() == cgroups.CgroupFigures(1000, 12, 11, 5, 7, 1)
 
 
 def test_of_version_1_swap_is_limited_together_with_memory(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_without_a_memory_controller_nobody_keeps_the_limit_and_it_says_so(
 ) -> None:
     monkeypatch.setattr(cgroups.shutil, "which", lambda _: None)
     limit = make_limit(LIMIT, root=fake_root(tmp_path, mounts="", own=""))
-    assert isinstance(limit, Accounted)
+    assert isinstance(limit, UnenforcedLimit)
     assert limit.reason == "there is no control group for memory in which this user may make one"
-    assert limit.figures() == cgroups.Figures()
+    assert limit.figures() == cgroups.CgroupFigures()
 
 
 def test_a_folder_that_is_not_this_users_is_named_as_the_reason(
@@ -211,11 +211,11 @@ def test_kills_in_a_scope_that_is_gone_are_those_that_the_group_above_has_counte
         limit.admit(4711)
         (scope,) = above.glob("edgetune-*.scope")
         (scope / "memory.peak").write_text("2000\n")
-        assert limit.figures() == cgroups.Figures(peak_bytes=2000)
+        assert limit.figures() == cgroups.CgroupFigures(peak_bytes=2000)
         (scope / "memory.peak").unlink()
         scope.rmdir()
         (above / "memory.events").write_text(f"max 10\noom_kill {3 + kills}\n")
-        assert limit.figures() == cgroups.Figures(peak_bytes=2000, kills=kills)
+        assert limit.figures() == cgroups.CgroupFigures(peak_bytes=2000, kills=kills)
     assert limit.figures().kills == kills
 
 

@@ -18,12 +18,12 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.schedule.executor import PreparedLayers
-from edgetune.schedule.live import LiveStage
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Network
+from edgetune.schedule.live import LiveTaskBackend
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.policies import POLICIES
 from edgetune.schedule.request import Request
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 from edgetune.schedule.whole import taken_by
 from edgetune.schedule.whole_session import WholeNetwork
 from edgetune.workloads.prepared import Prepared
@@ -65,16 +65,16 @@ def layers(prepared: Mapping[str, Prepared]) -> dict[str, PreparedLayers]:
 def run(
     policy: str,
     runnables: Mapping[str, Any],
-    networks: Mapping[str, Network],
+    networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     answers: Any,
     *,
     budget_bytes: int = 64 * MIB,
-) -> Loop:
+) -> ScheduleLoop:
     chosen = POLICIES[policy]()
-    stage = LiveStage(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
+    stage = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
     with closing(stage):
-        loop = Loop(chosen, stage, taken_by(chosen, networks), requests, workers=2)
+        loop = ScheduleLoop(chosen, stage, taken_by(chosen, networks), requests, workers=2)
         stage.begin()
         loop.run()
     return loop
@@ -118,10 +118,10 @@ def mapped_bytes() -> int:
 
 def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
     runnables = layers(prepared)
-    stage = LiveStage(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    stage = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     with closing(stage):
         before = mapped_bytes()
-        stage.start(Task("load", "wide", "wide", 0, 0, 16 * MIB, 0), 0)
+        stage.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0), 0)
         (done,) = stage.wait(None)
         assert done.failure is None
         assert mapped_bytes() - before >= 16 * MIB
@@ -150,7 +150,7 @@ def test_storage_that_fails_ends_the_requests_that_need_it_and_returns_their_mem
     outcomes = {record.request.number: (record.outcome, record.failure) for record in loop.requests}
     assert [outcomes[number][0] for number in range(5)] == ["ok", "failed", "ok", "failed", "ok"]
     assert f"holds {8 * MIB} bytes where {16 * MIB} were prepared" in str(outcomes[1][1])
-    assert loop.state.ledger.settled
+    assert loop.state.memory.settled
     assert mapped_bytes() - before < CODE
 
 
@@ -188,20 +188,20 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
     assert str(outcomes[2][1]).endswith("the disk is full")
     assert str(outcomes[4][1]).endswith("RuntimeError: nobody thought of this")
     assert sorted(answers.answers) == [0, 3]
-    assert loop.state.ledger.settled
+    assert loop.state.memory.settled
 
 
 def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
     """Of a chain, only the latest output is there; an answer stays until the request is finished."""
     runnable = layers(prepared)["wide"]
-    stage = LiveStage({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    stage = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     request = Request(7, "wide", 0)
     alive: list[set[str]] = []
     with closing(stage):
         for layer in range(len(prepared["wide"].layers)):
-            stage.start(Task("load", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0), 0)
             stage.wait(None)
-            stage.start(Task("execute", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0), 0)
             stage.wait(None)
             alive.append(set(stage._begun[7].values))
         stage.finish(request)
@@ -210,7 +210,7 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
 
 
 def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepared]) -> None:
-    stage = LiveStage({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    stage = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     with closing(stage):
         assert stage.wait(None) == []  # nothing runs
         until_ns = stage.now_ns() + 20_000_000
@@ -223,7 +223,7 @@ def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepar
 
 
 def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
-    stage = LiveStage({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    stage = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     before = signal.signal(signal.SIGUSR1, lambda *_: stage.wake())
     try:
         with closing(stage):

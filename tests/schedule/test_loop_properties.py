@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, FirstCome, graphs, loop_of
 
-from edgetune.schedule.network import Layer, Network, least_budget_bytes
+from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 
 
 @st.composite
@@ -62,9 +62,9 @@ def test_everything_once_in_order_and_returned(scenario, workers, shares_weights
     counts = {network.name: len(network.layers) for network in networks}
     assert executed == [(request.number, i) for request in requests for i in range(counts[request.network])]
     check_order(loop, networks)
-    assert set(loop.state.ledger.by_kind.values()) == {0}
-    assert stage.ledger.settled
-    assert stage.ledger.peak_bytes == loop.state.ledger.peak_bytes
+    assert set(loop.state.memory.by_kind.values()) == {0}
+    assert stage.memory.settled
+    assert stage.memory.peak_bytes == loop.state.memory.peak_bytes
     answered = {each.request.number: each.end_ns for each in loop.requests}
     for task in executions(loop):
         assert all(answered[before] <= task.start_ns for before in requests[task.request].after)
@@ -92,7 +92,7 @@ def test_one_request_at_a_time_keeps_within_the_least_budget(scenario, workers):
     loop, _ = loop_of(networks, requests, workers=workers, budget=budget, policy=InOrder(shares_weights=False))
     loop.run()
     assert {each.outcome for each in loop.requests} == {"ok"}
-    assert loop.state.ledger.peak_bytes == budget, "what is the least that works is what is held at most"
+    assert loop.state.memory.peak_bytes == budget, "what is the least that works is what is held at most"
 
 
 @settings(max_examples=150, deadline=None)
@@ -109,8 +109,8 @@ def test_faults_take_only_their_own_requests_and_all_memory_comes_back(scenario,
     loop, stage = loop_of(networks, requests, workers=workers, policy=policy, fault=fault)
     loop.run()
     assert sorted(each.request.number for each in loop.requests) == [request.number for request in requests]
-    assert loop.state.ledger.settled
-    assert stage.ledger.settled
+    assert loop.state.memory.settled
+    assert stage.memory.settled
     outcomes = {each.request.number: each for each in loop.requests}
     failed_tasks = [task for task in loop.tasks if task.failure]
     for number, record in outcomes.items():
@@ -135,8 +135,8 @@ def test_a_stop_at_any_time_leaves_nothing_behind(scenario, workers, stop_ms, sh
     )  # fmt: skip
     seen.append(stage)
     loop.run()
-    assert loop.state.ledger.settled
-    assert stage.ledger.settled
+    assert loop.state.memory.settled
+    assert stage.memory.settled
     numbers = [each.request.number for each in loop.requests]
     assert len(numbers) == len(set(numbers))
     came = {request.number for request in requests if request.arrival_ns < stop_ms * MS}
@@ -261,7 +261,7 @@ def test_what_policies_see_is_what_follows_from_what_happened(scenario, workers,
 
 
 def test_an_unload_is_a_task_without_a_duration():
-    loop, _ = loop_of([Network("a", (Layer("0", "fc", 5, 0, 0, 0.001, 0.001, ()),))], [Request(0, "a", 0)])
+    loop, _ = loop_of([LayeredNetwork("a", (Layer("0", "fc", 5, 0, 0, 0.001, 0.001, ()),))], [Request(0, "a", 0)])
     loop.run()
-    assert loop.state.find(Task("unload", "a", "a", 0, -1, 5, 0)) is None
+    assert loop.state.find(LayerTask("unload", "a", "a", 0, -1, 5, 0)) is None
     assert [(task.start_ns, task.end_ns) for task in loop.tasks if task.kind == "unload"] == [(2 * MS, 2 * MS)]

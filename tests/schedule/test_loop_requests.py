@@ -6,7 +6,7 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
 
 from edgetune.errors import InputError
-from edgetune.schedule.arrivals import Waiting
+from edgetune.schedule.arrivals import DependentRequests
 from edgetune.schedule.request import Request
 from edgetune.sim.clock import EventClock
 
@@ -140,7 +140,7 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     loop.run()
     assert ends_ms(loop) == {0: ("failed", 50.0)}, "its memory cannot be returned before"
     assert released == [50.0]
-    assert stage.ledger.settled
+    assert stage.memory.settled
     assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
 
 
@@ -163,7 +163,7 @@ def test_thousands_after_thousands_take_no_more_than_they_are():
     """A set for each of 2000 that waits for 2000 others would take a hundred megabytes."""
     first = [Request(number, "one", 0) for number in range(2000)]
     after = tuple(range(2000))
-    waiting = Waiting()
+    waiting = DependentRequests()
     tracemalloc.start()
     for request in [*first, *(Request(number, "one", 0, after=after) for number in range(2000, 4000))]:
         waiting.admit(request)
@@ -178,7 +178,7 @@ def test_thousands_after_thousands_take_no_more_than_they_are():
 
 def test_requests_from_outside_are_taken_while_the_run_goes_on():
     source = Live(Request(5, "one", 12 * MS), Request(6, "one", 95 * MS, after=(5,)), Request(7, "none", 100 * MS))
-    loop = run([ONE], batch("one"), source=source, look_ns=10 * MS)
+    loop = run([ONE], batch("one"), source=source, poll_interval_ns=10 * MS)
     assert ends_ms(loop) == {
         0: ("ok", 30.0),
         5: ("ok", 50.0),
@@ -191,7 +191,7 @@ def test_requests_from_outside_are_taken_while_the_run_goes_on():
 def test_requests_from_outside_that_cannot_be_answered_fail_alone():
     large = chain("large", {"weights": 5000})
     source = Live(Request(5, "large", 0), Request(6, "one", 0, after=(5,)), Request(7, "one", 0, after=(99,)))
-    loop = run([ONE, large], batch("one"), source=source, look_ns=10 * MS, budget=1000)
+    loop = run([ONE, large], batch("one"), source=source, poll_interval_ns=10 * MS, budget=1000)
     assert {each.request.number: each.failure for each in loop.requests} == {
         5: "network large needs 4.883 KiB; the budget is 1000 B",
         6: "request 5, which it comes after, was not answered",
@@ -212,13 +212,13 @@ def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     loop.run()
     assert ends_ms(loop) == {2: ("abandoned", 30.0), 0: ("abandoned", 30.0), 1: ("abandoned", 30.0)}
     assert [task.end_ns / MS for task in loop.tasks] == [10.0, 30.0, 30.0], "a load, an execution, an unload"
-    assert stage.ledger.settled
+    assert stage.memory.settled
     assert {each.failure for each in loop.requests} == {"the run was stopped"}
 
 
 def test_every_record_is_told_as_it_is_made():
     told = []
-    loop = run([ONE], batch("one"), note=told.append)
+    loop = run([ONE], batch("one"), on_record=told.append)
     assert told[0] == loop.budgets[0]
     assert [each for each in told if each in loop.tasks] == loop.tasks
     assert len(told) == len(loop.tasks) + len(loop.requests) + len(loop.budgets) == 5

@@ -4,9 +4,9 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.simulated import Machine
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 from edgetune.sim.clock import EventClock
 
 TWO = chain(
@@ -70,7 +70,7 @@ def test_what_is_held_is_known_at_every_step():
         ("unload", 0, 100, 200),
         ("unload", 1, 200, 0),
     ]
-    assert loop.state.ledger.peak_bytes == 313
+    assert loop.state.memory.peak_bytes == 313
 
 
 def test_shared_weights_are_loaded_once_for_all_and_own_ones_for_each():
@@ -109,7 +109,9 @@ def test_layers_without_weights_need_no_load():
 
 def test_branches_run_side_by_side_and_join():
     arms = (layer(output=4, execute_ms=1), layer(output=2, execute_ms=6, after=(0,)))
-    network = Network("arms", (*arms, layer(execute_ms=4, after=(0,), output=3), layer(execute_ms=1, after=(1, 2))))
+    network = LayeredNetwork(
+        "arms", (*arms, layer(execute_ms=4, after=(0,), output=3), layer(execute_ms=1, after=(1, 2)))
+    )
     loop = run([network], batch("arms"), workers=2)
     assert times_ms(loop) == [
         ("execute", 0, 0, 0.0, 1.0),
@@ -122,7 +124,7 @@ def test_branches_run_side_by_side_and_join():
 
 def test_the_input_is_brought_by_the_first_execution_and_stays_until_all_that_read_it_have():
     sources = (layer(output=1, execute_ms=1), layer(output=1, execute_ms=5))
-    network = Network("sources", (*sources, layer(execute_ms=1, after=(0, 1))), input_bytes=50)
+    network = LayeredNetwork("sources", (*sources, layer(execute_ms=1, after=(0, 1))), input_bytes=50)
     seen = []
 
     def watch(view):
@@ -164,7 +166,7 @@ def test_a_whole_network_may_need_more_than_the_budget():
 
     loop = run([chain("whole", {"weights": 100, "execute_ms": 1})], batch("whole"), policy=Whole(), budget=50)
     assert ends_ms(loop) == {0: ("ok", 1.0)}
-    assert loop.state.ledger.peak_bytes == 100
+    assert loop.state.memory.peak_bytes == 100
 
 
 def test_no_workers_are_refused():
@@ -174,10 +176,10 @@ def test_no_workers_are_refused():
 
 def test_nothing_is_chosen_that_is_not_ready():
     cases = {
-        "which is not ready": Task("execute", "two", "two", 0, 0, 22, 0),
-        "execute layer 0": Task("execute", "two", "two", 0, 0, 22, 0),
-        "load layer 0 of two#3": Task("load", "two", "two#3", 0, 0, 100, 0),
-        "unload layer 1": Task("unload", "two", "two", 1, 0, 200, 0),
+        "which is not ready": LayerTask("execute", "two", "two", 0, 0, 22, 0),
+        "execute layer 0": LayerTask("execute", "two", "two", 0, 0, 22, 0),
+        "load layer 0 of two#3": LayerTask("load", "two", "two#3", 0, 0, 100, 0),
+        "unload layer 1": LayerTask("unload", "two", "two", 1, 0, 200, 0),
     }
     for message, choice in cases.items():
         with pytest.raises(EdgetuneError, match=f"policy scripted chose to .*{message}"):
@@ -186,7 +188,7 @@ def test_nothing_is_chosen_that_is_not_ready():
 
 def test_nothing_is_unloaded_while_it_is_used():
     def unload(view):
-        return Task("unload", "two", "two", 0, -1, 100, 0)
+        return LayerTask("unload", "two", "two", 0, -1, 100, 0)
 
     def first(view):
         return view.executions.first or view.loads.first

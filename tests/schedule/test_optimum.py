@@ -7,9 +7,9 @@ import pytest
 from schedule_builder import MS, batch, chain, layer
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.schedule.network import Network, least_budget_bytes
+from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.schedule.optimum import MOST_TASKS, optimum
-from edgetune.schedule.plan import Case
+from edgetune.schedule.plan import SchedulingProblem
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.request import Request
@@ -22,7 +22,7 @@ pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install '
 
 def case_of(networks, requests, **options):
     options = {"budget_bytes": 10**6, "workers": 1, "streams": None, **options}
-    return Case({network.name: network for network in networks}, requests, **options)
+    return SchedulingProblem({network.name: network for network in networks}, requests, **options)
 
 
 def simulated(policy, case):
@@ -110,7 +110,7 @@ def test_requests_wait_for_the_answers_that_they_come_after():
     ],
 )
 def test_memory_is_what_the_ledger_holds(layers, least):
-    network = Network("a", tuple(layers), 7)
+    network = LayeredNetwork("a", tuple(layers), 7)
     assert optimum(case_of([network], batch("a"), budget_bytes=7 + least)).proved
     with pytest.raises(Exception, match="there is no schedule within"):
         optimum(case_of([network], batch("a"), budget_bytes=least_budget_bytes(network) - 1))
@@ -126,7 +126,7 @@ def random_case(seed, *, streams=None):
             after = sorted({rng.randrange(index), index - 1}) if index else ()
             sizes = {"weights": rng.randint(0, 50), "output": rng.randint(0, 20), "scratch": rng.randint(0, 9)}
             layers.append(layer(**sizes, load_ms=rng.randint(1, 9), execute_ms=rng.randint(1, 9), after=after))
-        networks.append(Network(name, tuple(layers), rng.randint(0, 9)))
+        networks.append(LayeredNetwork(name, tuple(layers), rng.randint(0, 9)))
     names = ["a", "b", *rng.sample("ab", rng.randint(0, 1))]
     requests, at_ns = [], 0
     for number, name in enumerate(names):
@@ -212,17 +212,17 @@ def test_times_that_lie_on_no_grid_are_rounded_up_to_microseconds():
 
 
 def test_a_request_that_fails_is_left_out_of_the_plan():
-    from edgetune.schedule.loop import Loop
-    from edgetune.schedule.simulated import SimulatedStage
+    from edgetune.schedule.loop import ScheduleLoop
+    from edgetune.schedule.simulated import SimulatedTaskBackend
     from edgetune.sim.clock import EventClock
 
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
     fails = {("load", 0, "a"): "the disk is gone"}
-    stage = SimulatedStage(
+    stage = SimulatedTaskBackend(
         EventClock(), case.networks, budget_bytes=40, machine=Machine(cores=1),
         fault=lambda task: fails.get((task.kind, task.layer, task.network)),
     )  # fmt: skip
-    loop = Loop(Optimum(plan=optimum(case)), stage, case.networks, case.requests, workers=1)
+    loop = ScheduleLoop(Optimum(plan=optimum(case)), stage, case.networks, case.requests, workers=1)
     loop.run()
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 

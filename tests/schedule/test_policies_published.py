@@ -2,11 +2,11 @@
 
 import pytest
 
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies import POLICIES, find_policy, make_policy
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
 from edgetune.sim.clock import EventClock
 from edgetune.units import NS
@@ -18,17 +18,17 @@ def chain(name, *layers):
         Layer(f"{name}{index}", kind, weights, 0, 0, load_s, execute_s, (index - 1,) if index else ())
         for index, (kind, weights, load_s, execute_s) in enumerate(layers)
     ]
-    return Network(name, tuple(made))
+    return LayeredNetwork(name, tuple(made))
 
 
 def run(policy, networks, names, *, budget_bytes=1000, workers=2):
     policy = make_policy(policy)
     known = taken_by(policy, {network.name: network for network in networks})
-    stage = SimulatedStage(
+    stage = SimulatedTaskBackend(
         EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=workers)
     )
     requests = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = Loop(policy, stage, known, requests, workers=workers, streams=workers)
+    loop = ScheduleLoop(policy, stage, known, requests, workers=workers, streams=workers)
     loop.run()
     return loop
 
@@ -51,14 +51,14 @@ def test_linear_runs_a_layer_at_a_time_and_holds_one():
     loop = run("linear", [A, B], "ab")
     assert begun(loop) == "La0 Ea0 La1 Ea1 Lb0 Eb0 Lb1 Eb1"
     assert end_s(loop) == 1 + 2 + 4 + 1 + 1 + 1 + 1 + 1
-    assert loop.state.ledger.peak_bytes == 40
+    assert loop.state.memory.peak_bytes == 40
 
 
 def test_bulk_takes_networks_as_a_whole():
     loop = run("bulk", [A, B], "ab")
     assert begun(loop) == "La0 Ea0 Lb0 Eb0"
     assert end_s(loop) == (1 + 4) + (2 + 1) + (1 + 1) + (1 + 1)
-    assert loop.state.ledger.peak_bytes == 50
+    assert loop.state.memory.peak_bytes == 50
 
 
 def test_deepeye_loads_fully_connected_layers_beside_convolutions():
@@ -85,7 +85,7 @@ def test_masa_loads_more_than_fits_where_nothing_runs_and_nothing_fits():
     networks = [chain(name, ("conv", 40, 1, 1), ("conv", 20, 1, 1)) for name in "ab"]
     loop = run("masa", networks, "ab", budget_bytes=75)
     assert begun(loop).startswith("La1 Lb1 La0 Ea0")
-    assert loop.state.ledger.peak_bytes == 20 + 20 + 40
+    assert loop.state.memory.peak_bytes == 20 + 20 + 40
 
 
 def test_the_published_code_of_masa_lets_the_shortest_network_go_first():
@@ -94,9 +94,9 @@ def test_the_published_code_of_masa_lets_the_shortest_network_go_first():
 
 def test_the_published_code_of_masa_executes_without_looking_at_memory():
     layers = [Layer("0", "conv", 10, 50, 0, 1.0, 5.0, ())]
-    networks = [Network(name, tuple(layers)) for name in "ab"]
-    assert run("masa:code", networks, "ab", budget_bytes=80).state.ledger.peak_bytes == 2 * (10 + 50)
-    assert run("masa", networks, "ab", budget_bytes=80).state.ledger.peak_bytes == 10 + 50 + 10
+    networks = [LayeredNetwork(name, tuple(layers)) for name in "ab"]
+    assert run("masa:code", networks, "ab", budget_bytes=80).state.memory.peak_bytes == 2 * (10 + 50)
+    assert run("masa", networks, "ab", budget_bytes=80).state.memory.peak_bytes == 10 + 50 + 10
 
 
 @pytest.mark.parametrize(("policy", "first"), [("sjf", "b"), ("snf", "b"), ("fcfs", "a")])

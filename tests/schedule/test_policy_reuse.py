@@ -3,15 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.schedule.agenda import PASSES
 from edgetune.schedule.footprint import Footprint, can_all_finish
-from edgetune.schedule.ledger import Ledger
-from edgetune.schedule.loop import Loop
-from edgetune.schedule.network import Layer, Network, least_budget_bytes
+from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.memory_accounting import MemoryAccounting
+from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
-from edgetune.schedule.view import Task
+from edgetune.schedule.request_order import PASSES
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
+from edgetune.schedule.view import LayerTask
 from edgetune.sim.clock import EventClock
 from edgetune.testing.schedule_contract import made_networks
 from edgetune.units import NS
@@ -23,14 +23,14 @@ def chain(name, *layers):
         Layer(f"{index}", "conv", weights, 1, 0, load_s, execute_s, (index - 1,) if index else ())
         for index, (weights, load_s, execute_s) in enumerate(layers)
     ]
-    return Network(name, tuple(made))
+    return LayeredNetwork(name, tuple(made))
 
 
 def run(policy, networks, requests, *, budget_bytes, workers=2, streams=1):
     known = {network.name: network for network in networks}
     machine = Machine(cores=workers, streams=streams)
-    stage = SimulatedStage(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
-    loop = Loop(make_policy(policy), stage, known, requests, workers=workers, streams=streams)
+    stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
+    loop = ScheduleLoop(make_policy(policy), stage, known, requests, workers=workers, streams=streams)
     loop.run()
     return loop
 
@@ -108,13 +108,13 @@ def test_two_requests_are_executed_beside_each_other():
 @settings(deadline=None, max_examples=60)
 @given(network=made_networks("a"), data=st.data())
 def test_a_footprint_is_what_the_ledger_says(network, data):
-    footprint, ledger = Footprint(network), Ledger({"a": network})
+    footprint, ledger = Footprint(network), MemoryAccounting({"a": network})
     executed, layers = 0, network.layers
     ready = [index for index, layer in enumerate(layers) if not layer.after]
     assert footprint.needed(0) == least_budget_bytes(network)
     while ready:
         index = data.draw(st.sampled_from(ready))
-        task = Task("execute", "a", "a", index, 0, 0, 0)
+        task = LayerTask("execute", "a", "a", index, 0, 0, 0)
         ledger.begin(task)
         ledger.end(task)
         executed |= 1 << index

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.schedule.ready import ReadySet
-from edgetune.schedule.view import Task
+from edgetune.schedule.view import LayerTask
 
 PLACES = st.tuples(st.integers(0, 30), st.integers(0, 5))
 
 
 def task(place, size):
-    return Task("load", "n", "n", place[1], place[0], size, 0)
+    return LayerTask("load", "n", "n", place[1], place[0], size, 0)
 
 
 def check(ready, model):

@@ -14,7 +14,7 @@ from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.schedule.chrome_trace import chrome_trace
 from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
-from edgetune.schedule.figures.gantt import Bar, Span, bars_of, highest_per_slot, middle_of
+from edgetune.schedule.figures.gantt import Span, TaskBar, bars_of, highest_per_slot, middle_of
 
 
 def task(start_s: float, end_s: float, network: str = "net", event: str = "execute", worker: int = 0) -> TimelineRow:
@@ -63,7 +63,7 @@ def test_what_is_outside_of_the_part_is_left_out() -> None:
 
 
 def test_the_middle_of_a_long_run_is_in_its_middle() -> None:
-    bars = [Bar(0, "execute", "net", float(number), number + 0.9) for number in range(1000)]
+    bars = [TaskBar(0, "execute", "net", float(number), number + 0.9) for number in range(1000)]
     span = middle_of(bars)
     assert span.begin_s + span.end_s == pytest.approx(999.9, abs=1.0)
     assert span.end_s - span.begin_s < 200

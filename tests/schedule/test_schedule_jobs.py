@@ -13,7 +13,7 @@ from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
 from edgetune.schedule.arrivals import check_requests
 from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
-from edgetune.schedule.network import Layer, Network
+from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.request import Request
 from edgetune.units import NS
 
@@ -157,9 +157,9 @@ def test_requests_that_all_wait_for_all_others_are_refused() -> None:
 def test_layers_to_run_are_limited() -> None:
     requests = made(Job("j", ("a",), count=10))
     layers = (Layer("l", "fc", 1, 1, 1, 0.1, 0.1, ()),) * 5
-    check_tasks(requests, [Network("a", layers)])
+    check_tasks(requests, [LayeredNetwork("a", layers)])
     with limits.limited(schedule_tasks=49), pytest.raises(InputError, match="has 50 layers to run"):
-        check_tasks(requests, [Network("a", layers)])
+        check_tasks(requests, [LayeredNetwork("a", layers)])
 
 
 def test_nothing_arrives_after_the_end() -> None:

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
 
-from edgetune.schedule.network import Network
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.paging import Paging
 from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedStage
-from edgetune.schedule.view import Task
+from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
+from edgetune.schedule.view import LayerTask
 from edgetune.sim.clock import EventClock
 
-NET = Network(
+NET = LayeredNetwork(
     "net",
     (
         layer(weights=1000, load_ms=10, execute_ms=20),
@@ -26,15 +26,15 @@ NET = Network(
 
 def stage_of(network=NET, **machine):
     options = {"cores": 4, **machine}
-    return SimulatedStage(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
+    return SimulatedTaskBackend(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
 
 
 def load(layer, copy="net"):
-    return Task("load", "net", copy, layer, 0, 0, 0)
+    return LayerTask("load", "net", copy, layer, 0, 0, 0)
 
 
 def execute(layer, request=0):
-    return Task("execute", "net", "net", layer, request, 0, 0)
+    return LayerTask("execute", "net", "net", layer, request, 0, 0)
 
 
 def drain(stage):
@@ -134,23 +134,23 @@ def test_what_is_really_there_may_be_more_than_the_loop_believes():
     loop, stage = loop_of([believed], batch("net"), budget=100, real=[real])
     loop.run()
     assert [task.end_ns / MS for task in loop.tasks] == [30.0, 40.0, 40.0]
-    assert (loop.state.ledger.peak_bytes, stage.ledger.peak_bytes) == (100, 150)
+    assert (loop.state.memory.peak_bytes, stage.memory.peak_bytes) == (100, 150)
 
 
 def test_unloading_keeps_the_loop_busy_and_what_ends_meanwhile_waits_for_it():
-    slow = Network("net", (replace(NET.layers[0], unload_s=0.03), NET.layers[1]))
+    slow = LayeredNetwork("net", (replace(NET.layers[0], unload_s=0.03), NET.layers[1]))
     stage = stage_of(slow)
     stage.start(load(0), 0)
     stage.wait(None)
     stage.start(load(1), 0)
     stage.wait(20 * MS)
     stage.unload("net", 0)
-    assert (stage.now_ns(), stage.ledger.held_bytes) == (50 * MS, 1000)
+    assert (stage.now_ns(), stage.memory.held_bytes) == (50 * MS, 1000)
     assert [(done.end_ns / MS, stage.now_ns() / MS) for done in stage.wait(None)] == [(40.0, 50.0)]
 
 
 def test_the_first_execution_of_a_layer_may_take_longer():
-    lazy = Network("net", (replace(NET.layers[0], first_execute_s=0.05),))
+    lazy = LayeredNetwork("net", (replace(NET.layers[0], first_execute_s=0.05),))
     stage = stage_of(lazy)
     for request in range(2):
         stage.start(execute(0, request), 0)
@@ -185,7 +185,7 @@ def test_tasks_cost_each_other_what_was_measured_beside_them():
 
 
 def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
-    mapped = Network("net", (replace(NET.layers[0], mapped_load_s=0.001, unload_s=0.002),))
+    mapped = LayeredNetwork("net", (replace(NET.layers[0], mapped_load_s=0.001, unload_s=0.002),))
     stage = stage_of(mapped)
     stage.start(load(0, "net/0"), 0)
     stage.wait(4 * MS)
@@ -193,27 +193,27 @@ def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
     assert [end for *_, end in drain(stage)] == [10.0, 11.0], "the second waits for what the first reads"
     stage.start(load(0, "net/2"), 0)
     assert [end for *_, end in drain(stage)] == [12.0], "all of it is there"
-    assert stage.ledger.held_bytes == 1000
+    assert stage.memory.held_bytes == 1000
     for copy, held in (("net/0", 1000), ("net/2", 1000), ("net/1", 0)):
         stage.unload(copy, 0)
-        assert stage.ledger.held_bytes == held
+        assert stage.memory.held_bytes == held
     assert stage.now_ns() == 14 * MS, "only the last gives memory back"
 
 
 def test_what_loading_takes_beside_weights_counts_until_they_are_loaded():
-    copied = Network("net", (replace(NET.layers[0], load_scratch_bytes=500),))
+    copied = LayeredNetwork("net", (replace(NET.layers[0], load_scratch_bytes=500),))
     stage = stage_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
     stage.start(load(0), 0)
     # 1500 held, 1000 fit: a third of 1500 touched is gone, which costs 10 ms
     assert drain(stage) == [("load", 0, 0, 20.0)]
-    assert (stage.peak_bytes, stage.ledger.held_bytes) == (1500, 1000)
+    assert (stage.peak_bytes, stage.memory.held_bytes) == (1500, 1000)
     stage.start(execute(0), 0)
     assert drain(stage) == [("execute", 0, 0, 40.0)], "now all of it fits"
 
 
 def test_pages_of_mapped_weights_are_only_read_again():
     layers = tuple(replace(each, mapped_load_s=0.001) for each in NET.layers[:2])
-    stage = stage_of(Network("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
+    stage = stage_of(LayeredNetwork("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
     for index in (0, 1):
         stage.start(load(index), 0)
         stage.wait(None)
@@ -252,7 +252,7 @@ def test_a_fault_is_asked_for_once():
 def test_work_is_conserved(tasks, cores, streams):
     """However tasks share, none ends before its time alone, and storage and cores never stand still without reason."""
     layers = tuple(layer(weights=1, load_ms=ms, execute_ms=ms) for _, ms in tasks)
-    stage = stage_of(Network("net", layers), cores=cores, streams=streams)
+    stage = stage_of(LayeredNetwork("net", layers), cores=cores, streams=streams)
     for index, (loads, _) in enumerate(tasks):
         stage.start(load(index) if loads else execute(index, index), index)
     ends = {index: end for _, index, _, end in drain(stage)}

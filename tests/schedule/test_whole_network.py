@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedule_builder import FirstCome, batch, chain, graphs, layer, run
 
-from edgetune.schedule.network import Network, least_budget_bytes
+from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.schedule.whole import as_one_layer, taken_by
 
 
@@ -25,7 +25,7 @@ def test_a_chain_needs_all_weights_and_its_widest_place():
 
 
 def test_branches_are_held_side_by_side():
-    network = Network(
+    network = LayeredNetwork(
         "net", (layer(output=10), layer(output=20, after=(0,)), layer(output=30, after=(0,)), layer(after=(1, 2)))
     )
     (only,) = as_one_layer(network).layers

@@ -13,7 +13,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies.binary import Binary
-from edgetune.search.strategies.strategy import Outcome
+from edgetune.search.strategies.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
@@ -44,8 +44,8 @@ def search(
     return asked
 
 
-def outcome(problem: Problem, row: ProfileRow) -> Outcome:
-    return Outcome(judge(problem, row), row.minibatch_s, row.power_w)
+def outcome(problem: Problem, row: ProfileRow) -> PointResult:
+    return PointResult(judge(problem, row), row.minibatch_s, row.power_w)
 
 
 def clocks(points: list[Point]) -> list[float | None]:

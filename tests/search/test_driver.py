@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.artifacts.header import Caution
+from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -18,7 +18,7 @@ from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, 
 from edgetune.search.driver import run_search
 from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
 from edgetune.search.strategies import STRATEGIES
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import PointResult, Suggestion
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
@@ -55,7 +55,7 @@ def test_the_plan_is_the_best_measured_point_within_budget():
 
 
 def test_warnings_travel_in_both_headers():
-    caution = Caution("noisy", "measure longer", {"cv": 0.1})
+    caution = DataWarning("noisy", "measure longer", {"cv": 0.1})
     result = search(TABLE, warnings=(caution,))
     assert result.plan.header.warnings == result.trace.header.warnings == (caution,)
     assert result.trace.header.kind == "trace"
@@ -171,7 +171,7 @@ def test_what_a_strategy_believed_is_in_plan_and_trace(monkeypatch):
 def test_an_outcome_cannot_hold_a_figure_that_is_no_measurement(bad: float):
     for figures in ({"minibatch_s": bad}, {"minibatch_s": 1.0, "power_w": bad}):
         with pytest.raises(ValueError, match="finite number above zero"):
-            Outcome(None, **figures)
+            PointResult(None, **figures)
 
 
 # --- stopping, callbacks, clocks

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetune.artifacts.evaluation import Run
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.evaluation.answering import require_solvers
-from edgetune.search.evaluation.board import Board, Conditions, Progress, truths
-from edgetune.search.evaluation.cases import Case, Subject, cases_of
+from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.contenders import Contender, parse_contenders
 from edgetune.search.evaluation.merits import merits
+from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
 
 
-def subjects() -> list[Subject]:
+def subjects() -> list[ProfiledWorkload]:
     found = []
     for workload, task, sizes, weight in (("net", "train", (16,), 4.0), ("net", "infer", (1, 4, 16), 1.0)):
         rows = [
@@ -27,18 +27,20 @@ def subjects() -> list[Subject]:
             )
             for size in sizes for gpu in (300.0, 500.0, 700.0, 900.0, 1100.0) for mem in (600.0, 1600.0, 2100.0, 3200.0)
         ]  # fmt: skip
-        found.append(Subject(f"{task}.csv", "board", workload, task, tuple(rows)))
+        found.append(ProfiledWorkload(f"{task}.csv", "board", workload, task, tuple(rows)))
     return found
 
 
-def played(cases: list[Case], strategies: str, *, every: int = 1, **conditions) -> list[Run]:
+def played(cases: list[EvaluationCase], strategies: str, *, every: int = 1, **conditions) -> list[EvaluationRun]:
     chosen = [np.arange(0, len(case.problems), every) for case in cases]
-    board = Board(cases, truths(cases), chosen, parse_contenders(strategies), Conditions(**conditions))
-    board.play()
+    board = EvaluationRunner(
+        cases, truths(cases), chosen, parse_contenders(strategies), EvaluationConditions(**conditions)
+    )
+    board.run()
     return board.runs()
 
 
-def figures(runs: list[Run]) -> list[tuple]:
+def figures(runs: list[EvaluationRun]) -> list[tuple]:
     """All but how long computing took."""
     columns = ("problem", "solvable", "solved", "violated", "excess", "points")
     return [
@@ -116,17 +118,19 @@ def test_problems_without_solution_are_rows_that_nobody_was_asked():
 
 def test_a_stop_leaves_what_was_done_and_it_can_be_played_on():
     cases = cases_of(subjects(), "train")
-    board = Board(cases, truths(cases), [np.arange(len(cases[0].problems))], parse_contenders("random:5,gmd:4"))
+    board = EvaluationRunner(
+        cases, truths(cases), [np.arange(len(cases[0].problems))], parse_contenders("random:5,gmd:4")
+    )
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: EvaluationProgress) -> None:
         if progress.done > 5:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        board.play(stop)
+        board.run(stop)
     assert [run.contender for run in board.runs()] == ["random:5", "gmd:4"]
     assert 0 < len(board.runs()[1].problem) < len(cases[0].problems)
-    board.play()
+    board.run()
     assert figures(board.runs()) == figures(played(cases, "random:5,gmd:4"))
 
 

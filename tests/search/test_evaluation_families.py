@@ -9,13 +9,15 @@ import pytest
 
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation.cases import Subject, cases_of, stratified
+from edgetune.search.evaluation.cases import ProfiledWorkload, cases_of, stratified
 from edgetune.search.evaluation.families import STUDY_NETWORKS, STUDY_PAIRS, fulcrum_problems, power_budgets_w
 from edgetune.search.evaluation.measured import Measured
 from edgetune.search.evaluation.truth import best_answers
 
 
-def subject(workload: str, task: str = "train", device: str = "twin:orin-agx", sizes=(16,), scale=1.0) -> Subject:
+def subject(
+    workload: str, task: str = "train", device: str = "twin:orin-agx", sizes=(16,), scale=1.0
+) -> ProfiledWorkload:
     rows = [
         ProfileRow(
             workload, task, size, scale * size**0.5 / clock, gpu_mhz=clock, device=device, power_w=8 + clock / 30
@@ -23,7 +25,7 @@ def subject(workload: str, task: str = "train", device: str = "twin:orin-agx", s
         for size in sizes
         for clock in (300.0, 600.0, 900.0, 1200.0)
     ]
-    return Subject(f"{workload}-{task}.parquet", device, workload, task, tuple(rows))
+    return ProfiledWorkload(f"{workload}-{task}.parquet", device, workload, task, tuple(rows))
 
 
 @pytest.mark.parametrize(("family", "networks", "count"), [
@@ -109,12 +111,12 @@ def test_a_table_without_power_has_no_problems():
     bare = subject("net")
     rows = tuple(ProfileRow(r.workload, r.task, r.batch_size, r.minibatch_s, gpu_mhz=r.gpu_mhz) for r in bare.rows)
     with pytest.raises(InputError, match=r"net-train.parquet has no power figures"):
-        cases_of([Subject(bare.table, None, "net", "train", rows)], "train")
+        cases_of([ProfiledWorkload(bare.table, None, "net", "train", rows)], "train")
 
 
 def test_tables_with_contradictory_knobs_make_no_pair():
     other = [ProfileRow("b", "infer", 1, 0.01, cpu_mhz=clock, device="d", power_w=9.0) for clock in (700.0, 1400.0)]
-    subjects = [subject("a", device="d"), Subject("b.csv", "d", "b", "infer", tuple(other))]
+    subjects = [subject("a", device="d"), ProfiledWorkload("b.csv", "d", "b", "infer", tuple(other))]
     with pytest.raises(InputError, match=r"gpu_mhz|no mode"):
         cases_of(subjects, "train+infer")
 

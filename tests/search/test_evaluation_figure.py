@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
@@ -17,19 +17,21 @@ from edgetune.search.evaluation.merits import merits
 pytest.importorskip("matplotlib")
 
 
-def run(strategy: str, excess: list[float], *, workload: str = "net", family: str = "train", over: int = 0) -> Run:
+def run(
+    strategy: str, excess: list[float], *, workload: str = "net", family: str = "train", over: int = 0
+) -> EvaluationRun:
     values = np.array(excess, dtype=float)
     count, solved = len(values), ~np.isnan(values)
     nothing, violated = np.full(count, np.nan), np.zeros(count, dtype=bool)
     violated[:over] = True
-    return Run(
+    return EvaluationRun(
         family, "t.csv", workload, None, strategy, 10, 0, np.arange(count), np.full(count, 30.0), nothing, nothing,
         np.full(count, True), solved & ~violated, violated, np.where(violated, np.nan, values),
         np.full(count, 10), np.zeros(count), nothing,
     )  # fmt: skip
 
 
-def evaluation(*runs: Run, simulated: bool = False) -> Evaluation:
+def evaluation(*runs: EvaluationRun, simulated: bool = False) -> Evaluation:
     conditions = {"device": "twin:orin-agx" if simulated else "board", "simulated": simulated}
     return Evaluation(Header.new("evaluation", 1, conditions=conditions), tuple(runs))
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.search.evaluation.cases import Case, Subject, cases_of
+from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.measured import Measured
 from edgetune.search.evaluation.problem_set import ProblemSet
 from edgetune.search.evaluation.truth import best_answers, excess_of, judge_answers
-from edgetune.search.ledger import half_of
+from edgetune.search.history import half_of
 from edgetune.search.pairs import judge_pair
 from edgetune.search.problem import Judgement, judge
 
@@ -23,7 +23,7 @@ KINDS = ["train", "infer", "train+infer", "infer+infer", "accuracy"]
 EPOCHS = ((1, 30.0), (4, 20.0), (16, 35.0))
 
 
-def a_case(kind: str, random: np.random.Generator) -> Case:
+def a_case(kind: str, random: np.random.Generator) -> EvaluationCase:
     """A small random table; figures are coarse, so that ties are common, and some rows failed or lack power."""
     rows = []
     for workload, task in (("net", "train"), ("net", "infer"), ("other", "infer")):
@@ -37,13 +37,13 @@ def a_case(kind: str, random: np.random.Generator) -> Case:
     groups: dict[tuple[str, str], list[ProfileRow]] = {}
     for row in rows:
         groups.setdefault((row.workload, row.task), []).append(row)
-    subjects = [Subject("t", "d", name, task, tuple(found)) for (name, task), found in groups.items()]
+    subjects = [ProfiledWorkload("t", "d", name, task, tuple(found)) for (name, task), found in groups.items()]
     if kind not in ("train+infer", "infer+infer"):
         subjects = [subject for subject in subjects if subject.workload == "net"]
     return cases_of(subjects, kind, grid="auto", epochs={"net": EPOCHS} if kind == "accuracy" else None)[0]
 
 
-def random_problems(case: Case, random: np.random.Generator, count: int) -> ProblemSet:
+def random_problems(case: EvaluationCase, random: np.random.Generator, count: int) -> ProblemSet:
     budgets_w = random.choice([9.0, 10.0, 12.0, 13.0, 15.0, np.nan], count)
     timed = case.problems.kind in ("infer", "train+infer", "infer+infer")
     latency_s = random.choice([0.01, 0.05, 0.1, 0.3, np.nan], count) if timed else np.full(count, np.nan)
@@ -54,7 +54,7 @@ def random_problems(case: Case, random: np.random.Generator, count: int) -> Prob
     )
 
 
-def judged(case: Case, problems: ProblemSet, number: int, point: Point) -> Judgement:
+def judged(case: EvaluationCase, problems: ProblemSet, number: int, point: Point) -> Judgement:
     problem, row = problems.problem(number), case.rows[point]
     if case.space.background is None:
         return judge(problem, row)

@@ -23,7 +23,7 @@ from edgetune.search.strategies import nn
 from edgetune.search.strategies.als import Als, front
 from edgetune.search.strategies.network_search import NetworkSearch
 from edgetune.search.strategies.nn import Nn
-from edgetune.search.strategies.strategy import Outcome
+from edgetune.search.strategies.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)
@@ -67,7 +67,7 @@ def walk(strategy: NetworkSearch, rows: Sequence[ProfileRow], problem: Problem, 
         asked.append(suggestion.point)
         row = table[suggestion.point]
         judgement = judge(problem, row) if problem.kind in ("train", "infer") else Judgement(None, None)
-        strategy.tell(row.point, Outcome(judgement, row.minibatch_s, row.power_w))
+        strategy.tell(row.point, PointResult(judgement, row.minibatch_s, row.power_w))
     return asked
 
 

@@ -21,7 +21,7 @@ from edgetune.search.problem import Judgement, Violation, judge
 from edgetune.search.space import Space
 from edgetune.search.strategies.gp import Gp
 from edgetune.search.strategies.optuna_search import STARTUP_POINTS, OptunaSearch
-from edgetune.search.strategies.strategy import Outcome
+from edgetune.search.strategies.strategy import PointResult
 from edgetune.search.strategies.tpe import Tpe
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
@@ -29,9 +29,9 @@ PROBLEM = Problem("train", power_budget_w=28.0)
 BOTH = pytest.mark.parametrize("kind", [Tpe, Gp])
 
 
-def outcome(problem: Problem, point: Point) -> Outcome:
+def outcome(problem: Problem, point: Point) -> PointResult:
     row = measure_formula(point)
-    return Outcome(judge(problem, row), row.minibatch_s, row.power_w)
+    return PointResult(judge(problem, row), row.minibatch_s, row.power_w)
 
 
 def trials(strategy: OptunaSearch) -> list[optuna.trial.FrozenTrial]:
@@ -83,7 +83,7 @@ def test_a_failed_measurement_is_a_failed_trial(kind: type[OptunaSearch]):
     strategy = kind(Space.of(grid_points()), PROBLEM, seed=0)
     suggestion = strategy.ask()
     assert suggestion is not None
-    strategy.tell(suggestion.point, Outcome(Judgement(None, None, unknown="out of memory")))
+    strategy.tell(suggestion.point, PointResult(Judgement(None, None, unknown="out of memory")))
     (trial,) = trials(strategy)
     assert trial.state == optuna.trial.TrialState.FAIL
     assert suggestion.point not in walk(strategy, 20)
@@ -124,9 +124,9 @@ def test_a_point_that_one_of_two_workloads_rules_out_is_told_as_broken():
     problem = Problem("train+infer", power_budget_w=40.0, arrival_rate_per_s=20.0)
     strategy = Tpe(Space.of(grid_points()), problem, seed=0)
     first, second = grid_points()[:2]
-    strategy.tell(first, Outcome(Judgement(8.0, True, second=-0.1), 0.1, 20.0))
+    strategy.tell(first, PointResult(Judgement(8.0, True, second=-0.1), 0.1, 20.0))
     over = Judgement(None, False, (Violation("power", 50.0, 40.0), Violation("room", 1.0, 1e-9)))
-    strategy.tell(second, Outcome(over, 0.1, 50.0))
+    strategy.tell(second, PointResult(over, 0.1, 50.0))
     kept, broken = trials(strategy)
     assert kept.constraints == {"power": -0.5, "rate": 0.0, "room": 0.0}
     assert broken.constraints == {"power": 0.25, "rate": 0.0, "room": 10.0}  # no room at all counts as ten times over

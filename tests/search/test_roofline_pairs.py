@@ -12,12 +12,12 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.search.driver import run_search
-from edgetune.search.ledger import half_of
+from edgetune.search.history import half_of
 from edgetune.search.model.candidates import ALL_AT_ONCE
 from edgetune.search.model.pair_gain import pair_gain
 from edgetune.search.pairs import judge_pair
 from edgetune.search.strategies import roofline_pairs
-from edgetune.search.strategies.roofline import Roofline
+from edgetune.search.strategies.roofline import RooflineSearch
 from edgetune.testing.strategy_contract import PAIR, grid_points, measure_formula
 
 ROWS = {point: measure_formula(point) for point in grid_points("train+infer")}
@@ -60,7 +60,7 @@ def test_fifteen_halves_find_the_best_pair_or_nearly_so():
 
 def test_far_fewer_halves_are_measured_than_there_are_pairs():
     assert searched(PAIR, ROWS, max_points=10).plan.search.points_measured <= 10
-    assert Roofline.default_max_points(PAIR) == 15
+    assert RooflineSearch.default_max_points(PAIR) == 15
 
 
 def test_the_first_batch_is_the_largest_that_fills_in_time():

@@ -14,15 +14,15 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
 from edgetune.search.driver import run_search
-from edgetune.search.evaluation import Summary, evaluate, infer_problems, summarise, train_problems
+from edgetune.search.evaluation import ScoreSummary, evaluate, infer_problems, summarise, train_problems
 from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import Hints, Outcome
+from edgetune.search.strategies.strategy import Hints, PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
-def judged(rows: list[ProfileRow], problems: list[Problem] | None = None, points: int = 10, **options) -> Summary:
+def judged(rows: list[ProfileRow], problems: list[Problem] | None = None, points: int = 10, **options) -> ScoreSummary:
     return summarise(evaluate(rows, problems or train_problems(rows), "roofline", max_points=points, **options))
 
 
@@ -95,9 +95,9 @@ def test_a_point_told_again_takes_the_place_of_its_first_reading():
     for point in space.points[::17]:
         row = board_row(point)
         wrong = replace(row, power_w=row.power_w * 0.97)
-        twice.tell(point, Outcome(judge(problem, wrong), wrong.minibatch_s, wrong.power_w))
+        twice.tell(point, PointResult(judge(problem, wrong), wrong.minibatch_s, wrong.power_w))
         for strategy in (once, twice):
-            strategy.tell(point, Outcome(judge(problem, row), row.minibatch_s, row.power_w))
+            strategy.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
     asked, again = once.ask(), twice.ask()
     assert again.point not in space.points[::17]
     assert again.predicted_power_w == pytest.approx(asked.predicted_power_w, rel=0.02)
@@ -110,7 +110,7 @@ def test_where_power_is_known_to_waver_it_aims_lower_than_the_budget():
         strategy = find_strategy("roofline")(space, problem, seed=0, hints=Hints(power_noise=noise))
         for point in space.points[::7]:
             row = board_row(point)
-            strategy.tell(point, Outcome(judge(problem, row), row.minibatch_s, row.power_w))
+            strategy.tell(point, PointResult(judge(problem, row), row.minibatch_s, row.power_w))
         predicted_w.append(strategy.ask().predicted_power_w)
     exact_w, wavering_w = predicted_w
     assert exact_w > 0.97 * 24.0

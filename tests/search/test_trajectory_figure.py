@@ -15,7 +15,7 @@ from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError
 from edgetune.search.driver import run_search
 from edgetune.search.figures import search_figure, trajectory_figure
-from edgetune.search.figures.grid import Visit, grid_of, positions
+from edgetune.search.figures.grid import TrajectoryPoint, grid_of, positions
 
 TRAIN = Problem("train", power_budget_w=30.0)
 PAIR = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
@@ -210,7 +210,7 @@ def test_a_batch_size_across_says_whose_it_is():
 )
 def test_steps_of_one_cell_stand_side_by_side_within_it(places, paper_pt):
     visits = [
-        Visit(Point("net", "train", 2**y, Mode(gpu_mhz=float(x))), step, "within", False, True)
+        TrajectoryPoint(Point("net", "train", 2**y, Mode(gpu_mhz=float(x))), step, "within", False, True)
         for step, (x, y) in enumerate(places, 1)
     ]
     grid = grid_of([visit.point for visit in visits], (), None, visits)

@@ -12,7 +12,7 @@ from onnx_graphs import model, node
 
 from edgetune.errors import InputError
 from edgetune.workloads.costs import ledger_shares, model_table, operator_table
-from edgetune.workloads.costs.node import Node, Tensor
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import cost_nodes
 from edgetune.workloads.onnx_file import parse_model
 from edgetune.workloads.workload import Workload
@@ -297,7 +297,7 @@ def test_totals_add_up_and_conditions_are_recorded() -> None:
 def test_no_operator_costs_less_than_nothing() -> None:
     """The frames of a signal shorter than the kernel: what a network cut along its first axis once came to."""
     sizes = {"x": (1, 1, 4), "w": (8, 1, 10), "y": (1, 8, -6)}
-    x, w, y = (Tensor(name, shape, "float32", 4) for name, shape in sizes.items())
-    conv = Node("frames", "Conv", (x, w), (y,), {})
+    x, w, y = (GraphTensor(name, shape, "float32", 4) for name, shape in sizes.items())
+    conv = OperatorNode("frames", "Conv", (x, w), (y,), {})
     with pytest.raises(InputError, match=r"operator 'frames' \(Conv\) would cost -\d+ .*1x8x-6"):
         cost_nodes([conv])

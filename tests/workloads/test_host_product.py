@@ -9,9 +9,9 @@ from onnx.reference import ReferenceEvaluator
 from edgetune.errors import DeviceError
 from edgetune.workloads import host_product, ort_session
 from edgetune.workloads.host_product import fastest, open_host_product
-from edgetune.workloads.kernels import Kernel
+from edgetune.workloads.kernels import BenchmarkKernel
 
-KERNEL = Kernel("matmul", 96, 64, 32, "fp32")
+KERNEL = BenchmarkKernel("matmul", 96, 64, 32, "fp32")
 
 
 def test_the_graph_multiplies_the_kernel_s_operands():

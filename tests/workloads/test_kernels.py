@@ -11,7 +11,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.workloads import kernel_steps
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.kernel_steps import _host_copy, _numpy_run, _require_precision, _torch_run, open_kernel
-from edgetune.workloads.kernels import KERNELS, PRECISIONS, Kernel, kernel_of, parse_kernel
+from edgetune.workloads.kernels import KERNELS, PRECISIONS, BenchmarkKernel, kernel_of, parse_kernel
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 
@@ -52,7 +52,7 @@ def test_the_operator_table_is_the_whole_step(size, precision):
 
 def test_a_step_is_long_enough_to_be_timed():
     """A millisecond at 10 TFLOP/s and 200 GB/s, by one run or by as many as that takes and no more."""
-    for kernel in (Kernel.square("matmul", 256, "fp32"), Kernel.square("copy", 1024, "fp16")):
+    for kernel in (BenchmarkKernel.square("matmul", 256, "fp32"), BenchmarkKernel.square("copy", 1024, "fp16")):
         work = max(kernel.flops / 10e9, kernel.bytes_moved / 0.2e9)
         assert (kernel.repeats - 1) * work < 1 <= kernel.repeats * work
     assert parse_kernel("kernel:matmul:4096").repeats == 1
@@ -68,7 +68,11 @@ def test_a_step_is_long_enough_to_be_timed():
 )
 def test_a_kernel_is_found_by_its_own_name(precision, described):
     name, size = described
-    kernel = Kernel.square(name, size, precision) if isinstance(size, int) else Kernel(name, *size, precision)
+    kernel = (
+        BenchmarkKernel.square(name, size, precision)
+        if isinstance(size, int)
+        else BenchmarkKernel(name, *size, precision)
+    )
     assert parse_kernel(kernel.reference) == kernel
     assert kernel_of(resolve(kernel.reference), "infer", 1) == kernel
 
@@ -76,7 +80,7 @@ def test_a_kernel_is_found_by_its_own_name(precision, described):
 def test_a_thin_product_lies_between_memory_and_arithmetic():
     """About k / 2 FLOP per byte in FP32 while k is far below the other two."""
     for inner in (16, 64, 256):
-        kernel = Kernel("matmul", 8192, 8192, inner, "fp32")
+        kernel = BenchmarkKernel("matmul", 8192, 8192, inner, "fp32")
         assert kernel.flops / kernel.bytes_moved == pytest.approx(inner / 2 / (1 + 2 * inner / 8192))
         assert kernel.label == f"matmul_k{inner}"
 
@@ -146,7 +150,11 @@ def test_accelerators_that_are_not_here():
 
 
 def shape(name, precision, rows=SMALL):
-    return Kernel.square(name, rows, precision) if name != "thin" else Kernel("matmul", rows, 2 * rows, 16, precision)
+    return (
+        BenchmarkKernel.square(name, rows, precision)
+        if name != "thin"
+        else BenchmarkKernel("matmul", rows, 2 * rows, 16, precision)
+    )
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16", "int8"])
@@ -235,7 +243,7 @@ def test_precisions_that_would_quietly_run_as_others(precision, capability, refu
     """A Jetson Nano is 5.3, Xavier 7.2, Orin 8.7; no such device is here, so that what it answers is made up."""
     cuda = SimpleNamespace(get_device_capability=lambda device: capability)
     library = SimpleNamespace(cuda=cuda, __version__="2.3", _int_mm=None, _scaled_mm=None, float8_e4m3fn=None)
-    kernel = Kernel.square("matmul", 64, precision)
+    kernel = BenchmarkKernel.square("matmul", 64, precision)
     if refused is None:
         _require_precision(library, kernel, "cuda:0")
         return
@@ -246,11 +254,11 @@ def test_precisions_that_would_quietly_run_as_others(precision, capability, refu
 @pytest.mark.parametrize(("precision", "message"), [("int8", "no torch._int_mm"), ("tf32", "cpu has no TF32")])
 def test_what_a_library_or_a_host_lacks_is_named(precision, message):
     with pytest.raises(DeviceError, match=message):
-        _require_precision(SimpleNamespace(__version__="1.13"), Kernel.square("matmul", 64, precision), "cpu")
+        _require_precision(SimpleNamespace(__version__="1.13"), BenchmarkKernel.square("matmul", 64, precision), "cpu")
 
 
 def test_too_large_and_unsupported_are_told_apart(monkeypatch):
-    kernel = Kernel.square("matmul", 64, "fp32")
+    kernel = BenchmarkKernel.square("matmul", 64, "fp32")
 
     def opening(error):
         def failing(*_):

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.kernel_steps import _torch_run, open_kernel
-from edgetune.workloads.kernels import MATMUL, PRECISIONS, Kernel, parse_kernel
+from edgetune.workloads.kernels import MATMUL, PRECISIONS, BenchmarkKernel, parse_kernel
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
 
@@ -19,7 +19,11 @@ NARROW = {"int8": "_int_mm", "fp8": "_scaled_mm"}
 
 
 def shape(name, precision, rows=4096):
-    return Kernel.square(name, rows, precision) if name != "thin" else Kernel("matmul", rows, 2 * rows, 16, precision)
+    return (
+        BenchmarkKernel.square(name, rows, precision)
+        if name != "thin"
+        else BenchmarkKernel("matmul", rows, 2 * rows, 16, precision)
+    )
 
 
 def opened(kernel):
@@ -70,7 +74,7 @@ def test_a_step_ends_when_the_device_has_finished():
 
 def test_runs_follow_each_other_without_waiting():
     """Waiting after each would put the time of a launch between them."""
-    kernel = Kernel.square("matmul", 1024, "fp16")
+    kernel = BenchmarkKernel.square("matmul", 1024, "fp16")
     assert kernel.repeats > 1
     with FakeCuda(computes=False) as cuda:
         step = opened(kernel)
@@ -94,7 +98,7 @@ def test_results_are_what_the_name_says(name, precision):
 
 
 def test_relu_of_eight_bit_floats_by_their_sign_is_exact():
-    kernel = Kernel.square("relu", 32, "fp8")
+    kernel = BenchmarkKernel.square("relu", 32, "fp8")
     with FakeCuda():
         run = _torch_run(torch, kernel, "cuda:0", 1, seed=3)
         result = run().view(torch.float8_e4m3fn)
@@ -167,7 +171,7 @@ def test_other_kernels_have_any_shape():
 
 
 def test_what_does_not_fit_is_told_with_what_it_needs():
-    kernel = Kernel.square("matmul", 8192, "fp32")
+    kernel = BenchmarkKernel.square("matmul", 8192, "fp32")
     with FakeCuda(memory_bytes=700 << 20, computes=False) as cuda:
         with pytest.raises(InputError, match="does not fit into memory: it needs 768 MiB"):
             opened(kernel)

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx_graphs import model, node
 
 from edgetune.errors import InputError
-from edgetune.workloads.network_inputs import Filling, fillings, random_inputs, read_inputs
+from edgetune.workloads.network_inputs import InputFilling, fillings, random_inputs, read_inputs
 from edgetune.workloads.onnx_file import fix_dimensions
 
 
@@ -29,7 +29,7 @@ def network(
     return fix_dimensions(proto, batch_size=1, batch_axes=())
 
 
-def of_ids(nodes: list[onnx.NodeProto], **values: Any) -> Filling:
+def of_ids(nodes: list[onnx.NodeProto], **values: Any) -> InputFilling:
     proto = network(nodes, {"ids": (4, 6)}, {"table": (1000, 8)}, values, ids=TensorProto.INT64)
     (filling,) = fillings(proto)
     drawn = random_inputs(proto, seed=3)["ids"]

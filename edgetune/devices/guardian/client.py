@@ -11,7 +11,7 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl
 from edgetune.devices.device import ModeSpace
-from edgetune.devices.guardian.conversation import Conversation, Ended
+from edgetune.devices.guardian.conversation import GuardianEnded, GuardianProcess
 from edgetune.devices.guardian.protocol import space_from_plain
 from edgetune.errors import DeviceError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import RootCommand, holds_root
@@ -79,7 +79,7 @@ class GuardianModes:
         self.command = command
         self._control = control
         self._patience_s = patience_s
-        self._guardian: Conversation | None = None
+        self._guardian: GuardianProcess | None = None
         self._changed = False
         self._space = control.space if space is None and control is not None else space
         self.recovered: tuple[str, ...] = ()
@@ -113,7 +113,7 @@ class GuardianModes:
         return Mode.of(self._ask(self._start(), "read"))
 
     def keep(self) -> None:
-        """Leave the present mode in place when the guardian ends; ``put_back`` undoes it.
+        """Leave the present mode in place when the guardian ends; ``restore_through_guardian`` undoes it.
 
         Raises:
             DeviceError: it could not be noted what is to be put back: nothing is kept.
@@ -142,7 +142,7 @@ class GuardianModes:
         elif code == ExitCode.NOT_RESTORED:
             raise guardian.explain(code)
 
-    def _restore_anew(self, dead: Conversation, code: int) -> None:
+    def _restore_anew(self, dead: GuardianProcess, code: int) -> None:
         """Start another guardian, whose first act is to put back what the journal of the dead one says."""
         try:
             self.recovered += _visit(self.command, "hello", patience_s=self._patience_s)
@@ -154,14 +154,14 @@ class GuardianModes:
                 "run `edgetune device restore`; a restart of the machine undoes every setting too",
             ) from None
 
-    def _start(self) -> Conversation:
+    def _start(self) -> GuardianProcess:
         """Return the guardian, started if need be."""
         if self._guardian is None:
-            guardian = Conversation(self.command, self._patience_s)
+            guardian = GuardianProcess(self.command, self._patience_s)
             self._guardian = guardian
             try:
                 facts = guardian.hello()
-            except Ended as end:
+            except GuardianEnded as end:
                 self._guardian = None
                 raise end.error from None
             self.recovered += tuple(facts["recovered"])
@@ -169,11 +169,11 @@ class GuardianModes:
                 self._space = space_from_plain(facts["space"])
         return self._guardian
 
-    def _ask(self, guardian: Conversation, request: str, **arguments: object) -> dict[str, float]:
+    def _ask(self, guardian: GuardianProcess, request: str, **arguments: object) -> dict[str, float]:
         """Return the mode in the guardian's reply, empty when the request has none."""
         try:
             return dict(guardian.ask(request, **arguments).get("mode", {}))
-        except Ended as end:
+        except GuardianEnded as end:
             self.restore()
             raise end.error from None
 
@@ -199,7 +199,7 @@ def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: b
     return modes
 
 
-def put_back(command: Sequence[str], *, forget: bool = False) -> tuple[str, ...]:
+def restore_through_guardian(command: Sequence[str], *, forget: bool = False) -> tuple[str, ...]:
     """Put back what a killed run or ``keep`` left behind, and return what was done, a sentence each; none if nothing.
 
     Args:
@@ -214,7 +214,7 @@ def put_back(command: Sequence[str], *, forget: bool = False) -> tuple[str, ...]
 
 
 def left_behind(command: Sequence[str]) -> tuple[str, ...]:
-    """Return what ``put_back`` would do, a sentence each; nothing is changed.
+    """Return what ``restore_through_guardian`` would do, a sentence each; nothing is changed.
 
     Raises:
         DeviceError: there is no privilege, or the device is not here.
@@ -224,12 +224,12 @@ def left_behind(command: Sequence[str]) -> tuple[str, ...]:
 
 def _visit(command: Sequence[str], *requests: str, patience_s: float = _PATIENCE_S) -> tuple[str, ...]:
     """Start a guardian, ask it the requests, and return the sentences of its replies."""
-    guardian = Conversation(command, patience_s)
+    guardian = GuardianProcess(command, patience_s)
     told: list[str] = []
     try:
         for request in requests:
             told += (guardian.hello() if request == "hello" else guardian.ask(request))["recovered"]
-    except Ended as end:
+    except GuardianEnded as end:
         raise end.error from None
     finally:
         code = guardian.end()

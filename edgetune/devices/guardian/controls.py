@@ -35,9 +35,9 @@ def open_control(device: str, root: Path) -> BoardControl:
     """
     kind, _, index = device.partition(":")
     if device.partition("?")[0] == "jetson":
-        from edgetune.devices.jetson.choices import parse_choices
+        from edgetune.devices.jetson.device_options import parse_jetson_options
 
-        return open_jetson_control(Sysfs(root), beyond_caps=parse_choices(device).beyond_caps)
+        return open_jetson_control(Sysfs(root), beyond_caps=parse_jetson_options(device).beyond_caps)
     if kind == "nvidia" and index.isdecimal():
         return _open_nvidia(int(index), root)
     if device == "host":

@@ -27,7 +27,7 @@ _ENDS_WITHIN_S = 30.0
 """Putting a board back takes some 50 writes; cores that come and go take longest, some 0.1 s each (estimate)."""
 
 
-class Ended(Exception):
+class GuardianEnded(Exception):
     """The guardian is no more; ``error`` says why, ``code`` is its exit code."""
 
     def __init__(self, error: EdgetuneError, code: int) -> None:
@@ -60,7 +60,7 @@ def _out_of_reach(command: Sequence[str]) -> dict[str, Any]:
     return {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
 
 
-class Conversation:
+class GuardianProcess:
     """One guardian process, started when the object is made.
 
     Its pipes are closed in every other process that is started here, as Python closes them by default, so that its
@@ -191,9 +191,9 @@ class Conversation:
         """What it told at its end beside errors, a sentence each."""
         return tuple(line.removeprefix("note: ") for line in self._said if line.startswith("note: "))
 
-    def _obituary(self) -> Ended:
+    def _obituary(self) -> GuardianEnded:
         code = self.end()
-        return Ended(self.explain(code), code)
+        return GuardianEnded(self.explain(code), code)
 
     def explain(self, code: int) -> EdgetuneError:
         """Return why a guardian that has ended did so: what it said itself, what ``sudo`` said, or its exit code."""

@@ -41,7 +41,7 @@ _LONGEST_VALUE = 4096
 """A sysfs file holds at most a page."""
 
 
-class Entry(BaseModel):
+class GuardianJournalEntry(BaseModel):
     """One journal.
 
     Args:
@@ -153,11 +153,11 @@ class Journals:
             self._write(earlier.model_copy(update={"snapshot": earlier.snapshot | more}))
         self.end("run")
 
-    def restarted_since(self, entry: Entry) -> bool:
+    def restarted_since(self, entry: GuardianJournalEntry) -> bool:
         """Whether the machine has started anew since a journal was written, as far as the kernel tells."""
         return bool(entry.boot_id and self.boot_id) and entry.boot_id != self.boot_id
 
-    def read(self, state: State) -> Entry | None:
+    def read(self, state: State) -> GuardianJournalEntry | None:
         """Return what a journal says, or ``None`` when there is none.
 
         Raises:
@@ -168,7 +168,7 @@ class Journals:
             text = _read_private(path)
             if text is None:
                 return None
-            entry = Entry.model_validate(_checked(json.loads(text)))
+            entry = GuardianJournalEntry.model_validate(_checked(json.loads(text)))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise _damaged(
@@ -184,8 +184,8 @@ class Journals:
             raise _damaged(self._device, path, strange)
         return entry
 
-    def _entry(self, state: State, snapshot: Snapshot, configuration: str) -> Entry:
-        return Entry(
+    def _entry(self, state: State, snapshot: Snapshot, configuration: str) -> GuardianJournalEntry:
+        return GuardianJournalEntry(
             device=self._device,
             state=state,
             snapshot=snapshot,
@@ -195,7 +195,7 @@ class Journals:
             configuration=configuration,
         )
 
-    def _write(self, entry: Entry) -> None:
+    def _write(self, entry: GuardianJournalEntry) -> None:
         path = self.path(entry.state)
         fresh = path.with_name(f"{path.name}.new")
         try:

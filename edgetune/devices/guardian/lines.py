@@ -13,7 +13,7 @@ from edgetune.devices.guardian.stop import Stopped, StopSignals
 from edgetune.errors import InputError
 
 
-class Lines:
+class LineChannel:
     """Requests from one descriptor, replies to another.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.journal import STATES, Journals
-from edgetune.devices.guardian.lines import Lines
+from edgetune.devices.guardian.lines import LineChannel
 from edgetune.devices.guardian.lock import hold_journal, share
 from edgetune.devices.guardian.protocol import ENDED
 from edgetune.devices.guardian.server import Session, recover, serve
@@ -51,7 +51,7 @@ def run(
         replies: Descriptor to write to.
     """
     with StopSignals() as stop:
-        lines = Lines(requests, replies, stop)
+        lines = LineChannel(requests, replies, stop)
         said: list[str] = []
         code: int = ExitCode.DONE
         try:
@@ -77,7 +77,9 @@ def _tell_end(replies: int, code: int, said: list[str]) -> None:
             os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
 
 
-def _guard(device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: Lines | None) -> list[str]:
+def _guard(
+    device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: LineChannel | None
+) -> list[str]:
     """Guard a device and return what there is to note at the end, a sentence each."""
     control = open_control(device, root)
     journals = Journals(control.name, root)

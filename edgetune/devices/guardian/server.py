@@ -21,8 +21,8 @@ from edgetune.devices.control import (
     same_configuration,
     told_change,
 )
-from edgetune.devices.guardian.journal import STATES, Entry, Journals, State
-from edgetune.devices.guardian.lines import Lines
+from edgetune.devices.guardian.journal import STATES, GuardianJournalEntry, Journals, State
+from edgetune.devices.guardian.lines import LineChannel
 from edgetune.devices.guardian.protocol import (
     PROTOCOL,
     Apply,
@@ -40,7 +40,7 @@ _PLANS = 4
 
 
 @runtime_checkable
-class Learning(Protocol):
+class LearningControl(Protocol):
     """A control that may find more to put back while it sets a mode: limits that a cluster shows only once it runs."""
 
     learnt: Callable[[Snapshot], None]
@@ -68,7 +68,7 @@ class Session:
         self.notes: list[str] = []
         """What of this run went back otherwise than it was found, though rightly so; a sentence each."""
         self.device, self.space = control.name, control.space
-        if isinstance(control, Learning):
+        if isinstance(control, LearningControl):
             control.learnt = self._note
 
     def settle(self) -> None:
@@ -124,7 +124,7 @@ class Session:
             NotRestoredError: something is not as it was; the journal stays.
         """
         if self._found is not None:
-            plan = put_back(self._control, self._found, self._configuration)
+            plan = restore_found(self._control, self._found, self._configuration)
             self._journals.end()
             self._found = None
             if plan.note:
@@ -180,7 +180,7 @@ class Session:
         self.restore()
 
 
-def serve(session: Session, lines: Lines) -> None:
+def serve(session: Session, lines: LineChannel) -> None:
     """Answer requests until the input ends, nobody reads the replies or a signal comes; then put everything back.
 
     Args:
@@ -198,7 +198,7 @@ def serve(session: Session, lines: Lines) -> None:
         session.close()
 
 
-def _answer_all(session: Session, lines: Lines) -> None:
+def _answer_all(session: Session, lines: LineChannel) -> None:
     while True:
         try:
             line = lines.read()
@@ -215,13 +215,13 @@ def _answer_all(session: Session, lines: Lines) -> None:
                 mode = check_mode(request.mode, session.space, session.device)
                 reply = success(request.id, mode=session.apply(mode).knobs())
             else:
-                reply = success(request.id, **_carry_out(request.request, session))
+                reply = success(request.id, **_execute(request.request, session))
         except EdgetuneError as error:
             reply = failure(request.id, error)
         lines.write(reply)
 
 
-def _carry_out(request: str, session: Session) -> dict[str, Any]:
+def _execute(request: str, session: Session) -> dict[str, Any]:
     """Carry out a request without arguments and return what its reply tells."""
     if request == "hello":
         space = space_to_plain(session.space)
@@ -246,7 +246,7 @@ def _plan(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
     return control.plan_restore(found, then) if isinstance(control, Configured) else RestorePlan(found)
 
 
-def put_back(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
+def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
     """Put every setting back, within what the configuration in force allows, and return to what.
 
     It is done again where the configuration changed meanwhile, or where a core that runs now shows more of its limits.
@@ -297,12 +297,12 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
         change = told_change(entry.configuration, configuration_of(control))
         done = f"nothing of {entry.device} was put back, for {change}"
     else:
-        done = _told_restored(entry.device, put_back(control, entry.snapshot, entry.configuration))
+        done = _told_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration))
     journals.end(state)
-    return [f"{_told(entry)}{_told_restart(journals, entry)}: {done}"]
+    return [f"{_describe(entry)}{_told_restart(journals, entry)}: {done}"]
 
 
-def _outdated(control: BoardControl, journals: Journals, entry: Entry) -> bool:
+def _outdated(control: BoardControl, journals: Journals, entry: GuardianJournalEntry) -> bool:
     """Whether a restart has undone what a journal tells, and the device is configured otherwise now."""
     if not (entry.configuration and journals.restarted_since(entry)):
         return False
@@ -317,7 +317,7 @@ def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
             return ""
         if _outdated(control, journals, entry):
             change = told_change(entry.configuration, configuration_of(control))
-            return f"{_told(entry)}{_told_restart(journals, entry)}: nothing would be put back, for {change}"
+            return f"{_describe(entry)}{_told_restart(journals, entry)}: nothing would be put back, for {change}"
         plan, now = _plan(control, entry.snapshot, entry.configuration), control.snapshot()
     except EdgetuneError as error:
         return error.message
@@ -328,7 +328,7 @@ def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
     ]
     what = f"would put back {', '.join(differing)}" if differing else "every setting is as it goes back to"
     words = [what, *plan.withheld, *([plan.note] if plan.note else [])]
-    return f"{_told(entry)}{_told_restart(journals, entry)}: {'; '.join(words)}"
+    return f"{_describe(entry)}{_told_restart(journals, entry)}: {'; '.join(words)}"
 
 
 def _told_restored(device: str, plan: RestorePlan) -> str:
@@ -337,11 +337,11 @@ def _told_restored(device: str, plan: RestorePlan) -> str:
     )
 
 
-def _told_restart(journals: Journals, entry: Entry) -> str:
+def _told_restart(journals: Journals, entry: GuardianJournalEntry) -> str:
     return "; the machine has been restarted since" if journals.restarted_since(entry) else ""
 
 
-def _told(entry: Entry) -> str:
+def _describe(entry: GuardianJournalEntry) -> str:
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.started_s))
     what = f"an earlier run, process {entry.pid} of {began}, was killed"
     if entry.state == "kept":

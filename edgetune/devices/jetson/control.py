@@ -22,9 +22,9 @@ from edgetune.devices.jetson.gpu import GpuClock
 from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, find_knobs, offered
 from edgetune.devices.jetson.mode_in_force import configuration_in_force, plan_restore
 from edgetune.devices.jetson.presets import Presets
-from edgetune.devices.jetson.putting_back import BoardParts, PuttingBack
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.restore import BoardParts, BoardRestore
 from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.jetson.verified_write import BoardFiles
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
@@ -200,7 +200,7 @@ class JetsonControl:
         """
         wrong: list[str] = []
         for _ in range(_ATTEMPTS):
-            wrong = PuttingBack(self._parts, found).run()
+            wrong = BoardRestore(self._parts, found).run()
             if not wrong:
                 break
         return wrong

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.verified_write import BoardFiles
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.cores import FOLDER, Cores, online, online_file, parse_ranges, switch_on
-from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.limits import ClockLimits, LimitFiles, pinned, read_limits, set_limits, snapshot_limits
+from edgetune.devices.jetson.verified_write import BoardFiles
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CpufreqPolicy:
     """A cpufreq policy that tells its cores, running or not; its folder and they."""
 
     folder: str
@@ -41,18 +41,18 @@ def possible_limits(cores: Cores) -> dict[LimitFiles, int]:
     return {limit_files(f"{FOLDER}/cpufreq/policy{core}"): core for core in cores.numbers}
 
 
-def policies(sysfs: Sysfs) -> list[Policy]:
+def policies(sysfs: Sysfs) -> list[CpufreqPolicy]:
     """Return the policies that tell their cores now."""
     told = []
     for folder in sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
         try:
-            told.append(Policy(folder, frozenset(parse_ranges(sysfs.read(f"{folder}/related_cpus")))))
+            told.append(CpufreqPolicy(folder, frozenset(parse_ranges(sysfs.read(f"{folder}/related_cpus")))))
         except (OSError, ValueError):
             continue  # its cores are off
     return told
 
 
-def table_khz(sysfs: Sysfs, policy: Policy) -> tuple[int, ...]:
+def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:
     """Return the clocks a policy offers, kHz, ascending; none when it does not tell."""
     try:
         return tuple(sorted(map(int, sysfs.read(f"{policy.folder}/scaling_available_frequencies").split())))
@@ -130,7 +130,7 @@ class CpuClock:
             if before is None:
                 found |= snapshot_limits(self._files, policy.limits)
                 learnt(found)
-            set_limits(self._files, policy.limits, Limits(khz, khz))
+            set_limits(self._files, policy.limits, ClockLimits(khz, khz))
 
     def read_khz(self) -> int | None:
         """Return the clock that all running clusters are pinned to, kHz; ``None`` when they are not.
@@ -146,7 +146,7 @@ class CpuClock:
         }
         return clocks.pop() if len(clocks) == 1 else None
 
-    def _wake(self, pair: LimitFiles, core: int, limits: Limits) -> None:
+    def _wake(self, pair: LimitFiles, core: int, limits: ClockLimits) -> None:
         """Let the core run after which a policy is named, where the policy does not show ``limits``: it may be off.
 
         Raises:
@@ -160,7 +160,7 @@ class CpuClock:
         if online_file(core) in self._files.settable:
             switch_on(self._files, [core])
 
-    def put_back(self, pair: LimitFiles, core: int, found: Snapshot) -> None:
+    def restore_found(self, pair: LimitFiles, core: int, found: Snapshot) -> None:
         """Put the limits of one policy back, if need be by letting a core of it run.
 
         Raises:

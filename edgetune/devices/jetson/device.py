@@ -15,10 +15,10 @@ from edgetune.devices.device import Absent, Device, LiveSource, PowerSensor
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import open_jetson_control
-from edgetune.devices.jetson.choices import Choices, parse_choices
 from edgetune.devices.jetson.conditions import board_conditions
 from edgetune.devices.jetson.cross_check import differences
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
+from edgetune.devices.jetson.device_options import JetsonOptions, parse_jetson_options
 from edgetune.devices.jetson.jtop import open_jtop_power
 from edgetune.devices.jetson.knobs import find_knobs
 from edgetune.devices.jetson.power import BoardPower, open_board_power
@@ -47,7 +47,9 @@ def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
         DeviceError: there is no Jetson.
     """
     sysfs = Sysfs(root)
-    kind = f"{name.partition('?')[0]}?beyond-caps=on" if parse_choices(name).beyond_caps else name.partition("?")[0]
+    kind = (
+        f"{name.partition('?')[0]}?beyond-caps=on" if parse_jetson_options(name).beyond_caps else name.partition("?")[0]
+    )
     return open_jetson(sysfs, name, guardian_command(kind, root), ask=not holds_root() and root == Path("/"))
 
 
@@ -75,7 +77,7 @@ def open_jetson(
     Raises:
         DeviceError: there is no Jetson.
     """
-    jetson, choices = detect_jetson(sysfs), parse_choices(name)
+    jetson, choices = detect_jetson(sysfs), parse_jetson_options(name)
     if jetson is None:
         raise no_jetson(sysfs.root)
     clock = clock or MonotonicClock()
@@ -111,7 +113,7 @@ def no_jetson(root: Path) -> DeviceError:
     )
 
 
-def _power(sysfs: Sysfs, clock: Clock, jetson: Jetson, choices: Choices) -> PowerSensor | Absent:
+def _power(sysfs: Sysfs, clock: Clock, jetson: Jetson, choices: JetsonOptions) -> PowerSensor | Absent:
     if choices.jtop:
         return open_jtop_power(clock)
     return open_board_power(sysfs, clock, jetson.soc or "", choice=choices.rails)
@@ -124,7 +126,7 @@ def _software(jetson: Jetson) -> str:
 
 
 def _conditions(
-    sysfs: Sysfs, jetson: Jetson, power: PowerSensor | Absent, choices: Choices, made_up: str | None
+    sysfs: Sysfs, jetson: Jetson, power: PowerSensor | Absent, choices: JetsonOptions, made_up: str | None
 ) -> dict[str, Any]:
     """Return what a result on this board depends on."""
     tables = find_knobs(sysfs).tables

@@ -8,7 +8,7 @@ from contextlib import suppress
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.emc_files import EmcFiles
 from edgetune.devices.jetson.emc_rate import GRAIN_HZ, LockedRate
-from edgetune.devices.jetson.read_back import BoardFiles, do_all, number_in
+from edgetune.devices.jetson.verified_write import BoardFiles, do_all, number_in
 from edgetune.errors import DeviceError
 
 
@@ -62,18 +62,18 @@ class EmcClock:
             DeviceError: a file refused, or the rate was ignored or drifted off; the lock is then as found.
         """
         if hz is None:
-            self.put_back(found)
+            self.restore_found(found)
             return
         self._raise_cap(hz)
         try:
             self._where.rate.hold(self._files, hz)
         except DeviceError:
             with suppress(DeviceError):  # the first error tells more
-                self._where.rate.put_back(self._files, found)
+                self._where.rate.restore(self._files, found)
             raise
         self._cap_as_found(found, at_least_hz=hz)
 
-    def put_back(self, found: Mapping[str, str]) -> None:
+    def restore_found(self, found: Mapping[str, str]) -> None:
         """Put back what held the rate, then the cap; a locked rate that the present cap is below needs it raised first.
 
         Raises:
@@ -84,7 +84,7 @@ class EmcClock:
         if isinstance(rate, LockedRate) and rate.rate in found:
             path = rate.rate
             steps.append(lambda: self._raise_cap(number_in(found, path)))
-        steps += [lambda: rate.put_back(self._files, found), lambda: self._cap_as_found(found)]
+        steps += [lambda: rate.restore(self._files, found), lambda: self._cap_as_found(found)]
         do_all(*steps)
 
     def _raise_cap(self, hz: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from edgetune.devices.jetson.emc_rate import LimitedRate, LockedRate
 from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits, devfreq_table
-from edgetune.devices.jetson.read_back import BoardFiles
+from edgetune.devices.jetson.verified_write import BoardFiles
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 

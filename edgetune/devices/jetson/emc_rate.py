@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.read_back import BoardFiles, do_all, number_in
+from edgetune.devices.jetson.limits import ClockLimits, LimitFiles, pinned, read_limits, set_limits, snapshot_limits
+from edgetune.devices.jetson.verified_write import BoardFiles, do_all, number_in
 from edgetune.errors import DeviceError
 
 _LOOKS, _LOOK_S = 5, 0.2
@@ -78,7 +78,7 @@ class LockedRate:
         if trouble:
             raise DeviceError(f"/{self.rate} was set to {hz} but {trouble}", _ADVICE)
 
-    def put_back(self, files: BoardFiles, found: Mapping[str, str]) -> None:
+    def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
         """Put the rate back if it was locked, then what helped, then the lock.
 
         Raises:
@@ -130,12 +130,12 @@ class LimitedRate:
         """
         if self.held_hz(files) == hz:
             return
-        set_limits(files, self.limits, Limits(hz, hz))
+        set_limits(files, self.limits, ClockLimits(hz, hz))
         trouble = _trouble(files, self.now, hz)
         if trouble:
             raise DeviceError(f"/{self.limits.high} was set to {hz} but {trouble}", _ADVICE)
 
-    def put_back(self, files: BoardFiles, found: Mapping[str, str]) -> None:
+    def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
         """Put the limits back.
 
         Raises:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.limits import LimitFiles, Limits, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.read_back import BoardFiles, do_all
+from edgetune.devices.jetson.limits import ClockLimits, LimitFiles, pinned, read_limits, set_limits, snapshot_limits
+from edgetune.devices.jetson.verified_write import BoardFiles, do_all
 from edgetune.devices.sysfs import Sysfs
 
 CLASS = "sys/class/devfreq"
@@ -129,7 +129,7 @@ class GpuClock:
         Raises:
             DeviceError: it could not be woken, or a limit was refused, ignored or clamped; all else was done.
         """
-        wanted = self._where.limits.in_snapshot(found) if hz is None else Limits(hz, hz)
+        wanted = self._where.limits.in_snapshot(found) if hz is None else ClockLimits(hz, hz)
         power = self._where.power if self._where.power in found else None  # what cannot be put back is not touched
         steps: list[Callable[[], None]] = []
         if wanted is not None:
@@ -138,7 +138,7 @@ class GpuClock:
             steps.append(partial(self._files.set, power, found[power]))
         do_all(*steps)
 
-    def _set(self, wanted: Limits, power: str | None) -> None:
+    def _set(self, wanted: ClockLimits, power: str | None) -> None:
         """Set the limits unless they are in place, the GPU awake; where it cannot be woken they are set all the same.
 
         Raises:

@@ -15,7 +15,7 @@ from typing import Any
 from edgetune.devices.clock import Clock
 from edgetune.devices.device import PowerReading, PowerSensor
 from edgetune.devices.jetson.ina import DEFAULT_REFRESH_S
-from edgetune.devices.polling import Recording, SensorStoppedError, polled
+from edgetune.devices.polling import PolledRecording, SensorStoppedError, polled
 from edgetune.errors import DeviceError
 
 _INTERVAL_S = 0.5
@@ -43,7 +43,7 @@ class JtopPower:
         self._clock = clock
 
     @contextmanager
-    def record(self) -> Iterator[Recording]:
+    def record(self) -> Iterator[PolledRecording]:
         """Take every update of the service for as long as the context is open."""
         with self._connected() as client, polled(lambda: self._read(client), _PAUSE_S) as recording:
             yield recording

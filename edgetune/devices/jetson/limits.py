@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.devices.jetson.read_back import BoardFiles, do_all, not_kept, number_in
+from edgetune.devices.jetson.verified_write import BoardFiles, do_all, not_kept, number_in
 from edgetune.errors import DeviceError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClockLimits:
     """What a clock may not go below and above, in the unit of its files; equal limits pin it."""
 
     low: int
@@ -47,7 +47,7 @@ class LimitFiles:
         """Both files, in the order in which a snapshot lists them."""
         return self.low, self.high
 
-    def in_snapshot(self, found: Mapping[str, str]) -> Limits | None:
+    def in_snapshot(self, found: Mapping[str, str]) -> ClockLimits | None:
         """Return the limits that a snapshot holds, ``None`` when it does not hold both.
 
         Raises:
@@ -55,19 +55,19 @@ class LimitFiles:
         """
         if self.low not in found or self.high not in found:
             return None
-        return Limits(number_in(found, self.low), number_in(found, self.high))
+        return ClockLimits(number_in(found, self.low), number_in(found, self.high))
 
 
-def read_limits(files: BoardFiles, pair: LimitFiles) -> Limits:
+def read_limits(files: BoardFiles, pair: LimitFiles) -> ClockLimits:
     """Return the limits as they are now.
 
     Raises:
         DeviceError: a file cannot be read.
     """
-    return Limits(files.number(pair.low), files.number(pair.high))
+    return ClockLimits(files.number(pair.low), files.number(pair.high))
 
 
-def set_limits(files: BoardFiles, pair: LimitFiles, wanted: Limits) -> None:
+def set_limits(files: BoardFiles, pair: LimitFiles, wanted: ClockLimits) -> None:
     """Set both limits unless they are in place, in an order that no kernel refuses, and read them back.
 
     Raises:
@@ -91,7 +91,7 @@ def _set_one(files: BoardFiles, path: str, value: int, was: int, grain: int) -> 
         raise not_kept(path, str(value), str(was), str(now))
 
 
-def pinned(limits: Limits, pair: LimitFiles, table: Sequence[int]) -> int | None:
+def pinned(limits: ClockLimits, pair: LimitFiles, table: Sequence[int]) -> int | None:
     """Return the clock that limits hold, as the table has it; ``None`` when they leave a range."""
     if limits.high - limits.low > 2 * (pair.grain - 1):
         return None

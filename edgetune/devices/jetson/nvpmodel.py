@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.devices.jetson.board_files import follow, read_bytes, read_text
-from edgetune.devices.jetson.nvpmodel_grammar import Configuration, PowerModel, parse_configuration
+from edgetune.devices.jetson.nvpmodel_grammar import NvpmodelConfiguration, PowerModel, parse_configuration
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import InputError
 
@@ -41,7 +41,7 @@ class Nvpmodel:
         notes: What is unusual, one sentence each.
     """
 
-    config: Configuration
+    config: NvpmodelConfiguration
     active: int | None
     path: str
     sha256: str
@@ -56,7 +56,7 @@ class Nvpmodel:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NvpmodelStatus:
     """What ``nvpmodel -q`` says: the active mode's name and number, and whether it asks for a reboot."""
 
     name: str | None
@@ -64,7 +64,7 @@ class Answer:
     wants_reboot: bool
 
 
-def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], Answer | str] | None = None) -> Nvpmodel | str:
+def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None = None) -> Nvpmodel | str:
     """Return the configuration in force and its active mode, or why there is none to be had.
 
     Args:
@@ -143,7 +143,7 @@ def configuration_path(sysfs: Sysfs) -> str:
 
 
 def _active(
-    sysfs: Sysfs, config: Configuration, ask: Callable[[], Answer | str] | None
+    sysfs: Sysfs, config: NvpmodelConfiguration, ask: Callable[[], NvpmodelStatus | str] | None
 ) -> tuple[int | None, list[str]]:
     """Return the active mode's number, and what there is to say about it."""
     noted = noted_mode(sysfs)
@@ -161,7 +161,7 @@ def _active(
     return active, notes
 
 
-def _known(active: int | None, config: Configuration) -> tuple[int | None, list[str]]:
+def _known(active: int | None, config: NvpmodelConfiguration) -> tuple[int | None, list[str]]:
     if active is None:
         return None, ["the active power mode is not known: nvpmodel does not tell it"]
     if config.model(active) is None:
@@ -169,7 +169,7 @@ def _known(active: int | None, config: Configuration) -> tuple[int | None, list[
     return active, []
 
 
-def _existing_paths(sysfs: Sysfs, config: Configuration) -> dict[tuple[str, str], str]:
+def _existing_paths(sysfs: Sysfs, config: NvpmodelConfiguration) -> dict[tuple[str, str], str]:
     found = {}
     for name, param in config.params.items():
         for argument in param.arguments:
@@ -186,7 +186,7 @@ def _read(sysfs: Sysfs, path: str) -> str | None:
         return None
 
 
-def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> Answer | str:
+def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> NvpmodelStatus | str:
     """Ask nvpmodel for the active mode, with nothing on its standard input: it can never be told to reboot.
 
     Returns:
@@ -206,13 +206,13 @@ def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENC
     return answer
 
 
-def parse_answer(text: str) -> Answer:
+def parse_answer(text: str) -> NvpmodelStatus:
     """Return what an answer of ``nvpmodel -q`` says; warnings may stand before it, the number below the name.
 
     ``NVPM WARN: fan mode is not set!``, ``NV Power Mode: MODE_30W``, ``2``.
     """
     named = re.search(r"^NV Power Mode:[ \t]*(\S+)[ \t]*$(?:\s+([0-9]{1,9})[ \t]*$)?", text, re.MULTILINE)
-    return Answer(
+    return NvpmodelStatus(
         name=named[1] if named else None,
         id=int(named[2]) if named and named[2] else None,
         wants_reboot=bool(re.search(r"reboot (?:is )?required|do you want to reboot", text, re.IGNORECASE)),

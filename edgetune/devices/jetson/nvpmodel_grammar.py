@@ -66,7 +66,7 @@ class Param:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class NvpmodelSetting:
     """One line of a mode.
 
     Args:
@@ -86,7 +86,7 @@ class PowerModel:
 
     id: int
     name: str
-    settings: tuple[Setting, ...]
+    settings: tuple[NvpmodelSetting, ...]
 
     def get(self, param: str, argument: str) -> int | str | None:
         """Return what the mode sets an argument to, the last time it does, or ``None`` when it leaves it alone."""
@@ -95,7 +95,7 @@ class PowerModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class NvpmodelConfiguration:
     """A parsed configuration.
 
     Args:
@@ -140,7 +140,7 @@ class _Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def parse_configuration(text: str, source: str = "nvpmodel.conf") -> Configuration:
+def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelConfiguration:
     """Parse a configuration.
 
     Args:
@@ -167,7 +167,7 @@ def parse_configuration(text: str, source: str = "nvpmodel.conf") -> Configurati
             header.refuse(f"there is no section {kind}")
     if not draft.models:
         last.refuse("the file ends without any POWER_MODEL")
-    return Configuration(
+    return NvpmodelConfiguration(
         params=draft.params,
         models=tuple(draft.models),
         default=_default(draft),
@@ -244,7 +244,7 @@ def _add_model(draft: _Draft, header: _Line, attributes: Mapping[str, str], body
     draft.models.append(PowerModel(identity, _attribute(header, attributes, "NAME"), settings))
 
 
-def _setting(draft: _Draft, line: _Line) -> Setting:
+def _setting(draft: _Draft, line: _Line) -> NvpmodelSetting:
     if len(line.words) < 3:
         line.refuse("a setting is a name, an argument and a value")
     name, argument, *rest = line.words
@@ -252,13 +252,13 @@ def _setting(draft: _Draft, line: _Line) -> Setting:
     if param is None or not param.declared(argument):
         draft.notes.append(f"{line.source}, line {line.number}: {name} {argument} is declared nowhere above: ignored")
     if param is None or param.kind == "FILE":
-        return Setting(name, argument, " ".join(rest))
+        return NvpmodelSetting(name, argument, " ".join(rest))
     if len(rest) > 1:
         line.refuse(f"{name} {argument} takes one number")
     value = _integer(line, rest[0])
     if value < -1:
         line.refuse(f"{name} {argument} cannot be {value}")
-    return Setting(name, argument, UNCAPPED if value == -1 else value)
+    return NvpmodelSetting(name, argument, UNCAPPED if value == -1 else value)
 
 
 def _default(draft: _Draft) -> int | None:

@@ -18,7 +18,7 @@ from edgetune.devices.clock import Clock
 from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.jetson.ina import Channel, find_channels
 from edgetune.devices.jetson.rails import Total, choose_total, named
-from edgetune.devices.polling import Recording, SensorStoppedError, polled
+from edgetune.devices.polling import PolledRecording, SensorStoppedError, polled
 from edgetune.devices.sysfs import Sysfs, why
 
 _FASTEST_S = 0.1
@@ -93,7 +93,7 @@ class BoardPower:
             found["power_alternatives"] = list(self._total.others)
         return found
 
-    def record(self) -> AbstractContextManager[Recording]:
+    def record(self) -> AbstractContextManager[PolledRecording]:
         """Read the chips for as long as the context is open."""
         return polled(BoardMeter(self, self._clock).read, self.refresh_s)
 

@@ -22,7 +22,7 @@ from edgetune.devices.clock import Clock
 from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.nvml.binding import GpuLostError
 from edgetune.devices.nvml.gpu import POWER_INSTANT, Gpu
-from edgetune.devices.polling import Recording, polled
+from edgetune.devices.polling import PolledRecording, polled
 from edgetune.errors import DeviceError
 
 _USUAL_REFRESH_S = 0.1
@@ -127,7 +127,7 @@ class NvmlPower:
         self._meter = meter
         self._watch = watch
 
-    def record(self) -> AbstractContextManager[Recording]:
+    def record(self) -> AbstractContextManager[PolledRecording]:
         """Take readings for as long as the context is open."""
         meter = self._meter()
 

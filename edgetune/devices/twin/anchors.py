@@ -148,7 +148,7 @@ _ORDER: Mapping[str, Callable[[Microbenchmark], float]] = {
 }
 
 
-class Bench:
+class AnchorEvaluator:
     """Evaluates a list of figures for any constants: the modes and tables they need are gathered once.
 
     Args:

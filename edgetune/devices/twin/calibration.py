@@ -15,16 +15,16 @@ from datetime import datetime, timezone
 
 import numpy as np
 
-from edgetune.devices.twin.anchors import Bench, Figure, Tables, load_anchors
+from edgetune.devices.twin.anchors import AnchorEvaluator, Figure, Tables, load_anchors
 from edgetune.devices.twin.checking import deviation
-from edgetune.devices.twin.constants import Constants, Fit, LeftOut, TwinFile, as_written
+from edgetune.devices.twin.constants import CalibrationInfo, Constants, LeftOut, TwinFile, as_written
 from edgetune.devices.twin.work import Array
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ConstantRange:
     """Bounds of a constant and what is believed of it before any figure is seen.
 
     Args:
@@ -46,15 +46,15 @@ class Range:
         return self.prior if isinstance(self.prior, float) else math.sqrt(self.low * self.high)
 
 
-ROOFS: Mapping[str, Range] = {
-    "roof_issue_tflops_per_ghz": Range(8, 16.3),
-    "roof_feed_tflops_per_ghz": Range(3, 10),
-    "roof_norm": Range(1.5, 12),
-    "copy_issue_gbs_per_ghz": Range(150, 260),
-    "dram_latency_ps_ghz_per_byte": Range(0.3, 4),
-    "dram_efficiency_665": Range(0.7, 1.0),
-    "dram_efficiency_2133": Range(0.7, 1.0),
-    "dram_efficiency_3199": Range(0.7, 1.0),
+ROOFS: Mapping[str, ConstantRange] = {
+    "roof_issue_tflops_per_ghz": ConstantRange(8, 16.3),
+    "roof_feed_tflops_per_ghz": ConstantRange(3, 10),
+    "roof_norm": ConstantRange(1.5, 12),
+    "copy_issue_gbs_per_ghz": ConstantRange(150, 260),
+    "dram_latency_ps_ghz_per_byte": ConstantRange(0.3, 4),
+    "dram_efficiency_665": ConstantRange(0.7, 1.0),
+    "dram_efficiency_2133": ConstantRange(0.7, 1.0),
+    "dram_efficiency_3199": ConstantRange(0.7, 1.0),
 }
 """Stage one. An efficiency above one would be more than the interface carries; 16.3 is the theoretical peak."""
 
@@ -64,37 +64,37 @@ _CUDA_CORES_SHARE = _CUDA_CORES_TFLOPS_PER_GHZ / 13.3
 a network's products reach some share between none and all of a peak, a half as far as one can tell beforehand (which
 is also what is assumed of tensor cores, ``gemm_tensor_share``)."""
 
-REST: Mapping[str, Range] = {
-    "conv_half_channels": Range(5, 300, neutral=30.0),
-    "gemm_issue_share": Range(
+REST: Mapping[str, ConstantRange] = {
+    "conv_half_channels": ConstantRange(5, 300, neutral=30.0),
+    "gemm_issue_share": ConstantRange(
         0.03, _CUDA_CORES_SHARE, prior=_CUDA_CORES_SHARE / 2, prior_sigma=0.5, neutral=_CUDA_CORES_SHARE / 2
     ),
-    "gemm_feed_share": Range(0.25, 0.6),
-    "rnn_issue_share": Range(0.01, _CUDA_CORES_SHARE, neutral="gemm_issue_share"),
-    "depthwise_tflops_per_ghz": Range(0.005, _CUDA_CORES_TFLOPS_PER_GHZ, neutral=_CUDA_CORES_TFLOPS_PER_GHZ),
-    "matrix_bandwidth_share": Range(0.15, 1.0, neutral=0.7),
-    "conv_fp16_speed": Range(0.9, 2.245, neutral=2.0),
-    "kernel_latency_us_ghz": Range(2, 25, prior=9.07, prior_sigma=0.6, neutral=9.07),
-    "op_launch_us": Range(10, 200),
-    "cudnn_launch_us": Range(5, 200, prior="op_launch_us", prior_sigma=0.5),
-    "kernel_launch_us": Range(5, 150, neutral=15.0),
-    "launch_memory_share": Range(0.005, 0.2, prior=0.049, prior_sigma=0.75),
-    "overlap_norm": Range(1.5, 8, prior=4.0, prior_sigma=0.45),
-    "decode_core_ghz_s": Range(0.008, 0.05, prior=0.02, prior_sigma=0.15, neutral=0.02),
-    "soc_w": Range(6, 14),
-    "gpu_static_w": Range(0.5, 6),
-    "mem_static_w": Range(1, 7),
-    "cpu_static_w": Range(0.3, 3),
-    "host_busy_w": Range(0.9, 4),
-    "gpu_active_w": Range(5, 25),
-    "latency_activity": Range(0.02, 1.0, prior=0.32, prior_sigma=0.75),
-    "tf32_pj": Range(1.5, 3.8),
-    "conv_pj": Range(1, 15, neutral=3.0),
-    "fp32_pj": Range(5, 40, neutral=10.0),
-    "byte_pj": Range(10, 130),
-    "gpu_volt_min": Range(0.6, 0.98),
-    "gpu_volt_knee_ghz": Range(0.3, 1.1),
-    "gpu_volt_exponent": Range(0.7, 3, prior=1.34, prior_sigma=0.45),
+    "gemm_feed_share": ConstantRange(0.25, 0.6),
+    "rnn_issue_share": ConstantRange(0.01, _CUDA_CORES_SHARE, neutral="gemm_issue_share"),
+    "depthwise_tflops_per_ghz": ConstantRange(0.005, _CUDA_CORES_TFLOPS_PER_GHZ, neutral=_CUDA_CORES_TFLOPS_PER_GHZ),
+    "matrix_bandwidth_share": ConstantRange(0.15, 1.0, neutral=0.7),
+    "conv_fp16_speed": ConstantRange(0.9, 2.245, neutral=2.0),
+    "kernel_latency_us_ghz": ConstantRange(2, 25, prior=9.07, prior_sigma=0.6, neutral=9.07),
+    "op_launch_us": ConstantRange(10, 200),
+    "cudnn_launch_us": ConstantRange(5, 200, prior="op_launch_us", prior_sigma=0.5),
+    "kernel_launch_us": ConstantRange(5, 150, neutral=15.0),
+    "launch_memory_share": ConstantRange(0.005, 0.2, prior=0.049, prior_sigma=0.75),
+    "overlap_norm": ConstantRange(1.5, 8, prior=4.0, prior_sigma=0.45),
+    "decode_core_ghz_s": ConstantRange(0.008, 0.05, prior=0.02, prior_sigma=0.15, neutral=0.02),
+    "soc_w": ConstantRange(6, 14),
+    "gpu_static_w": ConstantRange(0.5, 6),
+    "mem_static_w": ConstantRange(1, 7),
+    "cpu_static_w": ConstantRange(0.3, 3),
+    "host_busy_w": ConstantRange(0.9, 4),
+    "gpu_active_w": ConstantRange(5, 25),
+    "latency_activity": ConstantRange(0.02, 1.0, prior=0.32, prior_sigma=0.75),
+    "tf32_pj": ConstantRange(1.5, 3.8),
+    "conv_pj": ConstantRange(1, 15, neutral=3.0),
+    "fp32_pj": ConstantRange(5, 40, neutral=10.0),
+    "byte_pj": ConstantRange(10, 130),
+    "gpu_volt_min": ConstantRange(0.6, 0.98),
+    "gpu_volt_knee_ghz": ConstantRange(0.3, 1.1),
+    "gpu_volt_exponent": ConstantRange(0.7, 3, prior=1.34, prior_sigma=0.45),
 }
 """Stage two. Lower bounds of the FP32 feed, the FP16 speed, cores' static power and launching power are choices.
 
@@ -139,7 +139,7 @@ def calibrate(tables: Tables, name: str = "twin:orin-agx", *, progress: Progress
     fitted = as_written(fit(bench, fresh(roofs, REST), REST, [f.group != "roof" for f in bench.figures]))
     left_out = _leave_out_each(bench, fitted, say)
     cnns = [row for row in left_out if row.network in ("resnet18", "resnet50", "yolov8n")]
-    origin = Fit(
+    origin = CalibrationInfo(
         date=datetime.now(timezone.utc).date().isoformat(),
         anchors_sha256=digest,
         tables="edgetune operator costs of its zoo",
@@ -163,10 +163,10 @@ def leave_one_out(
     return _leave_out_each(bench, twin.values, progress or (lambda _line: None))
 
 
-def _bench(twin: TwinFile, tables: Tables) -> Bench:
+def _bench(twin: TwinFile, tables: Tables) -> AnchorEvaluator:
     """Return the figures that drive a calibration, ready to be evaluated."""
     figures = [figure for figure in load_anchors()[0].figures if figure.use in ("fitted", "target")]
-    return Bench(figures, tables, tf32_matmul=twin.tf32_matmul)
+    return AnchorEvaluator(figures, tables, tf32_matmul=twin.tf32_matmul)
 
 
 def _family(figure: Figure) -> str | None:
@@ -174,7 +174,7 @@ def _family(figure: Figure) -> str | None:
     return figure.network.partition("_")[0] if figure.network else None
 
 
-def _leave_out_each(bench: Bench, fitted: Constants, say: Progress) -> tuple[LeftOut, ...]:
+def _leave_out_each(bench: AnchorEvaluator, fitted: Constants, say: Progress) -> tuple[LeftOut, ...]:
     """Fit without each family and compare with its absolute times and powers."""
     rows = []
     for family in dict.fromkeys(_family(figure) for figure in bench.figures if figure.network):
@@ -197,7 +197,7 @@ def _leave_out_each(bench: Bench, fitted: Constants, say: Progress) -> tuple[Lef
     return tuple(rows)
 
 
-def fresh(constants: Constants, ranges: Mapping[str, Range]) -> Constants:
+def fresh(constants: Constants, ranges: Mapping[str, ConstantRange]) -> Constants:
     """Return ``constants`` with those named in ``ranges`` as they stand before any figure is seen.
 
     A fit that began with fitted values would keep, where figures say little, what a left-out network had taught it.
@@ -205,7 +205,7 @@ def fresh(constants: Constants, ranges: Mapping[str, Range]) -> Constants:
     return replace(constants, **{name: r.start for name, r in ranges.items()})
 
 
-def _unseen(bench: Bench, fitted: Constants, keep: Sequence[bool]) -> tuple[str, ...]:
+def _unseen(bench: AnchorEvaluator, fitted: Constants, keep: Sequence[bool]) -> tuple[str, ...]:
     """Return the constants with a neutral value that the kept figures hardly see.
 
     A constant is seen when multiplying it by e would move the kept figures by more than one standard deviation in
@@ -224,7 +224,7 @@ def _unseen(bench: Bench, fitted: Constants, keep: Sequence[bool]) -> tuple[str,
 class _Misfit:
     """Logarithms of twin over published for the kept figures, each over its standard deviation."""
 
-    def __init__(self, bench: Bench, keep: Sequence[bool]) -> None:
+    def __init__(self, bench: AnchorEvaluator, keep: Sequence[bool]) -> None:
         tolerances = load_anchors()[0].tolerances
         self._bench, self._kept = bench, np.array(keep, dtype=bool)
         self._published = np.array([figure.published for figure in bench.figures])[self._kept]
@@ -238,7 +238,12 @@ class _Misfit:
 
 
 def fit(
-    bench: Bench, start: Constants, ranges: Mapping[str, Range], keep: Sequence[bool], *, unseen: Sequence[str] = ()
+    bench: AnchorEvaluator,
+    start: Constants,
+    ranges: Mapping[str, ConstantRange],
+    keep: Sequence[bool],
+    *,
+    unseen: Sequence[str] = (),
 ) -> Constants:
     """Return ``start`` with the constants named in ``ranges`` fitted to the kept figures by least squares.
 
@@ -271,7 +276,7 @@ def _believed(belief: float | str | None, constants: Constants) -> float:
     return float(getattr(constants, belief)) if isinstance(belief, str) else belief
 
 
-def _surprise(ranges: Mapping[str, Range], constants: Constants) -> list[float]:
+def _surprise(ranges: Mapping[str, ConstantRange], constants: Constants) -> list[float]:
     """Return how many standard deviations each constant with a prior is away from it, in the logarithm."""
     return [
         math.log(getattr(constants, name) / _believed(r.prior, constants)) / r.prior_sigma

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.devices.twin.anchors import Bench, Figure, Tables, load_anchors
+from edgetune.devices.twin.anchors import AnchorEvaluator, Figure, Tables, load_anchors
 from edgetune.devices.twin.constants import TwinFile
 from edgetune.errors import InputError
 
@@ -55,7 +55,7 @@ def check_file(twin: TwinFile, tables: Tables) -> list[CheckRow]:
     anchors, _ = load_anchors()
     if anchors.board != twin.board:
         raise InputError(f"there are no published figures for {twin.board!r}", f"only for {anchors.board}")
-    values = Bench(anchors.figures, tables, tf32_matmul=twin.tf32_matmul).values(twin.values)
+    values = AnchorEvaluator(anchors.figures, tables, tf32_matmul=twin.tf32_matmul).values(twin.values)
     pairs = zip(anchors.figures, values, strict=True)
     return [_row(figure, float(value), anchors.tolerances[figure.group]) for figure, value in pairs]
 

@@ -146,7 +146,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class CalibrationInfo:
     """When and on what the constants were calibrated."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
@@ -228,7 +228,7 @@ class TwinFile:
     presets_source: str
     grids: dict[int, Knobs]
     sensing: Sensing
-    fit: Fit
+    fit: CalibrationInfo
     constants: dict[str, Constant]
     extrapolations: tuple[str, ...] = field(default_factory=tuple)
 
@@ -246,7 +246,7 @@ class TwinFile:
             grids={size: _knob_values(grid) for size, grid in self.grids.items()},
         )
 
-    def with_values(self, values: Constants, fit: Fit) -> TwinFile:
+    def with_values(self, values: Constants, fit: CalibrationInfo) -> TwinFile:
         """Return this file with other values of the constants, from ``fit``."""
         updated = {name: replace(old, value=float(getattr(values, name))) for name, old in self.constants.items()}
         return replace(self, constants=updated, fit=fit)

@@ -19,7 +19,7 @@ from edgetune.devices.twin import noise as noises
 from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
 from edgetune.devices.twin.layers import layer_times
 from edgetune.devices.twin.physics import Clocks, predict, static_power
-from edgetune.devices.twin.timeline import Timeline, TwinPowerSensor
+from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_duration
@@ -133,7 +133,7 @@ class _Board:
         self.visit = noises.SILENT
         self.mode = self.space.presets.get(_START) or Mode.of({knob: v[-1] for knob, v in self.space.knobs.items()})
         self.clocks = Clocks.of([self.mode])
-        self.timeline = Timeline(twin.sensing, self.idle_w())
+        self.timeline = TwinTimeline(twin.sensing, self.idle_w())
         self.timeline.attach(idle_w=self.idle_w, read_noise=self._read_noise)
 
     def idle_w(self) -> float:

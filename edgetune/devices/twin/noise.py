@@ -18,7 +18,7 @@ from edgetune.devices.twin.work import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class NoiseFactors:
     """One measurement of a point: factors on its time and power, each with mean one."""
 
     time: float
@@ -44,15 +44,15 @@ class Visit:
         return float(_log_normal(normal, self.power_jitter)[0])
 
 
-SILENT = Visit(1.0, 1.0, 0, 0.0, 0.0)
+SILENT = NoiseFactors(1.0, 1.0, 0, 0.0, 0.0)
 
 
-def visit(sensing: Sensing, seed: int, point: str, ordinal: int) -> Visit:
+def visit(sensing: Sensing, seed: int, point: str, ordinal: int) -> NoiseFactors:
     """Return the noise of the ``ordinal``-th measurement of ``point`` under ``seed``."""
     digest = hashlib.sha256(f"{seed}|{point}|{ordinal}".encode()).digest()
     key = int.from_bytes(digest[:8], "little") & ~1
     normal = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[8:16], "little"))).standard_normal(2)
-    return Visit(
+    return NoiseFactors(
         time=float(_log_normal(normal[:1], sensing.time_repeat)[0]),
         power=float(_log_normal(normal[1:], sensing.power_repeat)[0]),
         key=key,

@@ -69,14 +69,14 @@ class _Piece:
 
 
 @dataclass(slots=True)
-class Recording:
+class TwinRecording:
     """Readings taken while it is open, the first one refresh interval after ``start_ns``."""
 
     start_ns: int
     readings: list[PowerReading] = field(default_factory=list)
 
 
-class Timeline:
+class TwinTimeline:
     """The virtual clock of one board and its power up to now.
 
     Args:
@@ -89,7 +89,7 @@ class Timeline:
         self._settling = Settling(sensing.time_constant_s, sensing.settle_s - sensing.lag_s)
         self._now_ns = 0
         self._pieces: deque[_Piece] = deque([_Piece(-10 * _S, 0, idle_w, idle_w)])
-        self._recordings: list[Recording] = []
+        self._recordings: list[TwinRecording] = []
         self._idle_w: Callable[[], float] = lambda: idle_w
         self._read_noise: Callable[[int], float] = lambda _index: 1.0
 
@@ -154,9 +154,9 @@ class Timeline:
             self._pieces.popleft()
 
     @contextmanager
-    def record(self) -> Iterator[Recording]:
+    def record(self) -> Iterator[TwinRecording]:
         """Collect readings until the context closes."""
-        recording = Recording(self._now_ns)
+        recording = TwinRecording(self._now_ns)
         self._recordings.append(recording)
         try:
             yield recording
@@ -167,7 +167,7 @@ class Timeline:
 class TwinPowerSensor:
     """The twin's view of the board's total input power."""
 
-    def __init__(self, timeline: Timeline, sensing: Sensing, source: str) -> None:
+    def __init__(self, timeline: TwinTimeline, sensing: Sensing, source: str) -> None:
         self._timeline, self._sensing, self._source = timeline, sensing, source
 
     @property
@@ -194,7 +194,7 @@ class TwinPowerSensor:
 
 @dataclass(frozen=True, slots=True)
 class _ReadOnly:
-    recording: Recording
+    recording: TwinRecording
     failure: None = None
 
     @property

@@ -2,7 +2,7 @@
 
 Of each operator the twin needs its operations, its bytes, its kernels and, for convolutions, how well its channels
 fill a tensor-core tile. Which power mode it then runs in changes only two rates per group, so that sorting a group's
-operators by intensity once makes the time of every mode a look-up (see ``Group.roof_s``).
+operators by intensity once makes the time of every mode a look-up (see ``OperatorGroup.roof_s``).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Work:
     kernels: int
     images: int
     precision: str
-    _groups: dict[float, dict[str, Group]] = field(default_factory=dict, repr=False, compare=False)
+    _groups: dict[float, dict[str, OperatorGroup]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def total_flops(self) -> float:
         """FLOP of all operators, without waste."""
         return float(sum(values.sum() for values in self.flops.values()))
 
-    def groups(self, constants: Constants) -> dict[str, Group]:
+    def groups(self, constants: Constants) -> dict[str, OperatorGroup]:
         """Return the operators of each group, sorted by intensity; kept for the tile constant they depend on."""
         key = constants.conv_half_channels
         if key not in self._groups:
@@ -76,15 +76,15 @@ class Work:
         """Return the key of a group of ``GROUPS`` in one of ``precisions``."""
         return name if precision == self.precision else f"{name}:{precision}"
 
-    def _group(self, name: str, half_channels: float) -> Group:
+    def _group(self, name: str, half_channels: float) -> OperatorGroup:
         flops, moved = self.flops[name], self.moved_bytes[name]
         if name.startswith("conv"):
             flops = flops * tile_waste(self.channels_in[name], self.channels_out[name], half_channels)
-        return Group.of(flops, moved, nominal_flops=float(self.flops[name].sum()))
+        return OperatorGroup.of(flops, moved, nominal_flops=float(self.flops[name].sum()))
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class OperatorGroup:
     """Operators that share one compute rate, in ascending order of FLOP per byte.
 
     Args:
@@ -99,7 +99,7 @@ class Group:
     nominal_flops: float
 
     @classmethod
-    def of(cls, flops: Array, moved_bytes: Array, *, nominal_flops: float) -> Group:
+    def of(cls, flops: Array, moved_bytes: Array, *, nominal_flops: float) -> OperatorGroup:
         """Sort operators by intensity; one that moves nothing is compute-bound at any rate."""
         intensity = np.divide(flops, moved_bytes, out=np.full_like(flops, np.inf), where=moved_bytes > 0)
         order = np.argsort(intensity, kind="stable")

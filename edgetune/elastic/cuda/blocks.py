@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune import limits
+from edgetune.elastic.backend import Launch, Residency
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.timers import GlobalTimer
-from edgetune.elastic.stage import Launch, Residency
 
 PARAMETER = "edgetune_records"
 _WORDS, _WORD_BYTES = 3, 8

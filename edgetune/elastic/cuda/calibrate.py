@@ -20,9 +20,9 @@ from typing import Any
 
 from edgetune import __version__
 from edgetune.artifacts.files import read_source, write_atomically
-from edgetune.artifacts.yaml_document import Block, dump_yaml, load_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.elastic.compiler import arch_of, compile
-from edgetune.elastic.cuda.context import Context, Facts
+from edgetune.elastic.cuda.context import Context, GpuFacts
 from edgetune.elastic.cuda.reaction import reaction_s
 from edgetune.elastic.cuda.timers import EventTimes
 from edgetune.errors import InputError
@@ -190,7 +190,7 @@ def write_costs(costs: LaunchCosts, path: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    document = Block({"kind": KIND, "version": VERSION, **asdict(costs)})
+    document = BlockMapping({"kind": KIND, "version": VERSION, **asdict(costs)})
     document["shards_s"] = {count: taken_s for count, taken_s in costs.shards_s.items()}
     write_atomically(dump_yaml(document).encode(), path)
 
@@ -211,7 +211,7 @@ def read_costs(path: Path) -> LaunchCosts:
     return LaunchCosts(**document)
 
 
-def costs_of(facts: Facts, folder: Path) -> LaunchCosts | None:
+def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
     """Return the costs that are kept for a GPU with this driver and so many multiprocessors; ``None``: there are none.
 
     Raises:
@@ -224,7 +224,7 @@ def costs_of(facts: Facts, folder: Path) -> LaunchCosts | None:
     return costs if costs.cuda == facts.driver else None
 
 
-def costs_path(facts: Facts, folder: Path) -> Path:
+def costs_path(facts: GpuFacts, folder: Path) -> Path:
     """Return where the costs of a GPU are kept in a folder."""
     return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
 

@@ -34,7 +34,7 @@ MOST_CORES = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class GpuFacts:
     """What CUDA tells of a GPU and its software.
 
     Args:
@@ -62,7 +62,7 @@ class Context:
     def __init__(
         self,
         driver: Driver,
-        facts: Facts,
+        facts: GpuFacts,
         *,
         now_ns: Callable[[], int] = time.monotonic_ns,
         sleep_s: Callable[[float], object] = time.sleep,
@@ -233,7 +233,7 @@ def open_context(
                 driver.call("cuDevicePrimaryCtxRelease", device)
 
 
-def read_facts(driver: Driver, device: Any, index: int) -> Facts:
+def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
     """Return what CUDA tells of a GPU; needs no context."""
     attributes = driver.api.CUdevice_attribute
 
@@ -261,4 +261,4 @@ def read_facts(driver: Driver, device: Any, index: int) -> Facts:
         source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
     )
     identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
-    return Facts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)
+    return GpuFacts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)

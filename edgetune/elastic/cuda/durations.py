@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.cuda.timers import Delay
-from edgetune.elastic.stage import Launch
 from edgetune.elastic.work import Call
 from edgetune.stats import median
 

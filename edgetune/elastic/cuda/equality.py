@@ -17,16 +17,16 @@ from typing import Any
 import numpy as np
 
 from edgetune.elastic.abi import PER_THREAD
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.stage import Launch
 
 SLICES = (1, 2, 7)
 """The whole, halves, and what does not divide powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class LaunchVariant:
     """A way to launch all kernels of a network.
 
     Args:
@@ -41,7 +41,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class BufferDifference:
     """A buffer that came out different.
 
     Args:
@@ -51,26 +51,26 @@ class Difference:
         first: Place of the first of them.
     """
 
-    way: Way
+    way: LaunchVariant
     buffer: str
     numbers: int
     first: int
 
 
-ORIGINAL = Way(None)
+ORIGINAL = LaunchVariant(None)
 
 
-def ways(program: Program, sm_count: int) -> Iterator[Way]:
+def ways(program: Program, sm_count: int) -> Iterator[LaunchVariant]:
     """Yield the ways to try: every form there is, by slices and by physical blocks."""
     calls = range(len(program.network.calls))
     there = [each for each in PER_THREAD if any(each in program.per_thread(call) for call in calls)]
     for per_thread in there:
         for slices in SLICES:
             for blocks in (None, sm_count, 3):
-                yield Way(per_thread, slices, blocks)
+                yield LaunchVariant(per_thread, slices, blocks)
 
 
-def launches(program: Program, way: Way) -> Iterator[Launch]:
+def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
     """Yield the launches of a request."""
     number = 0
     for place, call in enumerate(program.network.calls):
@@ -87,7 +87,9 @@ def launches(program: Program, way: Way) -> Iterator[Launch]:
             number += 1
 
 
-def run(context: Context, program: Program, way: Way, stream: Any) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+def run(
+    context: Context, program: Program, way: LaunchVariant, stream: Any
+) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
     """Run a request in one way; return what is in every buffer that kernels write."""
     written = [each.name for each in program.network.buffers if each.role in ("scratch", "output")]
     for name in written:
@@ -98,12 +100,12 @@ def run(context: Context, program: Program, way: Way, stream: Any) -> dict[str, 
     return {name: program.read(name) for name in written}
 
 
-def differences(context: Context, program: Program, tried: Sequence[Way]) -> list[Difference]:
+def differences(context: Context, program: Program, tried: Sequence[LaunchVariant]) -> list[BufferDifference]:
     """Return what differs from the originals.
 
     Args:
         context: Where.
-        program: A network with contents, compiled without contraction (``Options(fmad=False)``).
+        program: A network with contents, compiled without contraction (``CompileOptions(fmad=False)``).
         tried: Ways to launch it.
     """
     with context.scope():
@@ -114,7 +116,7 @@ def differences(context: Context, program: Program, tried: Sequence[Way]) -> lis
             for name, values in run(context, program, way, stream).items():
                 differs = np.flatnonzero(_bits(values) != _bits(wanted[name]))
                 if differs.size:
-                    found.append(Difference(way, name, differs.size, int(differs[0])))
+                    found.append(BufferDifference(way, name, differs.size, int(differs[0])))
     return found
 
 

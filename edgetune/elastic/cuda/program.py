@@ -19,14 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetune.elastic.abi import Dim
-from edgetune.elastic.compiler import Options, arch_of
+from edgetune.elastic.backend import Launch
+from edgetune.elastic.compiler import CompileOptions, arch_of
 from edgetune.elastic.cuda.blocks import with_block_records
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.driver import NotOfferedError
 from edgetune.elastic.cuda.packing import Packed
 from edgetune.elastic.forms import Form, Forms, compile_forms
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.work import Call, Logical, Network, Pointer
+from edgetune.elastic.work import Call, KernelSequence, Logical, Pointer
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 _WARP_THREADS = 32
@@ -52,11 +52,11 @@ class Build:
 
 
 def build(
-    network: Network,
+    network: KernelSequence,
     context: Context,
     *,
     recorded: bool = False,
-    options: Options | None = None,
+    options: CompileOptions | None = None,
     cache: Path | None = None,
 ) -> Build:
     """Make a network's kernels elastic and compile them for the GPU at hand.
@@ -95,7 +95,7 @@ def build(
         raise
 
 
-def check_source(network: Network) -> None:
+def check_source(network: KernelSequence) -> None:
     """Check that a network can run on a GPU at all.
 
     Raises:
@@ -140,7 +140,7 @@ class Program:
         DeviceError: memory is short, or the GPU cannot load the kernels.
     """
 
-    def __init__(self, context: Context, network: Network, built: Build) -> None:
+    def __init__(self, context: Context, network: KernelSequence, built: Build) -> None:
         self.network = network
         self._context, self._built = context, built
         self._buffers = {buffer.name: buffer for buffer in network.buffers}

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import ClassVar
 
+from edgetune.elastic.cuda.backend import CudaBackend
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.cuda.stage import CudaStage
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.loop import Loop
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies.policy import upcoming
-from edgetune.elastic.view import Decision, Piece, View
-from edgetune.elastic.work import Call, Logical, Network, Task
+from edgetune.elastic.view import Decision, LaunchPiece, View
+from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.stats import median
 from edgetune.units import NS
 
@@ -37,9 +37,9 @@ class _OneByOne:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the next kernel."""
-        (standing,) = view.standings
-        found = None if standing.in_flight else upcoming(standing)
-        return () if found is None else (Piece(standing.task.name, found[1]),)
+        (state,) = view.tasks
+        found = None if state.in_flight else upcoming(state)
+        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
 
 
 def reaction_s(context: Context, image: bytes, kernel: str) -> float:
@@ -51,12 +51,12 @@ def reaction_s(context: Context, image: bytes, kernel: str) -> float:
         kernel: One of it that does nothing.
     """
     call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
-    network = Network("empty", (call,) * _CALLS)
-    task = Task("empty", network, arrivals="closed")
+    network = KernelSequence("empty", (call,) * _CALLS)
+    task = GpuTask("empty", network, arrivals="closed")
     with context.scope():
         program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
         program.warm_up(context.stream())
-        stage = CudaStage(context, {task.name: program}, [task])
-        loop = Loop(_OneByOne(), stage, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
+        backend = CudaBackend(context, {task.name: program}, [task])
+        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
         loop.run()
     return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS

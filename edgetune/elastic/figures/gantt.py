@@ -46,7 +46,7 @@ _NAME_CHARACTERS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class BlockBar:
     """Blocks of one task on one multiprocessor, without a pause that could be seen, s."""
 
     task: str
@@ -168,17 +168,17 @@ def _by_priority(tasks: Sequence[str], timeline: KernelTimeline) -> list[str]:
     return sorted(tasks, key=lambda task: -priority.get(task, 0))
 
 
-def _sm_count(timeline: KernelTimeline, bars: Sequence[Bar]) -> int:
+def _sm_count(timeline: KernelTimeline, bars: Sequence[BlockBar]) -> int:
     gpu = timeline.header.conditions.get("gpu")
     said = gpu.get("sm_count") if isinstance(gpu, dict) else None
     seen = max(bar.sm for bar in bars) + 1
     return max(said, seen) if isinstance(said, int) else seen
 
 
-def bars_of(rows: Sequence[KernelTimelineRow], begin_s: float, end_s: float) -> list[Bar]:
+def bars_of(rows: Sequence[KernelTimelineRow], begin_s: float, end_s: float) -> list[BlockBar]:
     """Return the bars of a part of a turn, those of a task as one where no pause between them could be seen."""
     least_s = _NARROWEST * (end_s - begin_s)
-    found: list[Bar] = []
+    found: list[BlockBar] = []
     last: dict[tuple[str, int], int] = {}
     """By task and multiprocessor, the place of its last bar."""
     spans = [
@@ -190,14 +190,14 @@ def bars_of(rows: Sequence[KernelTimelineRow], begin_s: float, end_s: float) -> 
     for start_s, finish_s, task, sm in sorted(spans):
         place = last.get((task, sm))
         if place is not None and start_s - found[place].end_s < least_s:
-            found[place] = Bar(task, sm, found[place].start_s, max(finish_s, found[place].end_s))
+            found[place] = BlockBar(task, sm, found[place].start_s, max(finish_s, found[place].end_s))
         else:
             last[task, sm] = len(found)
-            found.append(Bar(task, sm, start_s, finish_s))
+            found.append(BlockBar(task, sm, start_s, finish_s))
     return found
 
 
-def _seen(bars: Sequence[Bar], least_s: float) -> list[Bar]:
+def _seen(bars: Sequence[BlockBar], least_s: float) -> list[BlockBar]:
     """Return bars none of which is narrower than a pixel: of narrower ones only those are drawn that meet one."""
     return [replace(bar, end_s=max(bar.end_s, bar.start_s + least_s)) for bar in bars]
 
@@ -217,7 +217,7 @@ def _draw_requests(
     axes.grid(False, axis="y")
 
 
-def _draw_lanes(axes: Any, bars: Sequence[Bar], colours: dict[str, str], sms: int, factor: float) -> None:
+def _draw_lanes(axes: Any, bars: Sequence[BlockBar], colours: dict[str, str], sms: int, factor: float) -> None:
     """Draw a lane per multiprocessor; the tasks that have blocks there lie beside each other in it."""
     tasks = [task for task in colours if any(bar.task == task for bar in bars)]
     height = 0.86 / len(tasks)

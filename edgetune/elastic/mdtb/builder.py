@@ -19,7 +19,7 @@ from importlib import resources as package
 
 from edgetune.elastic.abi import Dim
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.work import Argument, Buffer, Call, Logical, Network, Pointer, Role, Scalar
+from edgetune.elastic.work import Argument, Buffer, Call, KernelSequence, Logical, Pointer, Role, Scalar
 from edgetune.errors import InputError
 
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
@@ -35,7 +35,7 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class LayerOutput:
     """What a layer made.
 
     Args:
@@ -93,31 +93,31 @@ class Builder:
         self._calls: list[Call] = []
         self._buffers: dict[str, Buffer] = {}
 
-    def network(self, output: Tensor) -> Network:
+    def network(self, output: LayerOutput) -> KernelSequence:
         """Return what was built; ``output`` is what it is asked for."""
         kernels = sorted({call.kernel for call in self._calls})
         made = self._buffers[output.buffer]
         self._buffers[output.buffer] = Buffer(made.name, made.shape, made.dtype, "output")
         source = "\n".join(kernel_source(kernel) for kernel in kernels)
-        return Network(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
+        return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
 
-    def image(self, channels: int, side: int) -> Tensor:
+    def image(self, channels: int, side: int) -> LayerOutput:
         """Add an image that the network is given."""
         return self._tensor("image", channels, side, "input")
 
-    def sequence(self, steps: int, inputs: int) -> Tensor:
+    def sequence(self, steps: int, inputs: int) -> LayerOutput:
         """Add a sequence of vectors that the network is given."""
         self._buffer("sequence", (steps, inputs), "input")
-        return Tensor("sequence", steps * inputs)
+        return LayerOutput("sequence", steps * inputs)
 
-    def scratch(self, name: str, channels: int, side: int = 1) -> Tensor:
+    def scratch(self, name: str, channels: int, side: int = 1) -> LayerOutput:
         """Add room for what several layers write side by side, or one after another."""
         return self._tensor(name, channels, side)
 
     def convolution(
-        self, name: str, x: Tensor, channels: int, window: int, *, stride: int = 1, padding: int = 0,
-        relu: bool = True, into: Tensor | None = None, first_channel: int = 0,
-    ) -> Tensor:  # fmt: skip
+        self, name: str, x: LayerOutput, channels: int, window: int, *, stride: int = 1, padding: int = 0,
+        relu: bool = True, into: LayerOutput | None = None, first_channel: int = 0,
+    ) -> LayerOutput:  # fmt: skip
         """Add a convolution, its bias and, unless told otherwise, zero for what is negative.
 
         Args:
@@ -144,18 +144,20 @@ class Builder:
         return out
 
     def max_pool(
-        self, name: str, x: Tensor, window: int, stride: int, *, padding: int = 0, round_up: bool = False
-    ) -> Tensor:
+        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
+    ) -> LayerOutput:
         """Add a layer of the largest in each window."""
         return self._pool("max_pool", name, x, (window, stride, padding), round_up=round_up)
 
     def average_pool(
-        self, name: str, x: Tensor, window: int, stride: int, *, padding: int = 0, round_up: bool = False
-    ) -> Tensor:
+        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
+    ) -> LayerOutput:
         """Add a layer of the mean of each window, over what lies inside."""
         return self._pool("average_pool", name, x, (window, stride, padding), round_up=round_up)
 
-    def _pool(self, kernel: str, name: str, x: Tensor, how: tuple[int, int, int], *, round_up: bool) -> Tensor:
+    def _pool(
+        self, kernel: str, name: str, x: LayerOutput, how: tuple[int, int, int], *, round_up: bool
+    ) -> LayerOutput:
         out = self._tensor(name, x.channels, pooled_side(x.side, *how, round_up=round_up))
         self._call(
             kernel, (-(-out.size // _THREADS), 1, 1), (_THREADS, 1, 1), [x.buffer, out.buffer],
@@ -163,7 +165,7 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def global_average_pool(self, name: str, x: Tensor) -> Tensor:
+    def global_average_pool(self, name: str, x: LayerOutput) -> LayerOutput:
         """Add the mean of each channel."""
         out = self._tensor(name, x.channels)
         pixels = x.side**2
@@ -173,7 +175,7 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def fully_connected(self, name: str, x: Tensor, outputs: int, *, relu: bool = False) -> Tensor:
+    def fully_connected(self, name: str, x: LayerOutput, outputs: int, *, relu: bool = False) -> LayerOutput:
         """Add a layer in which every output depends on every input."""
         out = self._tensor(name, outputs)
         weights = self._buffer(f"{name}.weights", (outputs, x.size), "weights")
@@ -184,7 +186,7 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def softmax(self, name: str, x: Tensor) -> Tensor:
+    def softmax(self, name: str, x: LayerOutput) -> LayerOutput:
         """Add shares that sum to one."""
         out = self._tensor(name, x.size)
         self._call(
@@ -193,7 +195,7 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def add_relu(self, name: str, left: Tensor, right: Tensor) -> Tensor:
+    def add_relu(self, name: str, left: LayerOutput, right: LayerOutput) -> LayerOutput:
         """Add the sum of two tensors, zero where it is negative."""
         out = self._tensor(name, left.channels, left.side)
         self._call(
@@ -202,7 +204,7 @@ class Builder:
         )  # fmt: skip
         return out
 
-    def lstm(self, sequence: Tensor, units: int, steps: int) -> Tensor:
+    def lstm(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
         """Add a long short-term memory, a launch for each step; return its last hidden state."""
         inputs = sequence.size // steps
         weights = [
@@ -213,7 +215,7 @@ class Builder:
         cell = self._tensor("lstm.cell", units)
         return self._recurrent("lstm", sequence, weights, [cell.buffer], units=units, steps=steps, sums=4)
 
-    def gru(self, sequence: Tensor, units: int, steps: int) -> Tensor:
+    def gru(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
         """Add a gated recurrent unit, a launch for each step; return its last hidden state."""
         inputs = sequence.size // steps
         weights = [
@@ -225,9 +227,9 @@ class Builder:
         return self._recurrent("gru", sequence, weights, [], units=units, steps=steps, sums=3)
 
     def _recurrent(
-        self, kind: str, sequence: Tensor, weights: Sequence[str], state: Sequence[str], *, units: int, steps: int,
+        self, kind: str, sequence: LayerOutput, weights: Sequence[str], state: Sequence[str], *, units: int, steps: int,
         sums: int,
-    ) -> Tensor:  # fmt: skip
+    ) -> LayerOutput:  # fmt: skip
         """Add the steps of a recurrent layer; ``sums`` are the rows of weights of a unit."""
         inputs = sequence.size // steps
         hidden = [self._tensor(f"{kind}.hidden{which}", units) for which in range(2)]
@@ -241,11 +243,11 @@ class Builder:
             )  # fmt: skip
         return hidden[(steps - 1) % 2]
 
-    def _tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> Tensor:
+    def _tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> LayerOutput:
         if channels < 1:
             raise InputError(f"{self._name}: no channels are left of {name}", "divide them by less: a smaller narrow")
         self._buffer(name, (channels, side, side) if side > 1 else (channels,), role)
-        return Tensor(name, channels, side)
+        return LayerOutput(name, channels, side)
 
     def _buffer(self, name: str, shape: tuple[int, ...], role: Role) -> str:
         if name in self._buffers:

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 
 from edgetune import limits
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.mdtb.builder import Builder, Tensor
+from edgetune.elastic.mdtb.builder import Builder, LayerOutput
 from edgetune.elastic.mdtb.compiled import stored_resources
-from edgetune.elastic.work import Network
+from edgetune.elastic.work import KernelSequence
 from edgetune.errors import InputError
 
 
-def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """One column, without local response normalisation (Krizhevsky, One weird trick, 2014)."""
     x = b.convolution("conv1", b.image(3, side), 64 // narrow, 11, stride=4, padding=2)
     x = b.max_pool("pool1", x, 3, 2)
@@ -35,7 +35,7 @@ def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000
     return b.softmax("shares", b.fully_connected("fc8", x, classes))
 
 
-def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """Version 1.0, of fire modules: a narrow layer, then two wide ones side by side (Iandola et al. 2016)."""
     x = b.convolution("conv1", b.image(3, side), 96 // narrow, 7, stride=2)
     x = b.max_pool("pool1", x, 3, 2, round_up=True)
@@ -53,24 +53,24 @@ def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1
     return b.softmax("shares", b.global_average_pool("means", x))
 
 
-def _fire(b: Builder, name: str, x: Tensor, squeezed: int, expanded: int) -> Tensor:
+def _fire(b: Builder, name: str, x: LayerOutput, squeezed: int, expanded: int) -> LayerOutput:
     squeeze = b.convolution(f"{name}.squeeze", x, squeezed, 1)
     both = b.scratch(f"{name}.both", 2 * expanded, x.side)
     b.convolution(f"{name}.expand1", squeeze, expanded, 1, into=both)
     return b.convolution(f"{name}.expand3", squeeze, expanded, 3, padding=1, into=both, first_channel=expanded)
 
 
-def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> Tensor:
+def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
     """18 layers (He et al. 2016)."""
     x = b.convolution("conv1", b.image(3, side), 64 // narrow, 7, stride=2, padding=3)
     x = b.max_pool("pool1", x, 3, 2, padding=1)
-    for stage, channels in enumerate((64, 128, 256, 512), start=1):
-        x = _residual(b, f"block{stage}a", x, channels // narrow, stride=1 if stage == 1 else 2)
-        x = _residual(b, f"block{stage}b", x, channels // narrow, stride=1)
+    for backend, channels in enumerate((64, 128, 256, 512), start=1):
+        x = _residual(b, f"block{backend}a", x, channels // narrow, stride=1 if backend == 1 else 2)
+        x = _residual(b, f"block{backend}b", x, channels // narrow, stride=1)
     return b.softmax("shares", b.fully_connected("fc", b.global_average_pool("means", x), classes))
 
 
-def _residual(b: Builder, name: str, x: Tensor, channels: int, *, stride: int) -> Tensor:
+def _residual(b: Builder, name: str, x: LayerOutput, channels: int, *, stride: int) -> LayerOutput:
     straight = x
     if stride > 1 or channels != x.channels:
         straight = b.convolution(f"{name}.straight", x, channels, 1, stride=stride, relu=False)
@@ -79,7 +79,7 @@ def _residual(b: Builder, name: str, x: Tensor, channels: int, *, stride: int) -
     return b.add_relu(f"{name}.sum", straight, second)
 
 
-def cifarnet(b: Builder, *, side: int = 32, narrow: int = 1, classes: int = 10) -> Tensor:
+def cifarnet(b: Builder, *, side: int = 32, narrow: int = 1, classes: int = 10) -> LayerOutput:
     """Three convolutions for small images, as ``cifar10_quick`` of Caffe (Krizhevsky's cuda-convnet before it)."""
     x = b.convolution("conv1", b.image(3, side), 32 // narrow, 5, padding=2)
     x = b.max_pool("pool1", x, 3, 2, round_up=True)
@@ -91,17 +91,17 @@ def cifarnet(b: Builder, *, side: int = 32, narrow: int = 1, classes: int = 10) 
     return b.softmax("shares", b.fully_connected("fc2", x, classes))
 
 
-def lstm(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> Tensor:
+def lstm(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> LayerOutput:
     """One recurrent layer and a fully connected one (Hochreiter and Schmidhuber 1997, with a forget gate)."""
     return b.fully_connected("fc", b.lstm(b.sequence(steps, inputs), units, steps), outputs)
 
 
-def gru(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> Tensor:
+def gru(b: Builder, *, units: int = 512, inputs: int = 512, steps: int = 32, outputs: int = 10) -> LayerOutput:
     """One recurrent layer and a fully connected one (Cho et al. 2014, with the reset gate behind the product)."""
     return b.fully_connected("fc", b.gru(b.sequence(steps, inputs), units, steps), outputs)
 
 
-NETWORKS: dict[str, Callable[..., Tensor]] = {
+NETWORKS: dict[str, Callable[..., LayerOutput]] = {
     "alexnet": alexnet,
     "squeezenet": squeezenet,
     "gru": gru,
@@ -112,7 +112,9 @@ NETWORKS: dict[str, Callable[..., Tensor]] = {
 """By name; what they can be told follows from their parameters."""
 
 
-def network(name: str, *, resources: Mapping[str, Mapping[int, Resources]] | None = None, **sizes: int) -> Network:
+def network(
+    name: str, *, resources: Mapping[str, Mapping[int, Resources]] | None = None, **sizes: int
+) -> KernelSequence:
     """Return a network, ready to be launched: kernels, launches, arguments and buffers.
 
     Args:

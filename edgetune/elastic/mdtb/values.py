@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.work import Network
+from edgetune.elastic.work import KernelSequence
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
 
-def values(network: Network, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
+def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
     """Return what is in every buffer before a request: input and weights; the others are left to the kernels.
 
     Weights are drawn such that what goes through the network neither fades nor grows: their variance is one over the

@@ -17,7 +17,7 @@ from typing import Literal
 
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.networks import network
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError
 
 CRITICAL, NORMAL = 1, 0
@@ -25,7 +25,7 @@ SOURCE = "Zhao et al., Miriam (SenSys 2023), body of the text; real GPUs and oth
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class TaskPair:
     """Two tasks.
 
     Args:
@@ -35,8 +35,8 @@ class Workload:
     """
 
     name: str
-    critical: Task
-    normal: Task
+    critical: GpuTask
+    normal: GpuTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def workload(
     *,
     sizes: Mapping[str, Mapping[str, int]] | None = None,
     resources: Mapping[str, Mapping[int, Resources]] | None = None,
-) -> Workload:
+) -> TaskPair:
     """Return a workload.
 
     Args:
@@ -104,7 +104,7 @@ def workload(
         raise InputError(f"there is no workload {letter!r}", f"known: {', '.join(_WORKLOADS)}")
     first, arrivals, second = found
     told = sizes or {}
-    critical = Task(first, network(first, resources=resources, **told.get(first, {})), CRITICAL, arrivals)
-    return Workload(
-        letter.upper(), critical, Task(second, network(second, resources=resources, **told.get(second, {})), NORMAL)
+    critical = GpuTask(first, network(first, resources=resources, **told.get(first, {})), CRITICAL, arrivals)
+    return TaskPair(
+        letter.upper(), critical, GpuTask(second, network(second, resources=resources, **told.get(second, {})), NORMAL)
     )

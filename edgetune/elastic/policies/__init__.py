@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.kept import Tables
+from edgetune.elastic.leftover_table import Tables
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
-from edgetune.elastic.policies.policy import NamedPolicy
+from edgetune.elastic.policies.policy import NamedElasticPolicy
 from edgetune.elastic.policies.sequential import Sequential
-from edgetune.elastic.work import Task
+from edgetune.elastic.work import GpuTask
 from edgetune.plugins import find, table_of
 
-POLICIES: dict[str, type[NamedPolicy]] = table_of([Sequential, MultiStream, Barrier, Elastic], kinds="policies")
+POLICIES: dict[str, type[NamedElasticPolicy]] = table_of([Sequential, MultiStream, Barrier, Elastic], kinds="policies")
 
 
-def find_policy(name: str) -> type[NamedPolicy]:
+def find_policy(name: str) -> type[NamedElasticPolicy]:
     """Return the policy of this name.
 
     Raises:
@@ -29,7 +29,7 @@ def find_policy(name: str) -> type[NamedPolicy]:
     return find(POLICIES, name, kind="policy")
 
 
-def make_policy(name: str, tasks: Iterable[Task], gpu: Gpu, *, kept: Tables | None = None) -> NamedPolicy:
+def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables | None = None) -> NamedElasticPolicy:
     """Return a new policy; what it is to look up is worked out now, and not while a GPU waits.
 
     Args:

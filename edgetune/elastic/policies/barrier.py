@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.policies.policy import by_priority, upcoming
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Decision, Piece, View
+from edgetune.elastic.view import Decision, LaunchPiece, View
 
 _ROUNDS = 2
 """Rounds in flight: the one that runs, and one behind it, whose barriers the GPU waits at without asking anybody."""
@@ -27,12 +27,12 @@ class Barrier:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the next round, where it is wanted."""
-        rounds = _rounds([launch for standing in view.standings for launch in standing.in_flight])
+        rounds = _rounds([launch for state in view.tasks for launch in state.in_flight])
         if len(rounds) == _ROUNDS:
             return ()
         after = tuple(sorted(launch.number for launch in rounds[-1])) if rounds else ()
-        found = [(standing, upcoming(standing)) for standing in by_priority(view.standings)]
-        return [Piece(standing.task.name, next_[1], after=after) for standing, next_ in found if next_ is not None]
+        found = [(state, upcoming(state)) for state in by_priority(view.tasks)]
+        return [LaunchPiece(state.task.name, next_[1], after=after) for state, next_ in found if next_ is not None]
 
 
 def _rounds(in_flight: Sequence[Launch]) -> Sequence[Sequence[Launch]]:

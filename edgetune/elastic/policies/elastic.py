@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from edgetune.elastic.choose import Sizes
+from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.kept import Kept, Shape, Tables
+from edgetune.elastic.leftover_table import LeftoverTable, PieceShape, Tables
+from edgetune.elastic.piece_size import Sizes
 from edgetune.elastic.policies.policy import upcoming
 from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.stage import Launch
-from edgetune.elastic.view import Chain, Decision, Piece, Standing, View
-from edgetune.elastic.work import Call, Task
+from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.elastic.work import Call, GpuTask
 
 _DEPTH = 2
 """Pieces in flight where no critical kernel is there, at least: one that runs, and one behind it, so that the GPU waits
@@ -42,40 +42,40 @@ class Elastic:
 
     def __init__(self, tables: Tables | None = None) -> None:
         self._tables = dict(tables or {})
-        self._chains: dict[str, tuple[Chain]] = {}
+        self._chains: dict[str, tuple[LaunchChain]] = {}
         """Made once, so that nothing is made on the critical path."""
         self._sizes: Sizes | None = None
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
-        urgent: Standing | None = None
-        normal: list[Standing] = []
-        for standing in view.standings:
-            task = standing.task
+        urgent: TaskState | None = None
+        normal: list[TaskState] = []
+        for state in view.tasks:
+            task = state.task
             if not task.critical:
-                normal.append(standing)
-            elif standing.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
-                urgent = standing
+                normal.append(state)
+            elif state.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
+                urgent = state
         if urgent is not None:
             return self._chain(urgent.task.name)
         sizes = self._sizes_of(view.gpu)
         critical = _critical_launches(view)
-        there = [standing for standing in normal if standing.in_flight]
-        if there and _enough(sizes, [launch for standing in there for launch in standing.in_flight], beside=critical):
+        there = [state for state in normal if state.in_flight]
+        if there and _enough(sizes, [launch for state in there for launch in state.in_flight], beside=critical):
             return ()
         if critical and len(there) > 1:
             return ()
         able = there if critical and there else normal  # pieces of one task run one after another
         if len(able) > 1:
-            able = sorted(able, key=lambda standing: (standing.served_s, len(standing.in_flight)))
-        for standing in able:
-            found = upcoming(standing)
+            able = sorted(able, key=lambda state: (state.served_s, len(state.in_flight)))
+        for state in able:
+            found = upcoming(state)
             if found is None:
                 continue
             call, left = found
             shape = self._beside(sizes, call, critical) if critical else sizes.alone(call)
             if shape is not None:
-                return (_piece(standing.task.name, call, left, shape),)
+                return (_piece(state.task.name, call, left, shape),)
         return ()
 
     def _sizes_of(self, gpu: Gpu) -> Sizes:
@@ -83,13 +83,13 @@ class Elastic:
             self._sizes = Sizes(gpu)
         return self._sizes
 
-    def _chain(self, task: str) -> tuple[Chain]:
+    def _chain(self, task: str) -> tuple[LaunchChain]:
         made = self._chains.get(task)
         if made is None:
-            made = self._chains[task] = (Chain(task),)
+            made = self._chains[task] = (LaunchChain(task),)
         return made
 
-    def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> Shape | None:
+    def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Of several, each has a last wave and threads of its own, at worst on other multiprocessors and on the same ones:
@@ -105,9 +105,9 @@ class Elastic:
             return shape and sizes.lasting(call, shape)
         logical = call.logical
         fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
-        return Shape(logical.blocks, 1, logical.blocks) if fits else None
+        return PieceShape(logical.blocks, 1, logical.blocks) if fits else None
 
-    def _table(self, gpu: Gpu, call: Call) -> Kept:
+    def _table(self, gpu: Gpu, call: Call) -> LeftoverTable:
         key = (call.kernel, call.logical)
         found = self._tables.get(key)
         if found is None:
@@ -118,11 +118,11 @@ class Elastic:
 def _critical_launches(view: View) -> Sequence[Launch]:
     """Return the critical launch of each chain that is there now: the one that runs, or else the one about to."""
     found: list[Launch] = []
-    for standing in view.standings:
-        if standing.task.critical and standing.in_flight:
-            name = standing.task.name
+    for state in view.tasks:
+        if state.task.critical and state.in_flight:
+            name = state.task.name
             running = [launch for launch in view.resident if launch.task == name]
-            found.extend(running or (standing.in_flight[0],))
+            found.extend(running or (state.in_flight[0],))
     return found
 
 
@@ -148,16 +148,16 @@ def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launc
     return counted_s >= sizes.gpu.launch_s
 
 
-def _piece(task: str, call: Call, left: int, shape: Shape) -> Piece:
+def _piece(task: str, call: Call, left: int, shape: PieceShape) -> LaunchPiece:
     """Return a piece of this shape, smaller where less is left; the original kernel where it is that."""
     count = min(shape.count, left)
     blocks = min(shape.blocks, count)
     if count == blocks == call.logical.blocks and shape.per_thread == 1:
-        return Piece(task, count)
-    return Piece(task, count, shape.per_thread, blocks)
+        return LaunchPiece(task, count)
+    return LaunchPiece(task, count, shape.per_thread, blocks)
 
 
-def tables_for(tasks: Iterable[Task], gpu: Gpu) -> Tables:
+def tables_for(tasks: Iterable[GpuTask], gpu: Gpu) -> Tables:
     """Return the kept pieces of all normal kernels, worked out before a run so that nothing is in it."""
     calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
     return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}

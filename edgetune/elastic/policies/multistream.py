@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.elastic.policies.policy import by_priority
-from edgetune.elastic.view import Chain, Decision, View
+from edgetune.elastic.view import Decision, LaunchChain, View
 
 
 class MultiStream:
@@ -23,5 +23,5 @@ class MultiStream:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return all requests that have come."""
-        waiting = by_priority(standing for standing in view.standings if standing.arrived_ns)
-        return [Chain(standing.task.name) for standing in waiting for _ in standing.arrived_ns]
+        waiting = by_priority(state for state in view.tasks if state.arrived_ns)
+        return [LaunchChain(state.task.name) for state in waiting for _ in state.arrived_ns]

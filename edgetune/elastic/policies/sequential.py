@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.elastic.policies.policy import by_priority
-from edgetune.elastic.view import Chain, Decision, View
+from edgetune.elastic.view import Decision, LaunchChain, View
 
 
 class Sequential:
@@ -22,8 +22,8 @@ class Sequential:
 
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the request that came first, where nothing runs."""
-        waiting = [standing for standing in view.standings if standing.arrived_ns]
-        if not waiting or any(standing.in_flight for standing in view.standings):
+        waiting = [state for state in view.tasks if state.arrived_ns]
+        if not waiting or any(state.in_flight for state in view.tasks):
             return ()
-        first = min(by_priority(waiting), key=lambda standing: standing.arrived_ns[0])
-        return (Chain(first.task.name),)
+        first = min(by_priority(waiting), key=lambda state: state.arrived_ns[0])
+        return (LaunchChain(first.task.name),)

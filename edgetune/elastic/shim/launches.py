@@ -17,7 +17,7 @@ Status = Literal["ok", "deadlock", "mismatched-barrier", "hang", "crash"]
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ExecutionOrder:
     """In which order the blocks of a grid, and between barriers the threads of a block, take their turns.
 
     Args:
@@ -32,13 +32,13 @@ class Schedule:
         return f"random order {self.seed}" if self.order == "random" else f"{self.order} order"
 
 
-FORWARD = Schedule("forward")
-REVERSE = Schedule("reverse")
+FORWARD = ExecutionOrder("forward")
+REVERSE = ExecutionOrder("reverse")
 
 
-def chance(seed: int) -> Schedule:
+def chance(seed: int) -> ExecutionOrder:
     """Return the schedule of random order with this seed."""
-    return Schedule("random", seed)
+    return ExecutionOrder("random", seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ShimLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShimResult:
     """What came of a sequence of launches.
 
     Args:

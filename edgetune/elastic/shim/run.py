@@ -21,12 +21,12 @@ import numpy as np
 
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.elastic.shim.folder import Folder
-from edgetune.elastic.shim.launches import FORWARD, Outcome, Schedule, ShimLaunch, Status
+from edgetune.elastic.shim.launches import FORWARD, ExecutionOrder, ShimLaunch, ShimResult, Status
 from edgetune.elastic.work import Pointer
 from edgetune.errors import DeviceError, InputError
 
 Buffers = Mapping[str, np.ndarray[Any, Any]]
-Sequenced = tuple[Sequence[ShimLaunch], Schedule]
+Sequenced = tuple[Sequence[ShimLaunch], ExecutionOrder]
 
 LIMIT_S = 10
 """CPU time of one sequence of launches before it counts as one that never ends."""
@@ -59,8 +59,12 @@ class Built:
     folder: Folder
 
     def run(
-        self, launches: Sequence[ShimLaunch], buffers: Buffers, schedule: Schedule = FORWARD, limit_s: int = LIMIT_S
-    ) -> Outcome:
+        self,
+        launches: Sequence[ShimLaunch],
+        buffers: Buffers,
+        schedule: ExecutionOrder = FORWARD,
+        limit_s: int = LIMIT_S,
+    ) -> ShimResult:
         """Run launches one after another.
 
         Args:
@@ -75,7 +79,7 @@ class Built:
         """
         return next(self.run_all([(launches, schedule)], buffers, limit_s))
 
-    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[Outcome]:
+    def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[ShimResult]:
         """Run sequences of launches, each beginning with the same buffers; yield what came of each, in order.
 
         The first that never ends is the last that is run.
@@ -97,7 +101,7 @@ class Built:
                 if outcome.status == "hang":
                     return
 
-    def _go(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> Iterator[Outcome]:
+    def _go(self, sequences: Sequence[Sequenced], arrays: Buffers, limit_s: int) -> Iterator[ShimResult]:
         with scratch_folder() as folder:
             job, results = Path(folder, "job"), Path(folder, "results")
             job.write_bytes(_job(self.kernels, sequences, arrays, limit_s))
@@ -113,7 +117,7 @@ class Built:
                 )
             except subprocess.TimeoutExpired:
                 message = f"{self.name} did not end and used no CPU time"
-                yield Outcome("hang", message, None, {})
+                yield ShimResult("hang", message, None, {})
                 return
             if done.returncode:
                 last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
@@ -123,7 +127,7 @@ class Built:
         for start in range(0, len(sequences) * each, each):
             yield self._outcome(answer[start : start + each], arrays)
 
-    def _outcome(self, answer: memoryview, arrays: Buffers) -> Outcome:
+    def _outcome(self, answer: memoryview, arrays: Buffers) -> ShimResult:
         status, line, program_counter, _, _, message = _RECORD.unpack_from(answer)
         text = message.split(b"\0", 1)[0].decode(errors="replace")
         names = list(arrays)
@@ -133,13 +137,13 @@ class Built:
         if status != _STATUSES.index("ok") + 1:
             if program_counter:
                 line = self._line(program_counter)
-            return Outcome(_STATUSES[status - 1], text, line or None, {})
+            return ShimResult(_STATUSES[status - 1], text, line or None, {})
         buffers, offset = {}, _RECORD.size
         for name, array in arrays.items():
             flat = np.frombuffer(answer, array.dtype, array.size, offset)
             buffers[name] = flat.reshape(array.shape)
             offset += array.nbytes
-        return Outcome("ok", "", None, buffers)
+        return ShimResult("ok", "", None, buffers)
 
     def _line(self, program_counter: int) -> int:
         """Return the line of the source that an instruction comes from; 0 where that is not known."""

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.abi import PARAMETER, PER_THREAD, STRUCT_NAME, block_symbol, grid_symbol
 from edgetune.elastic.kernel import Refusal, Variant
-from edgetune.elastic.source.block_grounds import block_grounds
+from edgetune.elastic.source.block_legality import block_illegalities
 from edgetune.elastic.source.block_steps import fission_steps, strided_steps
+from edgetune.elastic.source.builtins import INDICES
+from edgetune.elastic.source.codegen import CodeGenerator
 from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.grid_level import generated_name, loop_over_blocks, whole_rows
-from edgetune.elastic.source.helpers import (
+from edgetune.elastic.source.index_parameters import (
     BLOCK_DIM,
     BLOCK_INDEX,
     GRID_DIM,
@@ -31,17 +33,15 @@ from edgetune.elastic.source.helpers import (
     index_edits,
     readers,
 )
-from edgetune.elastic.source.known import INDICES
-from edgetune.elastic.source.lanes import threads_apart
-from edgetune.elastic.source.names import resolve
+from edgetune.elastic.source.kernel_scan import parameter_nodes, parameter_text
+from edgetune.elastic.source.name_resolution import resolve
 from edgetune.elastic.source.nodes import find, line_of
-from edgetune.elastic.source.scan import parameter_nodes, parameter_text
-from edgetune.elastic.source.spread import spread
-from edgetune.elastic.source.uniform import uniformity
-from edgetune.elastic.source.weave import Weaver
+from edgetune.elastic.source.scalar_expansion import expand_scalars
+from edgetune.elastic.source.uniformity import uniformity
+from edgetune.elastic.source.warp_divergence import threads_apart
 
 if TYPE_CHECKING:
-    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+    from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
 
 _ALL = (THREAD_INDEX, BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
 _OF_BLOCK = (BLOCK_DIM, BLOCK_INDEX, GRID_DIM)
@@ -84,7 +84,7 @@ def block_variants(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
         unit: The file.
         kernel: One of its kernels that may be made elastic at grid level.
     """
-    against = block_grounds(unit, kernel)
+    against = block_illegalities(unit, kernel)
     if against:
         return BlockForms(refusals=against)
     if not kernel.kernel.barriers:
@@ -125,8 +125,8 @@ def _split(unit: ParsedFile, kernel: ParsedKernel) -> BlockForms:
     helpers, edits = _logical(unit, kernel)
     names = resolve(kernel.node, kernel.body, unit.macros)
     fission = Fission(kernel.body, names, uniformity(kernel.body, names, unit))
-    pieces, many = spread(fission)
-    weaver = Weaver(fission, many, edits, unit.name, f"edgetune_thread_{name}")
+    pieces, many = expand_scalars(fission)
+    weaver = CodeGenerator(fission, many, edits, unit.name, f"edgetune_thread_{name}")
     body = weaver.body(pieces)
     own = [f"const unsigned int {each}" for each in _OWN]
     parameters = ", ".join([*_declared(kernel), *(f"{each.type} {each.name}" for each in _OF_BLOCK), *own])

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.nodes import line_of
-from edgetune.elastic.source.pieces import Barrier, Branch, Loop, Piece, Scope, regions
+from edgetune.elastic.source.region_tree import BarrierLoop, BarrierStatement, Branch, Piece, Scope, regions
 
 if TYPE_CHECKING:
-    from edgetune.elastic.kernel import Kernel
-    from edgetune.elastic.source.names import Variable
+    from edgetune.elastic.kernel import CudaKernel
+    from edgetune.elastic.source.name_resolution import Variable
 
 _WARPS = (
     "warp primitives: logical threads keep their lanes where the physical block is a multiple of 32 threads and the "
@@ -18,7 +18,7 @@ _WARPS = (
 )
 
 
-def strided_steps(kernel: Kernel) -> tuple[str, ...]:
+def strided_steps(kernel: CudaKernel) -> tuple[str, ...]:
     """Return the steps of a kernel without barriers."""
     steps = [
         f"{kernel.name}__block: no barriers, so nothing orders the threads of a block, and each physical thread may "
@@ -30,7 +30,7 @@ def strided_steps(kernel: Kernel) -> tuple[str, ...]:
 
 
 def fission_steps(
-    kernel: Kernel, pieces: list[Piece], many: Collection[Variable], single: Collection[Variable], *, live: bool
+    kernel: CudaKernel, pieces: list[Piece], many: Collection[Variable], single: Collection[Variable], *, live: bool
 ) -> tuple[str, ...]:
     """Return the steps of a kernel that was taken apart at its barriers.
 
@@ -77,14 +77,14 @@ def _list(variables: Collection[Variable]) -> str:
 
 def _count(pieces: list[Piece]) -> int:
     return sum(
-        1 if isinstance(each, Barrier) else sum(_count(inner) for inner in _inside(each)) for each in pieces
+        1 if isinstance(each, BarrierStatement) else sum(_count(inner) for inner in _inside(each)) for each in pieces
     )  # fmt: skip
 
 
 def _votes(pieces: list[Piece]) -> list[int]:
     found: list[int] = []
     for each in pieces:
-        if isinstance(each, Branch | Loop) and each.vote is not None:
+        if isinstance(each, Branch | BarrierLoop) and each.vote is not None:
             found.append(line_of(each.node))
         found += [line for inner in _inside(each) for line in _votes(inner)]
     return found
@@ -96,7 +96,7 @@ def _inside(piece: Piece) -> list[list[Piece]]:
             return [piece.pieces]
         case Branch():
             return [piece.then, piece.otherwise or []]
-        case Loop():
+        case BarrierLoop():
             return [piece.pieces, piece.update]
         case _:
             return []

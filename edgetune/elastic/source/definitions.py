@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from edgetune.elastic.source.known import KEYWORDS
+from edgetune.elastic.source.builtins import KEYWORDS
 from edgetune.elastic.source.nodes import NAME, declared_name, find, free_words, line_of, text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from edgetune.elastic.source.unit import Macro
+    from edgetune.elastic.source.translation_unit import Macro
 
 Kind = Literal["function", "macro", "type", "variable"]
 
@@ -37,7 +37,7 @@ _CHECKED = ("identifier", "type_identifier", "namespace_identifier")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Definition:
     """A definition.
 
     Args:
@@ -85,14 +85,14 @@ def device_words(macros: Mapping[str, tuple[Macro, ...]]) -> frozenset[str]:
 
 def definitions(
     roots: Iterable[tuple[Node, str]], macros: Mapping[str, tuple[Macro, ...]]
-) -> dict[str, tuple[Piece, ...]]:
+) -> dict[str, tuple[Definition, ...]]:
     """Return every definition of files by name; operators, which are used without being named, by ``operator``.
 
     Args:
         roots: The trees of the file and of its headers, each with the file's name.
         macros: Of all of them.
     """
-    found: dict[str, list[Piece]] = {}
+    found: dict[str, list[Definition]] = {}
     on_device = device_words(macros)
     for root, file in roots:
         for item in _items(root):
@@ -101,7 +101,7 @@ def definitions(
         for space in find(root, "namespace_definition"):
             for name in (each for field in space.children_by_field_name("name") for each in words(text_of(field))):
                 found.setdefault(name, []).append(
-                    Piece(name, "type", (), frozenset(), frozenset(), line_of(space), file)
+                    Definition(name, "type", (), frozenset(), frozenset(), line_of(space), file)
                 )
     for name, each in macros.items():
         found.setdefault(name, []).extend(_macro_piece(macro) for macro in each)
@@ -119,7 +119,7 @@ def _items(root: Node) -> Iterator[Node]:
             stack.extend(reversed(here.named_children))
 
 
-def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[str, Piece]]:
+def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[str, Definition]]:
     inner = item
     while inner.type == "template_declaration" and inner.named_children:
         inner = inner.named_children[-1]
@@ -134,7 +134,7 @@ def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[
 
 def piece_of(
     node: Node, name: str, kind: Kind, file: str, *, device: bool = True, on_device: frozenset[str] = frozenset()
-) -> Piece:
+) -> Definition:
     """Return a definition; of a class without the bodies of methods that are for the host alone."""
     tokens: list[str] = []
     checked: set[str] = set()
@@ -162,7 +162,7 @@ def piece_of(
         elif kind == "type" and here.type == "function_definition" and not leading_words(here) & on_device:
             continue
         stack.extend(reversed(children))
-    return Piece(
+    return Definition(
         name, kind, tuple(tokens), frozenset(checked), frozenset(declared), line_of(node), file, device, node,
         frozenset(fields),
     )  # fmt: skip
@@ -186,10 +186,10 @@ def declares(node: Node) -> Iterator[Node]:
         yield node.named_children[0]
 
 
-def _macro_piece(macro: Macro) -> Piece:
+def _macro_piece(macro: Macro) -> Definition:
     tokens = tuple(words(macro.body))
     unknown = frozenset(free_words(macro.body)) - KEYWORDS - set(macro.parameters or ()) - {"__VA_ARGS__"}
-    return Piece(macro.name, "macro", tokens, unknown, frozenset(), macro.line, macro.file)
+    return Definition(macro.name, "macro", tokens, unknown, frozenset(), macro.line, macro.file)
 
 
 def function_declarator(function: Node) -> Node | None:
@@ -231,7 +231,7 @@ def _item_names(item: Node) -> list[str]:
     return list(dict.fromkeys(NAME.findall(" ".join(found))))
 
 
-def reach(start: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[Piece]:
+def reach(start: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[Definition]:
     """Return a definition and everything that it can reach by names, each once.
 
     A function of the host counts only where the name is no variable of ``start`` and no function of the GPU is called
@@ -256,7 +256,7 @@ def reach(start: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[P
     return found
 
 
-def _reached(piece: Piece, known_pieces: Mapping[str, tuple[Piece, ...]]) -> list[str]:
+def _reached(piece: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[str]:
     """Return the names in a definition that may mean others: words, and those of its fields that are macros."""
     fields = [name for name in piece.fields if any(each.kind == "macro" for each in known_pieces.get(name, ()))]
     return [*piece.tokens, *fields]

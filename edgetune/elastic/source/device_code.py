@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.edits import Edit
 from edgetune.elastic.source.nodes import find, text_of, words
-from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -45,11 +45,11 @@ _USABLE = frozenset(
 """What stands in front of variables that code for the GPU can use."""
 
 
-def without_host_code(unit: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
+def without_host_code(translation_unit: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
     """Return the edits that leave nothing in a file but kernels, what they reach, and directives.
 
     Args:
-        unit: The file.
+        translation_unit: The file.
         kernels: Those that stay.
     """
     kept = {(each.function.outer.start_byte, each.function.outer.end_byte) for each in kernels}
@@ -57,16 +57,20 @@ def without_host_code(unit: ParsedFile, kernels: Collection[ParsedKernel]) -> li
     for kernel in kernels:
         for piece in kernel.reach:
             known |= set(piece.tokens)
-            if piece.node is not None and piece.file == unit.name:
+            if piece.node is not None and piece.file == translation_unit.name:
                 kept.add((piece.node.start_byte, piece.node.end_byte))
     left_out = [
         each
-        for each in _items(unit.tree.root_node)
-        if _variable_of_the_host(each, unit) or not _stays(each, kept, known)
+        for each in _items(translation_unit.tree.root_node)
+        if _variable_of_the_host(each, translation_unit) or not _stays(each, kept, known)
     ]
     spans = [(each.start_byte, each.end_byte) for each in left_out]
-    alone = [each for each in _includes(unit, known) if not any(start <= each.start_byte < end for start, end in spans)]
-    amid = unit.expanded.amid  # what a macro made in part cannot be told from the rest of it
+    alone = [
+        each
+        for each in _includes(translation_unit, known)
+        if not any(start <= each.start_byte < end for start, end in spans)
+    ]
+    amid = translation_unit.expanded.amid  # what a macro made in part cannot be told from the rest of it
     return [_blank(each) for each in [*left_out, *alone] if not amid(each.start_byte) and not amid(each.end_byte)]
 
 
@@ -92,22 +96,22 @@ def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
 
 
-def _variable_of_the_host(item: Node, unit: ParsedFile) -> bool:
+def _variable_of_the_host(item: Node, translation_unit: ParsedFile) -> bool:
     """Return whether a declaration makes variables that no code for the GPU can use: a name that a kernel gives to
     one of its own reaches them too."""
     if item.type != "declaration" or next(find(item, "function_declarator"), None) is not None:
         return False
     before = {word for child in item.children if "declarator" not in child.type for word in words(text_of(child))}
-    return not before & (_USABLE | set(unit.macros))
+    return not before & (_USABLE | set(translation_unit.macros))
 
 
-def _includes(unit: ParsedFile, known: Collection[str]) -> Iterator[Node]:
+def _includes(translation_unit: ParsedFile, known: Collection[str]) -> Iterator[Node]:
     """Yield where headers are included that are not there, or are for the host alone, as far as is known."""
-    for node in find(unit.tree.root_node, "preproc_include"):
+    for node in find(translation_unit.tree.root_node, "preproc_include"):
         path = node.child_by_field_name("path")
         wanted = "" if path is None else text_of(path).strip('<>" \t')
         needless = _OF_STD.fullmatch(wanted) and "std" not in known
-        if wanted in unit.missing or _OF_THE_HOST.fullmatch(wanted) or needless:
+        if wanted in translation_unit.missing or _OF_THE_HOST.fullmatch(wanted) or needless:
             yield node
 
 

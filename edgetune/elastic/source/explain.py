@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from edgetune.elastic.kernel import Elastic, Kernel, Refusal, Transformed
-from edgetune.elastic.source.helpers import readers
-from edgetune.elastic.source.known import BLOCK_INDICES
+from edgetune.elastic.kernel import CudaKernel, ElasticKernel, Refusal, TransformResult
+from edgetune.elastic.source.builtins import BLOCK_INDICES
+from edgetune.elastic.source.index_parameters import readers
 from edgetune.elastic.source.nodes import text_of, words
-from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
 
 
-def macro_steps(unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, ...]:
+def macro_steps(translation_unit: ParsedFile, kernel: ParsedKernel) -> tuple[str, ...]:
     """Return which macros of a kernel are written out in its forms."""
-    place, node = unit.expanded.original, kernel.function.outer
-    before = unit.text[place(node.start_byte) : place(node.end_byte)].decode("utf-8", "replace")
+    place, node = translation_unit.expanded.original, kernel.function.outer
+    before = translation_unit.text[place(node.start_byte) : place(node.end_byte)].decode("utf-8", "replace")
     after = set(words(text_of(node)))
-    names = [word for word in dict.fromkeys(words(before)) if word in unit.macros and word not in after]
+    names = [word for word in dict.fromkeys(words(before)) if word in translation_unit.macros and word not in after]
     if not names:
         return ()
     return (f"written out in its forms, as they hide loops, indices, barriers or returns: {', '.join(names)}",)
@@ -51,27 +51,27 @@ def grid_steps(kernel: ParsedKernel) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def explained(done: Transformed) -> Iterator[str]:
+def explained(done: TransformResult) -> Iterator[str]:
     """Yield what is told of a file, line by line."""
     for each in done.kernels:
         yield from _kernel(each)
     for refused in done.refusals:
-        yield f"line {refused.line}: {told(refused)}"
+        yield f"line {refused.line}: {describe(refused)}"
 
 
-def cost(each: Elastic, refused: Refusal) -> str:
+def cost(each: ElasticKernel, refused: Refusal) -> str:
     """Return what a refusal costs a kernel."""
     if each.variants:
         return "the grid alone is elastic"
     return "left as it is" if refused.level == "grid" else "nor could its blocks be elastic"
 
 
-def told(refused: Refusal) -> str:
+def describe(refused: Refusal) -> str:
     """Return a refusal as one line."""
     return f"{refused.code}: {refused.reason} -> {refused.remedy}"
 
 
-def _kernel(each: Elastic) -> Iterator[str]:
+def _kernel(each: ElasticKernel) -> Iterator[str]:
     yield f"{each.kernel.name} (line {each.kernel.line}): {used(each.kernel)}"
     for level in ("grid", "block"):
         symbols = [variant.symbol for variant in each.variants if variant.level == level]
@@ -80,10 +80,10 @@ def _kernel(each: Elastic) -> Iterator[str]:
     for step in each.steps:
         yield f"    {step}"
     for refused in each.refusals:
-        yield f"  {cost(each, refused)}: line {refused.line}: {told(refused)}"
+        yield f"  {cost(each, refused)}: line {refused.line}: {describe(refused)}"
 
 
-def used(kernel: Kernel) -> str:
+def used(kernel: CudaKernel) -> str:
     """Return what a kernel uses, as words."""
     count = len(kernel.parameters)
     words = [f"{count} parameter{'' if count == 1 else 's'}"]

@@ -19,13 +19,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.known import BARRIERS
-from edgetune.elastic.source.names import Names, Variable
+from edgetune.elastic.source.builtins import BARRIERS
+from edgetune.elastic.source.diagnostics import refusal
+from edgetune.elastic.source.name_resolution import NameTable, Variable
 from edgetune.elastic.source.nodes import around, callee, calls, find, line_of, own, text_of
-from edgetune.elastic.source.pieces import Barrier, Branch, Leave, Loop, Once, Part, Piece, Region, Scope
-from edgetune.elastic.source.refused import refusal
-from edgetune.elastic.source.uniform import LOOPS, Uniformity, condition_of, exits
-from edgetune.elastic.source.writes import parts_of
+from edgetune.elastic.source.region_tree import (
+    BarrierLoop,
+    BarrierStatement,
+    Branch,
+    Piece,
+    Region,
+    RegionPart,
+    Scope,
+    UniformExit,
+    UniformStatement,
+)
+from edgetune.elastic.source.uniformity import LOOPS, Uniformity, condition_of, exits
+from edgetune.elastic.source.write_analysis import parts_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -72,7 +82,7 @@ class Fission:
     """
 
     body: Node
-    names: Names
+    names: NameTable
     uniform: Uniformity
     single: set[Variable] = field(default_factory=set)
     marks: set[int] = field(default_factory=set)
@@ -141,15 +151,15 @@ class Fission:
             if statement.type in ("comment", "preproc_call"):
                 run.direct(statement)
             elif self._all_in_region(statement):
-                run.add(Part(statement))
+                run.add(RegionPart(statement))
             elif statement.type.startswith("preproc_"):
                 raise CannotSplit("directive", statement, name=text_of(statement).split("\n")[0].strip())
             elif statement.type == "declaration":
                 self._declaration(statement, run)
             elif statement.type in _TYPE_STATEMENTS:
-                run.in_front(Once(statement))
+                run.in_front(UniformStatement(statement))
             elif statement.id not in self.marks:
-                run.add(Part(statement))
+                run.add(RegionPart(statement))
             elif statement.type == "expression_statement":
                 self._expressions(statement, run)
             else:
@@ -171,7 +181,7 @@ class Fission:
             raise CannotSplit("barrier-place", declaration, name="__syncthreads()")
         declared = [each for each in self.names.variables if each.declaration == declaration]
         if any(each.kind == "shared" for each in declared) or not declared:
-            run.in_front(Once(declaration))
+            run.in_front(UniformStatement(declaration))
             return
         by_declarator: dict[int, list[Variable]] = {}
         for each in declared:
@@ -182,17 +192,17 @@ class Fission:
             if first not in self.single and changes:
                 raise CannotSplit("uncertain", first.declarator, name=first.name)
             if first not in self.single:
-                run.add(Part(first.declarator, "declares", tuple(variables)))
+                run.add(RegionPart(first.declarator, "declares", tuple(variables)))
             elif changes:
-                run.then(Once(first.declarator, first))
+                run.then(UniformStatement(first.declarator, first))
             else:
-                run.in_front(Once(first.declarator, first))
+                run.in_front(UniformStatement(first.declarator, first))
 
     def _expressions(self, statement: Node, run: _Run) -> None:
         """Take ``a, b;`` apart: barriers, changes of what is single, and the others."""
         expression = statement.named_children[0]
         if expression.type == "call_expression" and callee(expression) == "__syncthreads":
-            run.then(Barrier(statement))
+            run.then(BarrierStatement(statement))
             return
         self._list(expression, run)
 
@@ -201,9 +211,9 @@ class Fission:
             if any(callee(each) in BARRIERS for each in calls(part)):
                 raise CannotSplit("barrier-place", part, name="__syncthreads()")
             if self._changes_single(part):
-                run.then(Once(part))
+                run.then(UniformStatement(part))
             else:
-                run.add(Part(part, "expression"))
+                run.add(RegionPart(part, "expression"))
 
     def _changes_single(self, expression: Node) -> bool:
         roots = (root for each in self.single for root in self.uniform.writes[each] if root is not None)
@@ -214,7 +224,7 @@ class Fission:
         if statement.type == "compound_statement":
             return Scope(self._sequence(statement.named_children))
         if statement.type in ("return_statement", "break_statement", "continue_statement"):
-            return Leave(statement)
+            return UniformExit(statement)
         if statement.type == "if_statement":
             return self._branch(statement)
         if statement.type in LOOPS:
@@ -245,7 +255,7 @@ class Fission:
         first, last = statement.child_by_field_name("initializer"), statement.child_by_field_name("update")
         if vote is None and self._all_single(first) and self._all_single(last):
             header = statement.type == "for_statement"
-            return Loop(statement, condition, vote, header, self._inside(body), [], directives)
+            return BarrierLoop(statement, condition, vote, header, self._inside(body), [], directives)
         onward = [each for each in exits(statement) if each.type == "continue_statement"]
         if onward and (vote is not None or last is not None):
             raise CannotSplit("loop-exit", onward[0], name="continue")
@@ -256,7 +266,9 @@ class Fission:
             self._list(first, before)
         if last is not None:
             self._list(last, after)
-        loop = Loop(statement, condition, vote, False, self._inside(body), after.end(), () if vote else directives)
+        loop = BarrierLoop(
+            statement, condition, vote, False, self._inside(body), after.end(), () if vote else directives
+        )
         before.then(loop)
         return Scope(before.end())
 
@@ -284,7 +296,7 @@ class Fission:
 
     def _vote(self, condition: Node) -> Region:
         number = self.next_number()
-        return Region(number, [Part(condition, "condition")], vote=number)
+        return Region(number, [RegionPart(condition, "condition")], vote=number)
 
     def next_number(self) -> int:
         """Return the number of the next region."""
@@ -313,11 +325,11 @@ class _Run:
         found, self.waiting = [each for each in self.waiting if each.type == "preproc_call"], []
         return found
 
-    def add(self, part: Part) -> None:
+    def add(self, part: RegionPart) -> None:
         """Add a part for each logical thread."""
         if self.region is None:
             self.region = Region(self.fission.next_number(), [])
-        self.region.parts.extend(Part(each, "directive") for each in self.waiting)
+        self.region.parts.extend(RegionPart(each, "directive") for each in self.waiting)
         self.region.parts.append(part)
         self.waiting = []
 

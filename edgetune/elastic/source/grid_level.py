@@ -17,9 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.abi import PARAMETER, STRUCT_NAME, grid_symbol
-from edgetune.elastic.source.block_grounds import warps_return
+from edgetune.elastic.source.block_legality import warps_return
+from edgetune.elastic.source.builtins import BLOCK_INDICES
 from edgetune.elastic.source.edits import Edit, edited, line_mark, plain
-from edgetune.elastic.source.helpers import (
+from edgetune.elastic.source.index_parameters import (
     BLOCK_DIM,
     BLOCK_INDEX,
     GRID_DIM,
@@ -28,24 +29,23 @@ from edgetune.elastic.source.helpers import (
     index_edits,
     readers,
 )
-from edgetune.elastic.source.known import BLOCK_INDICES
+from edgetune.elastic.source.kernel_scan import parameter_nodes, parameter_text
 from edgetune.elastic.source.nodes import find, line_of
-from edgetune.elastic.source.scan import parameter_nodes, parameter_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from edgetune.elastic.source.unit import ParsedFile, ParsedKernel
+    from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
 
 INDICES = (BLOCK_INDEX, GRID_DIM)
 
 
-def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
+def grid_form(translation_unit: ParsedFile, kernel: ParsedKernel) -> str:
     """Return the functions that make up the grid-elastic form of a kernel that was not refused."""
     name = kernel.kernel.name
     body_name = f"edgetune_grid_{name}"
     copied = readers(kernel, BLOCK_INDICES)
-    helpers, names = copies_of(unit, copied, INDICES, f"{body_name}_")
+    helpers, names = copies_of(translation_unit, copied, INDICES, f"{body_name}_")
     edits = [*index_edits(kernel.body, INDICES), *call_edits(kernel.body, names, INDICES)]
     declared = [parameter_text(each) for each in parameter_nodes(kernel.node)]
     handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in INDICES)]
@@ -53,11 +53,11 @@ def grid_form(unit: ParsedFile, kernel: ParsedKernel) -> str:
     indices = [f"{each.type} {each.name}" for each in INDICES]
     return (
         f"{helpers}static __device__ __forceinline__ void {body_name}({', '.join([*declared, *indices])})\n"
-        f"{line_mark(line_of(kernel.body), unit.name)}{edited(kernel.body, edits)}\n"
-        f"{line_mark(1, generated_name(unit, kernel))}"
+        f"{line_mark(line_of(kernel.body), translation_unit.name)}{edited(kernel.body, edits)}\n"
+        f"{line_mark(1, generated_name(translation_unit, kernel))}"
         f'extern "C" __global__ void {bounds(kernel.node)}{grid_symbol(name)}'
         f"({', '.join([*declared, f'const {STRUCT_NAME} {PARAMETER}'])})\n"
-        f"{loop_over_blocks(kernel, whole_rows(unit, kernel), run)}"
+        f"{loop_over_blocks(kernel, whole_rows(translation_unit, kernel), run)}"
     )
 
 
@@ -90,9 +90,9 @@ def loop_over_blocks(kernel: ParsedKernel, before: str, run: str) -> str:
 """
 
 
-def whole_rows(unit: ParsedFile, kernel: ParsedKernel) -> str:
+def whole_rows(translation_unit: ParsedFile, kernel: ParsedKernel) -> str:
     """Return the statement that stops launches in which warps would return in part in front of warp primitives."""
-    return f"    if ({BLOCK_DIM.name}.x % 32) __trap();\n" if warps_return(unit, kernel) else ""
+    return f"    if ({BLOCK_DIM.name}.x % 32) __trap();\n" if warps_return(translation_unit, kernel) else ""
 
 
 def _end_of_block(kernel: ParsedKernel) -> str:
@@ -114,9 +114,9 @@ def _body_start(function: Node) -> int:
     return int(body.start_byte)
 
 
-def generated_name(unit: ParsedFile, kernel: ParsedKernel) -> str:
+def generated_name(translation_unit: ParsedFile, kernel: ParsedKernel) -> str:
     """Return what compilers call the lines that stand in no file."""
-    return f"{unit.name} (elastic {kernel.kernel.name})"
+    return f"{translation_unit.name} (elastic {kernel.kernel.name})"
 
 
 def anchor(kernel: ParsedKernel) -> Node:
@@ -132,7 +132,7 @@ def anchor(kernel: ParsedKernel) -> Node:
     return at
 
 
-def inserted(at: Node, unit: ParsedFile, text: str) -> Edit:
+def inserted(at: Node, translation_unit: ParsedFile, text: str) -> Edit:
     """Return the edit that puts generated text behind a node, with the lines counted on behind it."""
     last = int(at.end_point[0]) + 1
-    return Edit(at.end_byte, at.end_byte, f"\n{text}{line_mark(last, unit.name)}")
+    return Edit(at.end_byte, at.end_byte, f"\n{text}{line_mark(last, translation_unit.name)}")

@@ -3,7 +3,7 @@
     text -> tree -> functions and macros, headers beside the file included -> kernels
 
 The tree is of the text as it stands, but for macros that hide what has to be seen (see ``expand``): others are not
-expanded, and both sides of an ``#if`` are there. What that leaves unclear is for ``grounds`` to decide.
+expanded, and both sides of an ``#if`` are there. What that leaves unclear is for ``illegalities`` to decide.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.align import for_parser
-from edgetune.elastic.source.blanks import without_invocations
+from edgetune.elastic.source.align_attribute import for_parser
+from edgetune.elastic.source.builtins import HEADERS, danger
 from edgetune.elastic.source.definitions import (
     definitions,
     function_declarator,
@@ -27,12 +27,12 @@ from edgetune.elastic.source.definitions import (
     piece_of,
     reach,
 )
-from edgetune.elastic.source.expand import expanded, used
-from edgetune.elastic.source.known import HEADERS, danger
+from edgetune.elastic.source.diagnostics import refusal
+from edgetune.elastic.source.kernel_scan import described
+from edgetune.elastic.source.macro_blanking import without_invocations
+from edgetune.elastic.source.macro_expansion import expanded, used
 from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
-from edgetune.elastic.source.refused import refusal
-from edgetune.elastic.source.scan import described
-from edgetune.elastic.source.unit import Macro, ParsedFile, ParsedFunction, ParsedKernel
+from edgetune.elastic.source.translation_unit import Macro, ParsedFile, ParsedFunction, ParsedKernel
 from edgetune.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         read.roots[0] = (tree.root_node, name)
     macros = _macros(read.roots)
     functions = _functions(read.roots)
-    unit = ParsedFile(
+    translation_unit = ParsedFile(
         text=source,
         expanded=out,
         name=name,
@@ -116,14 +116,14 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
         (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
         key=lambda each: int(each.node.start_byte),
     )
-    if not kernels and not unit.notes:
+    if not kernels and not translation_unit.notes:
         code = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", source, flags=re.DOTALL)
         wrong = tree.root_node.has_error and b"__global__" in code
         raise InputError(
             f"{name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
             "a kernel is a function with __global__ in front of it and a body, in the file itself",
         )
-    return replace(unit, kernels=tuple(_kernel(unit, each) for each in kernels))
+    return replace(translation_unit, kernels=tuple(_kernel(translation_unit, each) for each in kernels))
 
 
 def _tree(source: bytes) -> Tree:
@@ -137,9 +137,9 @@ def _tree(source: bytes) -> Tree:
     return tree if without == source else syntax(without)
 
 
-def _kernel(unit: ParsedFile, function: ParsedFunction) -> ParsedKernel:
+def _kernel(translation_unit: ParsedFile, function: ParsedFunction) -> ParsedKernel:
     start = piece_of(function.node, function.name, "function", function.file)
-    reached = tuple(reach(start, unit.definitions))
+    reached = tuple(reach(start, translation_unit.definitions))
     return ParsedKernel(described(function, reached), function.node, function.body, function, reached)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.policies.native import Native
-from edgetune.interleave.policies.policy import NamedPolicy
+from edgetune.interleave.policies.policy import NamedInterleavePolicy
 from edgetune.plugins import find, table_of
 
-POLICIES: dict[str, type[NamedPolicy]] = table_of([Managed, Native], kinds="policies")
+POLICIES: dict[str, type[NamedInterleavePolicy]] = table_of([Managed, Native], kinds="policies")
 
 
-def find_policy(name: str) -> type[NamedPolicy]:
+def find_policy(name: str) -> type[NamedInterleavePolicy]:
     """Return the policy of this name.
 
     Raises:

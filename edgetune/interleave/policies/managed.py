@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from edgetune.interleave.demand import NEVER_NS, Demand, Filling, counts, demanded_ns, first_miss
+from edgetune.interleave.demand import NEVER_NS, BatchFilling, QueueDemand, counts, demanded_ns, first_miss
 from edgetune.interleave.policies.policy import GUARD_NS
-from edgetune.interleave.snapshot import Decision, Job, Queue, Serve, Snapshot, Train, Wait
+from edgetune.interleave.snapshot import Decision, InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 _RETRY_NS = 100_000_000
-"""Cautious estimates fade by themselves (half-life 2 s, see ``Estimate``): what does not fit is tried again, ns."""
+"""Cautious estimates fade by themselves (half-life 2 s, see ``DurationEstimate``): what does not fit is tried again,
+ns."""
 _SILENCE = 16
 """So many mean gaps without a request tell that requests do not come at that rate any more: as many as the mean needs
-to follow (``standing``); of gaps at random one in e^16 is as long."""
+to follow (``tenant_state``); of gaps at random one in e^16 is as long."""
 _LEAD_STEPS = 2
 """A job may be passed until it is this many of its own minibatches behind; then it has windows of its own."""
 _WINDOW_PERIODS = 2
@@ -39,7 +40,7 @@ class _Line:
         timely: How many can.
     """
 
-    queue: Queue
+    queue: InferenceQueue
     count: int
     late: int
     timely: int
@@ -122,9 +123,9 @@ class Managed:
     def decide(self, snapshot: Snapshot) -> Decision:
         """Return what to start now, or until when nothing can be."""
         now_ns, queues = snapshot.now_ns, snapshot.queues
-        running: list[Queue | Job] = [queue for queue in queues if queue.in_flight]
+        running: list[InferenceQueue | TrainingJob] = [queue for queue in queues if queue.in_flight]
         running += [job for job in snapshot.jobs if job.in_flight]
-        if sum(each.in_flight for each in running) > 1 and isinstance(running[0], Queue):
+        if sum(each.in_flight for each in running) > 1 and isinstance(running[0], InferenceQueue):
             return Wait(None)
         lines = _lines(queues, now_ns, self._guard_ns)
         demands = [_demand(line, now_ns, self._guard_ns) for line in lines if line.timely or not line.queue.ended]
@@ -139,10 +140,10 @@ class Managed:
     def _behind(
         self,
         snapshot: Snapshot,
-        running: Sequence[Queue | Job],
+        running: Sequence[InferenceQueue | TrainingJob],
         lines: Sequence[_Line],
         batches: Sequence[_Batch],
-        demands: Sequence[Demand],
+        demands: Sequence[QueueDemand],
     ) -> Decision | None:
         """Return what to send now that begins when what runs ends, where there is no doubt what that is."""
         now_ns, ahead = snapshot.now_ns, running[0]
@@ -163,10 +164,10 @@ class Managed:
             if first_miss(others, left_ns + after.work_ns) is not None:
                 return None
         latest_ns = max(now_ns + min(batch.spare_ns for batch in batches), now_ns + left_ns)
-        return replace(_serve(ripe.line), begin_by_ns=NEVER_NS if isinstance(ahead, Queue) else latest_ns)
+        return replace(_serve(ripe.line), begin_by_ns=NEVER_NS if isinstance(ahead, InferenceQueue) else latest_ns)
 
     def _fill_gap(
-        self, snapshot: Snapshot, lines: Sequence[_Line], batches: Sequence[_Batch], demands: Sequence[Demand]
+        self, snapshot: Snapshot, lines: Sequence[_Line], batches: Sequence[_Batch], demands: Sequence[QueueDemand]
     ) -> Decision:
         """Return what to do while no batch is to be served: answer late requests, else train."""
         now_ns = snapshot.now_ns
@@ -199,18 +200,18 @@ class Managed:
         return 0 if missed_ns is None else max(work_ns + demanded_ns(demands, missed_ns) - missed_ns, 1)
 
 
-def _beside(running: Sequence[Queue | Job], batches: Sequence[_Batch], now_ns: int) -> Decision:
+def _beside(running: Sequence[InferenceQueue | TrainingJob], batches: Sequence[_Batch], now_ns: int) -> Decision:
     """Return what to do while something runs: wait, or serve the first batch where a step overruns."""
-    if not batches or any(isinstance(each, Queue) for each in running):
+    if not batches or any(isinstance(each, InferenceQueue) for each in running):
         return Wait(None)
     spare_ns = min(batch.spare_ns for batch in batches)
     until_ns = max(now_ns + spare_ns, *(_end_ns(each, now_ns) for each in running))
     return Wait(until_ns) if until_ns > now_ns else _serve(batches[0].line)
 
 
-def _train(jobs: Sequence[Job], demands: Sequence[Demand], now_ns: int, until_ns: list[int]) -> Decision:
+def _train(jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand], now_ns: int, until_ns: list[int]) -> Decision:
     """Return the step of a job that fits, or until when none may."""
-    behind: Job | None = None
+    behind: TrainingJob | None = None
     for job in sorted(jobs, key=lambda job: job.served_ns / job.weight):
         if behind is not None and _lags(behind, job):
             kept_ns = _kept_until_ns(demands, job.minibatch_ns, now_ns)
@@ -225,8 +226,8 @@ def _train(jobs: Sequence[Job], demands: Sequence[Demand], now_ns: int, until_ns
     return Wait(min(until_ns, default=None))
 
 
-def _lines(queues: Sequence[Queue], now_ns: int, guard_ns: int) -> list[_Line]:
-    fillings = [Filling(q.batch_size, q.budget_ns - guard_ns, q.minibatch_ns, q.gap_ns) for q in queues]
+def _lines(queues: Sequence[InferenceQueue], now_ns: int, guard_ns: int) -> list[_Line]:
+    fillings = [BatchFilling(q.batch_size, q.budget_ns - guard_ns, q.minibatch_ns, q.gap_ns) for q in queues]
     lines = []
     for queue, count in zip(queues, counts(fillings), strict=True):
         late = _late(queue, now_ns, guard_ns)
@@ -234,7 +235,7 @@ def _lines(queues: Sequence[Queue], now_ns: int, guard_ns: int) -> list[_Line]:
     return lines
 
 
-def _late(queue: Queue, now_ns: int, guard_ns: int) -> int:
+def _late(queue: InferenceQueue, now_ns: int, guard_ns: int) -> int:
     """Return how many requests cannot be in time any more.
 
     With half of the guard left: a batch that begins at the last moment, and a little late, is not given up for that.
@@ -244,12 +245,14 @@ def _late(queue: Queue, now_ns: int, guard_ns: int) -> int:
     return bisect_left(arrivals_ns, from_ns) if arrivals_ns and arrivals_ns[0] < from_ns else 0
 
 
-def _end_ns(running: Queue | Job, now_ns: int) -> int:
+def _end_ns(running: InferenceQueue | TrainingJob, now_ns: int) -> int:
     """Return when the minibatches of a tenant that are on their way are expected to be over."""
     return (now_ns if running.since_ns is None else running.since_ns) + running.in_flight * running.minibatch_ns
 
 
-def _step_behind(ahead: Queue | Job, jobs: Sequence[Job], demands: Sequence[Demand], left_ns: int) -> Train | None:
+def _step_behind(
+    ahead: InferenceQueue | TrainingJob, jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand], left_ns: int
+) -> Train | None:
     """Return the step whose turn it is after what runs, where it is short and both together could begin now."""
     jobs = [job for job in jobs if not job.resting]
     if not jobs:
@@ -265,19 +268,19 @@ def _serve(line: _Line) -> Serve:
     return Serve(line.queue.name, count, line.late if line.timely else 0)
 
 
-def _demand(line: _Line, now_ns: int, guard_ns: int) -> Demand:
+def _demand(line: _Line, now_ns: int, guard_ns: int) -> QueueDemand:
     """Return when batches of a queue are due from now on, the guard taken off; where none waits, one may begin now."""
     queue, count, waiting = line.queue, line.count, line.timely
     arrivals_ns, room_ns = queue.arrivals_ns, queue.budget_ns - guard_ns
     first_ns = (arrivals_ns[line.late] if waiting else now_ns) + room_ns - now_ns
     if not queue.gap_ns or queue.ended:
-        return Demand(first_ns, NEVER_NS, NEVER_NS, queue.minibatch_ns)
+        return QueueDemand(first_ns, NEVER_NS, NEVER_NS, queue.minibatch_ns)
     if waiting > count:
         second_ns = arrivals_ns[line.late + count] + room_ns - now_ns
     else:
         last_ns = arrivals_ns[-1] - now_ns + room_ns if waiting else first_ns
         second_ns = last_ns + int((count + 1 - max(waiting, 1)) * queue.gap_ns)
-    return Demand(first_ns, second_ns, max(int(count * queue.gap_ns), 1), queue.minibatch_ns)
+    return QueueDemand(first_ns, second_ns, max(int(count * queue.gap_ns), 1), queue.minibatch_ns)
 
 
 def _comes(line: _Line) -> bool:
@@ -287,7 +290,7 @@ def _comes(line: _Line) -> bool:
     return known and not queue.ended and queue.minibatch_ns <= queue.budget_ns
 
 
-def _expected(line: _Line, now_ns: int, guard_ns: int) -> Demand:
+def _expected(line: _Line, now_ns: int, guard_ns: int) -> QueueDemand:
     """Return when batches of a queue in which none waits are to be expected."""
     queue = line.queue
     assert queue.gap_ns is not None
@@ -295,10 +298,10 @@ def _expected(line: _Line, now_ns: int, guard_ns: int) -> Demand:
     gap_ns, silent_ns = queue.gap_ns, now_ns - queue.last_ns
     first_ns = int(max(gap_ns - silent_ns, silent_ns - _SILENCE * gap_ns, 0)) + queue.budget_ns - guard_ns
     period_ns = max(int(line.count * (gap_ns if silent_ns <= _SILENCE * gap_ns else silent_ns)), 1)
-    return Demand(first_ns, first_ns + period_ns, period_ns, queue.minibatch_ns)
+    return QueueDemand(first_ns, first_ns + period_ns, period_ns, queue.minibatch_ns)
 
 
-def _batch(line: _Line, now_ns: int, guard_ns: int, demands: Sequence[Demand]) -> _Batch:
+def _batch(line: _Line, now_ns: int, guard_ns: int, demands: Sequence[QueueDemand]) -> _Batch:
     queue = line.queue
     due_ns = queue.arrivals_ns[line.late] + queue.budget_ns - guard_ns - now_ns
     whole = queue.ended or line.timely >= line.count or due_ns <= queue.minibatch_ns
@@ -329,13 +332,13 @@ def _share(batch: _Batch) -> float:
     return queue.minibatch_ns / (batch.line.count * queue.gap_ns) if queue.gap_ns else 0.0
 
 
-def _lags(behind: Job, job: Job) -> bool:
+def _lags(behind: TrainingJob, job: TrainingJob) -> bool:
     """Return whether a job is so far behind another that it must not be passed without bound."""
     lead_ns = job.served_ns / job.weight - behind.served_ns / behind.weight
     return lead_ns > _LEAD_STEPS * behind.minibatch_ns / behind.weight
 
 
-def _kept_until_ns(demands: Sequence[Demand], step_ns: int, now_ns: int) -> int:
+def _kept_until_ns(demands: Sequence[QueueDemand], step_ns: int, now_ns: int) -> int:
     """Return until when the window lasts that is kept for the job most behind; now, where it is open to all.
 
     Windows are powers of two long, so that small changes of the mean gap do not move them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from edgetune.interleave.snapshot import Policy
+from edgetune.interleave.snapshot import InterleavePolicy
 
 GUARD_NS = 1_000_000
 """How late a process may be woken: one tick of a kernel that ticks 1000 times a second (CONFIG_HZ, Linux Kconfig.hz).
@@ -28,7 +28,7 @@ def guard_ns(budgets_s: Sequence[float]) -> int:
     return max(GUARD_NS, round(GUARD_SHARE * min(budgets_s, default=0.0) * 1e9))
 
 
-class NamedPolicy(Policy, Protocol):
+class NamedInterleavePolicy(InterleavePolicy, Protocol):
     """A policy with a name, made with the lateness of wake-ups that it is to allow for."""
 
     name: ClassVar[str]

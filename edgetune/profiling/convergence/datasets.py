@@ -24,7 +24,7 @@ _FORMAT = "a .npz needs x, one array per sample, and y, a whole number from 0 pe
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class SyntheticDataset:
     """A data set that is drawn here.
 
     Args:
@@ -38,9 +38,9 @@ class Drawn:
     size: int = _TRAINED
 
 
-DRAWN: dict[str, Drawn] = {
-    "shapes": Drawn("ten noisy outlines, 16 x 16", 0.88),
-    "gratings": Drawn("eight noisy wave patterns, 16 x 16", 0.85),
+DRAWN: dict[str, SyntheticDataset] = {
+    "shapes": SyntheticDataset("ten noisy outlines, 16 x 16", 0.88),
+    "gratings": SyntheticDataset("eight noisy wave patterns, 16 x 16", 0.85),
 }
 """By name, as written after ``--dataset``."""
 
@@ -80,10 +80,10 @@ def load_dataset(reference: str) -> Dataset:
     """
     import numpy as np
 
-    from edgetune.profiling.convergence import drawn
+    from edgetune.profiling.convergence import synthetic_data
 
     if reference in DRAWN:
-        draw = {"shapes": drawn.draw_shapes, "gratings": drawn.draw_gratings}[reference]
+        draw = {"shapes": synthetic_data.draw_shapes, "gratings": synthetic_data.draw_gratings}[reference]
         x, y = draw(_TRAINED + _HELD_OUT, seed=0)
         return _scaled(reference, None, (x[:_TRAINED], x[_TRAINED:]), (y[:_TRAINED], y[_TRAINED:]))
     data, arrays = _read(reference)

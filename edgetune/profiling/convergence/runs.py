@@ -17,14 +17,14 @@ from typing import Any
 
 from edgetune.artifacts import convergence
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.convergence.crew import Crew
 from edgetune.profiling.convergence.options import REFERENCE_BATCH, check_sizes
 from edgetune.profiling.convergence.proxy import Proxy, Task
+from edgetune.profiling.convergence.worker_pool import WorkerPool
 from edgetune.profiling.identity import identity_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal_of
-from edgetune.profiling.journal_lines import Form, checked
+from edgetune.profiling.journal_lines import JournalFormat, checked
 
 _NAMES = frozenset(field.name for field in fields(ConvergenceRow))
 _HOPELESS = 2
@@ -33,7 +33,7 @@ _HOPELESS = 2
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Where the runs are, told once before the first and after each: see ``sweep.Progress``."""
+    """Where the runs are, told once before the first and after each: see ``sweep.SweepProgress``."""
 
     done: int
     total: int
@@ -42,7 +42,7 @@ class RunProgress:
     row: ConvergenceRow | None = None
 
 
-def run_form() -> Form[ConvergenceRow]:
+def run_form() -> JournalFormat[ConvergenceRow]:
     """Return how the journal holds a run: its row, without what is not known."""
 
     def write(row: ConvergenceRow) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def run_form() -> Form[ConvergenceRow]:
         known = {name: cell for name, cell in value["run_row"].items() if name in _NAMES}
         return checked(ConvergenceRow, {"epochs": None, **known})
 
-    return Form("run_row", write, read, lambda row: row.status == "failed")
+    return JournalFormat("run_row", write, read, lambda row: row.status == "failed")
 
 
 def train_all(
@@ -119,10 +119,10 @@ def _finished(
     failures: list[EdgetuneError] = []
     held: list[ConvergenceRow] = []
     succeeded = any(row.status != "failed" for row in journal.entries)
-    crew = Crew(proxy, tasks, jobs)
+    pool = WorkerPool(proxy, tasks, jobs)
     try:
         for _ in tasks:
-            row, error = crew.next()
+            row, error = pool.next()
             journal.append(row)
             succeeded = succeeded or error is None
             failures += [] if error is None else [error]
@@ -133,7 +133,7 @@ def _finished(
                 yield from held
                 held = []
     finally:
-        crew.stop()
+        pool.stop()
 
 
 def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
@@ -152,11 +152,11 @@ def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Heade
         "samples_held_out": len(dataset.x_held_out),
         "runs_resumed": resumed,
     }
-    cautions = []
+    data_warnings = []
     for status, advice in (("missed", "train for longer, or for a lower target"), ("failed", "run it again")):
         count = sum(row.status == status for row in rows)
         if count:
-            cautions.append(Caution(f"runs-{status}", f"see the reason column; {advice}", {"runs": count}))
+            data_warnings.append(DataWarning(f"runs-{status}", f"see the reason column; {advice}", {"runs": count}))
     return Header.new(
-        convergence.KIND, convergence.VERSION, inputs=inputs, conditions=conditions, warnings=tuple(cautions)
+        convergence.KIND, convergence.VERSION, inputs=inputs, conditions=conditions, warnings=tuple(data_warnings)
     )

@@ -21,7 +21,7 @@ _EVALUATED_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingResult:
     """How a run ended.
 
     Args:
@@ -39,7 +39,7 @@ class Run:
 
 def train(
     workload: Workload, dataset: Dataset, options: TrainingOptions, *, batch_size: int, seed: int, device: str
-) -> Run:
+) -> TrainingResult:
     """Train until the target accuracy is seen, or for as many epochs as are allowed.
 
     The same seed gives the same initial weights and the same order of samples at every batch size. Samples that fill no
@@ -68,11 +68,13 @@ def train(
         if not look:
             continue
         if not math.isfinite(loss.item()):
-            return Run(minibatches, best, False, f"the loss was {loss.item()} after {minibatches} minibatches")
+            return TrainingResult(
+                minibatches, best, False, f"the loss was {loss.item()} after {minibatches} minibatches"
+            )
         best = max(best, _accuracy(trainee, dataset, device, batch_size))
         if best >= options.target_accuracy:
-            return Run(minibatches, best, True)
-    return Run(minibatches, best, False, f"{best:.1%} at best in {options.max_epochs} epochs")
+            return TrainingResult(minibatches, best, True)
+    return TrainingResult(minibatches, best, False, f"{best:.1%} at best in {options.max_epochs} epochs")
 
 
 def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -> Iterator[tuple[torch.Tensor, bool]]:

@@ -3,7 +3,7 @@
 from edgetune.roofline.figures.batches import batch_figure
 from edgetune.roofline.figures.clocks import clock_figure
 from edgetune.roofline.figures.page import roofline_page
+from edgetune.roofline.figures.points import PlacedNetwork
 from edgetune.roofline.figures.roofs import roof_figure
-from edgetune.roofline.figures.spots import Network
 
-__all__ = ["Network", "batch_figure", "clock_figure", "roof_figure", "roofline_page"]
+__all__ = ["PlacedNetwork", "batch_figure", "clock_figure", "roof_figure", "roofline_page"]

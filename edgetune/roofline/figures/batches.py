@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from edgetune.drawing import BLACK, COLOURS, GREY, MARKERS, legend_beside, set_title, spread_out, styled
 from edgetune.errors import InputError
 from edgetune.roofline.figures.curves import KINDS, balance_points, brief_names
+from edgetune.roofline.figures.figure_data import FigureData, figure_data_of
 from edgetune.roofline.figures.labels import FONT_PT, folded, lay_out, plain_text
-from edgetune.roofline.figures.scene import Scene, scene_of
-from edgetune.roofline.figures.spots import Network, Series, span
+from edgetune.roofline.figures.points import PlacedNetwork, PointSeries, span
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ _LINE_PT = 9.0
 """Distance at which two lines of small print do not touch."""
 
 
-def batch_figure(networks: Sequence[Network], *, device: str = "", simulated: bool = False) -> Figure:
+def batch_figure(networks: Sequence[PlacedNetwork], *, device: str = "", simulated: bool = False) -> Figure:
     """Return the figure of intensity against batch size, with the balance points of the roofs as lines across.
 
     Above the line of time a network is bound by arithmetic, beneath it by memory; in energy it is past half of the
@@ -37,8 +37,8 @@ def batch_figure(networks: Sequence[Network], *, device: str = "", simulated: bo
         InputError: no network computes and moves anything.
         DeviceError: matplotlib is missing.
     """
-    scene = scene_of((), networks, None, device, simulated=simulated)
-    if not scene.series:
+    data = figure_data_of((), networks, None, device, simulated=simulated)
+    if not data.series:
         raise InputError(
             "no network has an intensity to draw", "`edgetune roofline ops MODEL` lists what its operators cost"
         )
@@ -47,40 +47,40 @@ def batch_figure(networks: Sequence[Network], *, device: str = "", simulated: bo
 
         figure = Figure(figsize=(8.2, 4.6), layout="constrained")
         axes = figure.subplots()
-        drawn = enumerate(_of_precisions(scene).items())
+        drawn = enumerate(_of_precisions(data).items())
         points = [point for number, named in drawn for point in _draw_series(axes, number, *named)]
-        lines = _draw_balance(axes, scene)
+        lines = _draw_balance(axes, data)
         _set_scales(axes, points, [height for height, _ in lines])
         _write_heights(axes, lines)
         legend_beside(figure, [axes])
-        set_title(axes, *map(plain_text, scene.title))
+        set_title(axes, *map(plain_text, data.title))
         lay_out(figure)
     return figure
 
 
-def _of_precisions(scene: Scene) -> dict[str, Series]:
+def _of_precisions(data: FigureData) -> dict[str, PointSeries]:
     """Return a series for each network and precision, by its name."""
-    several = len({each.roof.precision for each in scene.series}) > 1
-    found: dict[str, Series] = {}
-    for each in scene.series:
+    several = len({each.roof.precision for each in data.series}) > 1
+    found: dict[str, PointSeries] = {}
+    for each in data.series:
         found.setdefault(f"{each.workload}, {each.roof.precision}" if several else each.workload, each)
     return found
 
 
-def _draw_series(axes: Any, number: int, name: str, series: Series) -> list[tuple[float, float]]:
+def _draw_series(axes: Any, number: int, name: str, series: PointSeries) -> list[tuple[float, float]]:
     """Draw one network and return its points."""
-    points = [(float(spot.batch_size), spot.flop_per_byte) for spot in series.spots]
+    points = [(float(point.batch_size), point.flop_per_byte) for point in series.points]
     style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
     axes.plot(*zip(*points, strict=True), linewidth=1.2, markersize=6.0, zorder=3, label=folded(name), **style)
     return points
 
 
-def _draw_balance(axes: Any, scene: Scene) -> list[tuple[float, str]]:
+def _draw_balance(axes: Any, data: FigureData) -> list[tuple[float, str]]:
     """Draw balance points as lines across; return their heights and what to write at them."""
-    names = brief_names(scene.shown)
+    names = brief_names(data.shown)
     lines = []
-    for roof in scene.shown:
-        of = f", {names[roof]}" if len(scene.shown) > 1 else ""
+    for roof in data.shown:
+        of = f", {names[roof]}" if len(data.shown) > 1 else ""
         for point in balance_points(roof):
             if point.kind == "dynamic":
                 continue

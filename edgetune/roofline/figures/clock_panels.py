@@ -82,7 +82,7 @@ class _Sheet:
                 (x, top), (_, bottom) = frame.place((at, up + error)), frame.place((at, max(0.0, up - error)))
                 element(panel, "line", x1=x, x2=x, y1=top, y2=bottom, stroke=colour)
             group = element(panel, "g", class_="point", role="img", data_spot=f"k{self._roofs.index(roof)}")
-            element(group, "title", f"{self._names[roof]}\n{_told(quantity, roof, up)}")
+            element(group, "title", f"{self._names[roof]}\n{_describe(quantity, roof, up)}")
             fill = colour if roof.measured else "var(--paper)"
             draw_marker(group, frame.place((at, up)), marker, _MARKER_PX, fill=fill, stroke=colour)
 
@@ -112,7 +112,7 @@ def round_values(low: float, high: float) -> list[float]:
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _told(quantity: Quantity, roof: Roof, value: float) -> str:
+def _describe(quantity: Quantity, roof: Roof, value: float) -> str:
     """Return what a point says of itself."""
     error = quantity.error_of(roof)
     sure = f" +-{error:.2g}" if error else ""

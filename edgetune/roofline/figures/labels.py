@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgetune.roofline.figures.paper import Box, Paper, along, within
+from edgetune.roofline.figures.label_layout import Box, LabelLayout, along, within
 from edgetune.visible import visible
 
 if TYPE_CHECKING:
@@ -82,12 +82,12 @@ def write_labels(
     markers = [(x - label.radius_pt, y - label.radius_pt, x + label.radius_pt, y + label.radius_pt)
                for label, (x, y) in zip(labels, centres, strict=True)]  # fmt: skip
     crossed = [piece for line in lines for piece in along([_on_paper(axes, at, to_pt) for at in line], inside)]
-    paper = Paper(inside, crossed, [], markers)
+    layout = LabelLayout(inside, crossed, [], markers)
     for label, centre in zip(labels, centres, strict=True):
         if not label.text or not within((*centre, *centre), inside):
             continue
         wide, high = _size(axes, label)
-        found = paper.place(centre, (to_pt * wide / 2, to_pt * high / 2), label.radius_pt)
+        found = layout.place(centre, (to_pt * wide / 2, to_pt * high / 2), label.radius_pt)
         if found is not None:
             _write(axes, label, found[0], leads=found[1])
 

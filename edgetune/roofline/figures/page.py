@@ -11,11 +11,11 @@ from edgetune.drawing import BLACK, MARKERS
 from edgetune.roofline.figures.clock_lines import varied_knobs
 from edgetune.roofline.figures.clock_panels import clock_panels
 from edgetune.roofline.figures.curves import KINDS, brief_names, roof_names
+from edgetune.roofline.figures.figure_data import LETTERS, NO_ENERGY, FigureData, figure_data_of, percent
 from edgetune.roofline.figures.panels import BALANCE_MARKERS, DASHES, batch_panel, css_colour, roof_panels
-from edgetune.roofline.figures.scene import LETTERS, NO_ENERGY, Scene, percent, scene_of
-from edgetune.roofline.figures.spots import Network, Spot
+from edgetune.roofline.figures.point_text import describe_roof
+from edgetune.roofline.figures.points import PlacedNetwork, RooflinePoint
 from edgetune.roofline.figures.svg import draw_marker, element
-from edgetune.roofline.figures.told import told_roof
 from edgetune.units import format_si
 
 _HINT = "Point at a marker to read it; or press Tab to reach one, and the arrow keys for the next."
@@ -23,9 +23,9 @@ _HINT = "Point at a marker to read it; or press Tab to reach one, and the arrow 
 
 def roofline_page(
     roofs: Sequence[Roof],
-    networks: Sequence[Network] = (),
+    networks: Sequence[PlacedNetwork] = (),
     *,
-    layers_of: Network | None = None,
+    layers_of: PlacedNetwork | None = None,
     device: str = "",
     simulated: bool = False,
     notes: Sequence[str] = (),
@@ -39,23 +39,23 @@ def roofline_page(
     Raises:
         InputError: there is neither a roof nor a network.
     """
-    scene = scene_of(roofs, networks, layers_of, device, simulated=simulated)
-    precisions = {roof.precision for roof in scene.shown}
+    data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
+    precisions = {roof.precision for roof in data.shown}
     html = ET.Element("html", lang="en")
     head, body = element(html, "head"), element(html, "body")
     element(head, "meta", charset="utf-8")
     element(head, "meta", name="generator", content="edgetune")
     element(head, "meta", name="viewport", content="width=device-width, initial-scale=1")
-    element(head, "title", " - ".join(filter(None, ("Roofline", *scene.title[:2]))))
+    element(head, "title", " - ".join(filter(None, ("Roofline", *data.title[:2]))))
     ET.SubElement(head, "style").text = _file("page.css")
-    _write_title(body, scene, device, simulated=simulated)
-    roof_panels(element(body, "div", class_="wide"), scene)
-    _write_legend(body, scene)
-    if scene.numbered:
+    _write_title(body, data, device, simulated=simulated)
+    roof_panels(element(body, "div", class_="wide"), data)
+    _write_legend(body, data)
+    if data.numbered:
         element(body, "h2", "Intensity against batch size")
-        batch_panel(element(body, "div", class_="wide"), scene)
-    _write_clocks(body, [roof for roof in (*scene.shown, *scene.faint) if roof.precision in precisions])
-    _write_tables(body, scene)
+        batch_panel(element(body, "div", class_="wide"), data)
+    _write_clocks(body, [roof for roof in (*data.shown, *data.faint) if roof.precision in precisions])
+    _write_tables(body, data)
     for note in notes:
         element(body, "p", note)
     element(body, "div", id="tip", role="status")
@@ -67,33 +67,33 @@ def _file(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _write_title(body: ET.Element, scene: Scene, device: str, *, simulated: bool) -> None:
+def _write_title(body: ET.Element, data: FigureData, device: str, *, simulated: bool) -> None:
     element(body, "h1", ": ".join(filter(None, ("Roofline", device))))
     if simulated:
         element(body, "p", "SIMULATED: figures of a model, not of a device", class_="simulated")
-    for line in filter(None, scene.title[1:]):
+    for line in filter(None, data.title[1:]):
         element(body, "p", line)
     element(body, "p", _HINT, class_="dim")
 
 
-def _write_legend(body: ET.Element, scene: Scene) -> None:
+def _write_legend(body: ET.Element, data: FigureData) -> None:
     items = element(body, "ul", class_="legend")
-    names = roof_names(scene.shown)
-    for number, (roof, colour) in enumerate(scene.colours.items()):
-        _sample(items, told_roof(roof, names[roof]), colour, dashes=DASHES[number % len(DASHES)])
-    if scene.faint:
-        _sample(items, f"{len(scene.faint)} other roof{'s' * (len(scene.faint) > 1)}", "faint", dashes="none")
-    if scene.with_dynamic:
+    names = roof_names(data.shown)
+    for number, (roof, colour) in enumerate(data.colours.items()):
+        _sample(items, describe_roof(roof, names[roof]), colour, dashes=DASHES[number % len(DASHES)])
+    if data.faint:
+        _sample(items, f"{len(data.faint)} other roof{'s' * (len(data.faint) > 1)}", "faint", dashes="none")
+    if data.with_dynamic:
         _sample(items, "without static power", BLACK, dashes="2 3")
-    kinds = {point.kind for roof in scene.shown for point in scene.balances(roof)}
+    kinds = {point.kind for roof in data.shown for point in data.balances(roof)}
     for kind in (kind for kind in KINDS if kind in kinds):
         _sample(items, KINDS[kind].replace("\n", " "), BLACK, marker=BALANCE_MARKERS[kind])
-    for number in range(len(scene.series)):
-        _sample(items, scene.series_name(number), scene.colour(number), marker=MARKERS[number % len(MARKERS)])
-    notes = ["filled: measured; hollow: predicted"] if scene.spots() else []
-    notes += ["numbers: batch sizes"] if scene.numbered else []
-    notes += ["grey circles: layers, larger and stronger with their share of the time"] if scene.layers else []
-    notes += [] if any(roof.flop_j is not None for roof in scene.shown) else [NO_ENERGY]
+    for number in range(len(data.series)):
+        _sample(items, data.series_name(number), data.colour(number), marker=MARKERS[number % len(MARKERS)])
+    notes = ["filled: measured; hollow: predicted"] if data.points() else []
+    notes += ["numbers: batch sizes"] if data.numbered else []
+    notes += ["grey circles: layers, larger and stronger with their share of the time"] if data.layers else []
+    notes += [] if any(roof.flop_j is not None for roof in data.shown) else [NO_ENERGY]
     for note in notes:
         element(items, "li", note, class_="dim")
 
@@ -125,25 +125,25 @@ def _sample(items: ET.Element, words: str, colour: str, *, dashes: str = "", mar
     element(item, "span", words)
 
 
-def _write_tables(body: ET.Element, scene: Scene) -> None:
+def _write_tables(body: ET.Element, data: FigureData) -> None:
     """List networks, and layers folded away."""
-    names = brief_names(scene.shown)
-    spots = [spot for each in scene.series for spot in each.spots]
-    if spots:
+    names = brief_names(data.shown)
+    points = [point for each in data.series for point in each.points]
+    if points:
         element(body, "h2", "Networks")
-        rows = [[spot.network, str(spot.batch_size), names[spot.roof], *_figures(spot)] for spot in spots]
+        rows = [[point.network, str(point.batch_size), names[point.roof], *_figures(point)] for point in points]
         _write_table(body, ("network", "batch", "roof", *_COLUMNS), rows)
-    if scene.layers is None:
+    if data.layers is None:
         return
     details = element(body, "details")
-    element(details, "summary", f"{len(scene.layers.spots)} layers, the largest share of the time first")
-    if scene.layers.without_place:
-        time = percent(scene.layers.without_place_share)
-        element(details, "p", f"{scene.layers.without_place} more have no FLOP and take {time} of the time.")
+    element(details, "summary", f"{len(data.layers.points)} layers, the largest share of the time first")
+    if data.layers.without_place:
+        time = percent(data.layers.without_place_share)
+        element(details, "p", f"{data.layers.without_place} more have no FLOP and take {time} of the time.")
     rows = [
-        [f"{spot.layer}{f' ({LETTERS[index]})' if index < len(LETTERS) else ''}", spot.op or "",
-         percent(spot.share or 0.0), *_figures(spot)]
-        for index, spot in enumerate(scene.layers.spots)
+        [f"{point.layer}{f' ({LETTERS[index]})' if index < len(LETTERS) else ''}", point.op or "",
+         percent(point.share or 0.0), *_figures(point)]
+        for index, point in enumerate(data.layers.points)
     ]  # fmt: skip
     _write_table(details, ("layer", "operators", "share of time", *_COLUMNS), rows)
 
@@ -151,12 +151,12 @@ def _write_tables(body: ET.Element, scene: Scene) -> None:
 _COLUMNS = ("FLOP/byte", "time", "rate", "efficiency", "bound in time", "bound in energy")
 
 
-def _figures(spot: Spot) -> list[str]:
-    predicted = "" if spot.measured else " (predicted)"
-    efficiency = "" if spot.flops_per_j is None else format_si(spot.flops_per_j, "FLOP/J")
-    rate = format_si(spot.flops_per_s, "FLOP/s")
-    time = format_si(spot.seconds, "s") + predicted
-    return [f"{spot.flop_per_byte:.3g}", time, rate, efficiency, spot.bound, spot.energy_bound or ""]
+def _figures(point: RooflinePoint) -> list[str]:
+    predicted = "" if point.measured else " (predicted)"
+    efficiency = "" if point.flops_per_j is None else format_si(point.flops_per_j, "FLOP/J")
+    rate = format_si(point.flops_per_s, "FLOP/s")
+    time = format_si(point.seconds, "s") + predicted
+    return [f"{point.flop_per_byte:.3g}", time, rate, efficiency, point.bound, point.energy_bound or ""]
 
 
 def _write_table(body: ET.Element, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

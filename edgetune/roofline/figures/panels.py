@@ -18,11 +18,11 @@ from edgetune.roofline.figures.curves import (
     static_matters,
     time_curve,
 )
-from edgetune.roofline.figures.paper import Box, Paper, along
-from edgetune.roofline.figures.scene import LETTERS, Scene, letter_words, point_words
-from edgetune.roofline.figures.spots import Spot, span
+from edgetune.roofline.figures.figure_data import LETTERS, FigureData, letter_words, point_words
+from edgetune.roofline.figures.label_layout import Box, LabelLayout, along
+from edgetune.roofline.figures.point_text import describe_point
+from edgetune.roofline.figures.points import RooflinePoint, span
 from edgetune.roofline.figures.svg import Frame, draw_axes, draw_curve, draw_marker, element, text_size, ticks
-from edgetune.roofline.figures.told import told
 from edgetune.units import format_si
 
 DASHES = ("none", "9 4", "9 4 2 4", "5 3", "10 3 2 3 2 3")
@@ -44,12 +44,12 @@ def css_colour(colour: str) -> str:
     return {BLACK: "var(--ink)", "faint": "var(--faint)"}.get(colour) or f"var(--c{COLOURS.index(colour)})"
 
 
-def roof_panels(parent: ET.Element, scene: Scene) -> None:
+def roof_panels(parent: ET.Element, data: FigureData) -> None:
     """Draw time and, where there is energy, energy beneath it."""
-    kinds = ("time", "energy") if has_energy(scene.shown) else ("time",)
+    kinds = ("time", "energy") if has_energy(data.shown) else ("time",)
     svg = _sheet(parent, len(kinds), "rooflines of " + " and ".join(kinds))
     for row, kind in enumerate(kinds):
-        _RoofPanel(scene, kind, row).draw(svg)
+        _RoofPanel(data, kind, row).draw(svg)
 
 
 def _sheet(parent: ET.Element, rows: int, label: str) -> ET.Element:
@@ -69,21 +69,21 @@ def _inside(panel: ET.Element) -> ET.Element:
 class _RoofPanel:
     """One panel while it is drawn."""
 
-    def __init__(self, scene: Scene, kind: str, row: int) -> None:
-        self._scene, self._kind, self._row = scene, kind, row
+    def __init__(self, data: FigureData, kind: str, row: int) -> None:
+        self._scene, self._kind, self._row = data, kind, row
         curve_of = time_curve if kind == "time" else energy_curve
-        self._curves = {roof: curve_of(roof, *scene.across) for roof in (*scene.shown, *scene.faint)}
-        heights = [y for roof in scene.shown for _, y in self._curves[roof]]
-        if kind == "energy" and scene.with_dynamic:
-            heights += [y for roof in scene.shown for _, y in energy_curve(roof, *scene.across, static=False)]
-        heights += [height for spot in scene.spots() if (height := self._height(spot))]
+        self._curves = {roof: curve_of(roof, *data.across) for roof in (*data.shown, *data.faint)}
+        heights = [y for roof in data.shown for _, y in self._curves[roof]]
+        if kind == "energy" and data.with_dynamic:
+            heights += [y for roof in data.shown for _, y in energy_curve(roof, *data.across, static=False)]
+        heights += [height for point in data.points() if (height := self._height(point))]
         low, high = span(heights, 1.0)
-        self._frame = Frame(_WIDTH, _HEIGHT, scene.across, (low / 1.3, high * 2.2))
+        self._frame = Frame(_WIDTH, _HEIGHT, data.across, (low / 1.3, high * 2.2))
         self._labels: list[tuple[tuple[float, float], float, str]] = []
         self._crossed: list[Curve] = []
 
-    def _height(self, spot: Spot) -> float | None:
-        return spot.flops_per_s if self._kind == "time" else spot.flops_per_j
+    def _height(self, point: RooflinePoint) -> float | None:
+        return point.flops_per_s if self._kind == "time" else point.flops_per_j
 
     def draw(self, svg: ET.Element) -> None:
         """Draw all of it, what matters most last."""
@@ -132,33 +132,35 @@ class _RoofPanel:
         before = 0
         for number, each in enumerate(self._scene.series):
             colour, marker = css_colour(self._scene.colour(number)), MARKERS[number % len(MARKERS)]
-            spots = [spot for spot in each.spots if self._height(spot) is not None]
+            spots = [spot for spot in each.points if self._height(spot) is not None]
             points = [(spot.flop_per_byte, self._height(spot) or 0.0) for spot in spots]
             if len(points) > 1:
                 draw_curve(inside, self._frame, points, stroke=colour)
             words = point_words(spots, points) if self._scene.worded else [""] * len(spots)
             for spot, point, word in zip(spots, points, words, strict=True):
-                index = before + each.spots.index(spot)
-                group = self._point(inside, f"n{index}", told(spot, names[spot.roof]), focus=True)
+                index = before + each.points.index(spot)
+                group = self._point(inside, f"n{index}", describe_point(spot, names[spot.roof]), focus=True)
                 measured = spot.measured if self._kind == "time" else spot.energy_measured
                 style = {"fill": colour if measured else "var(--paper)", "stroke": colour, "stroke_width": 1.8}
                 draw_marker(group, self._frame.place(point), marker, _NETWORK_PX, **style)
                 self._labels.append((self._frame.place(point), _NETWORK_PX, word))
-            before += len(each.spots)
+            before += len(each.points)
 
     def _draw_layers(self, inside: ET.Element) -> None:
         """Draw layers, the largest share of the time on top, the lettered ones reached by the keyboard."""
-        layers = () if self._scene.layers is None else self._scene.layers.spots
+        layers = () if self._scene.layers is None else self._scene.layers.points
         most = layers[0].share if layers else None
-        names = roof_names([*self._scene.shown, *(spot.roof for spot in layers[:1])])
-        placed = [(spot, height) for spot in layers if (height := self._height(spot)) is not None]
-        words, labels = letter_words([(spot.flop_per_byte, height) for spot, height in placed]), []
-        for index, (spot, height) in reversed(list(enumerate(placed))):
-            part = (spot.share or 0.0) / most if most else 0.0
-            place = self._frame.place((spot.flop_per_byte, height))
+        names = roof_names([*self._scene.shown, *(point.roof for point in layers[:1])])
+        placed = [(point, height) for point in layers if (height := self._height(point)) is not None]
+        words, labels = letter_words([(point.flop_per_byte, height) for point, height in placed]), []
+        for index, (point, height) in reversed(list(enumerate(placed))):
+            part = (point.share or 0.0) / most if most else 0.0
+            place = self._frame.place((point.flop_per_byte, height))
             radius, darkness = _LEAST_PX + (_MOST_PX - _LEAST_PX) * part**0.5, _PALEST + (_DARKEST - _PALEST) * part
-            group = self._point(inside, f"l{index}", told(spot, names[spot.roof]), focus=index < len(LETTERS))
-            filled = spot.measured if self._kind == "time" else spot.energy_measured
+            group = self._point(
+                inside, f"l{index}", describe_point(point, names[point.roof]), focus=index < len(LETTERS)
+            )
+            filled = point.measured if self._kind == "time" else point.energy_measured
             draw_marker(group, place, "o", radius, **_layer_style(darkness, filled=filled))
             labels.append((place, radius, words[index]))
         self._labels += reversed(labels)
@@ -186,10 +188,10 @@ def write_words(
     frame: Box = (0.0, 0.0, _WIDTH, _HEIGHT)
     crossed = [piece for line in lines for piece in along(line, frame)]
     markers = [(x - radius, y - radius, x + radius, y + radius) for (x, y), radius, _ in labels]
-    paper = Paper(frame, crossed, [], markers)
+    layout = LabelLayout(frame, crossed, [], markers)
     for (x, y), radius, words in labels:
         wide, high = text_size(words)
-        found = paper.place((x, y), (wide / 2, high / 2), radius) if words else None
+        found = layout.place((x, y), (wide / 2, high / 2), radius) if words else None
         if found is None:
             continue
         (across, down), leads = found
@@ -199,10 +201,10 @@ def write_words(
         element(inside, "text", words, x=round(x + across, 1), y=round(y + down + 0.36 * high / 0.8, 1), **style)
 
 
-def batch_panel(parent: ET.Element, scene: Scene) -> None:
+def batch_panel(parent: ET.Element, data: FigureData) -> None:
     """Draw intensity against batch size, with the balance points of the roofs as lines across."""
-    points = [(float(spot.batch_size), spot.flop_per_byte) for each in scene.series for spot in each.spots]
-    heights = _heights(scene)
+    points = [(float(point.batch_size), point.flop_per_byte) for each in data.series for point in each.points]
+    heights = _heights(data)
     batches = sorted({batch for batch, _ in points})
     up = span([*(height for _, height in points), *heights], 1.8)
     beside = _left_of_points(batches[-1] / batches[0] * _BESIDE, [words for _, words in heights.values()])
@@ -212,18 +214,18 @@ def batch_panel(parent: ET.Element, scene: Scene) -> None:
     draw_axes(panel, frame, ("batch size (samples)", "intensity (FLOP/byte)"), across, upwards)
     inside = _inside(panel)
     _draw_heights(inside, frame, heights)
-    names, index, seen = roof_names(scene.shown), 0, set()
-    for number, each in enumerate(scene.series):
+    names, index, seen = roof_names(data.shown), 0, set()
+    for number, each in enumerate(data.series):
         if (each.workload, each.roof.precision) in seen:  # the clocks of another mode leave its intensity as it is
-            index += len(each.spots)
+            index += len(each.points)
             continue
         seen.add((each.workload, each.roof.precision))
-        colour, marker = css_colour(scene.colour(number)), MARKERS[number % len(MARKERS)]
-        draw_curve(inside, frame, [(spot.batch_size, spot.flop_per_byte) for spot in each.spots], stroke=colour)
-        for spot in each.spots:
+        colour, marker = css_colour(data.colour(number)), MARKERS[number % len(MARKERS)]
+        draw_curve(inside, frame, [(point.batch_size, point.flop_per_byte) for point in each.points], stroke=colour)
+        for point in each.points:
             group = element(inside, "g", class_="point", role="img", data_spot=f"n{index}")
-            element(group, "title", told(spot, names[spot.roof]))
-            place = frame.place((spot.batch_size, spot.flop_per_byte))
+            element(group, "title", describe_point(point, names[point.roof]))
+            place = frame.place((point.batch_size, point.flop_per_byte))
             draw_marker(group, place, marker, _NETWORK_PX, fill=colour)
             index += 1
 
@@ -240,12 +242,12 @@ def _left_of_points(span_right: float, words: Sequence[str]) -> float:
     return max(_BESIDE, float(span_right ** (share / (1 - share))))
 
 
-def _heights(scene: Scene) -> dict[float, tuple[str, str]]:
+def _heights(data: FigureData) -> dict[float, tuple[str, str]]:
     """Return kind and words of each balance point."""
-    names = brief_names(scene.shown)
+    names = brief_names(data.shown)
     found = {}
-    for roof in scene.shown:
-        of = f", {names[roof]}" if len(scene.shown) > 1 else ""
+    for roof in data.shown:
+        of = f", {names[roof]}" if len(data.shown) > 1 else ""
         for point in balance_points(roof):
             if point.kind != "dynamic":
                 found[point.flop_per_byte] = point.kind, f"{KINDS[point.kind]} {point.flop_per_byte:.3g}{of}"

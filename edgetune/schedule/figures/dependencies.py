@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.drawing import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, set_title, styled
-from edgetune.schedule.dependencies import Graph, Mode
-from edgetune.schedule.network import Network
-from edgetune.schedule.orders import Orders
+from edgetune.schedule.dependencies import DependencyGraph, Mode
+from edgetune.schedule.linear_extensions import LinearExtensions
+from edgetune.schedule.network import LayeredNetwork
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,7 @@ _DIGITS = 15
 _NAME_CHARACTERS = 18
 
 
-def orders_text(orders: Orders) -> str:
+def orders_text(orders: LinearExtensions) -> str:
     """Return in words how many orders there are."""
     if orders.least == orders.most:
         return "1 order" if orders.least == 1 else f"{_written(orders.least)} orders"
@@ -53,7 +53,9 @@ def _digits(number: int) -> int:
     return digits
 
 
-def dependencies_figure(network: Network, graphs: Sequence[tuple[Mode, Graph, Orders]]) -> Figure:
+def dependencies_figure(
+    network: LayeredNetwork, graphs: Sequence[tuple[Mode, DependencyGraph, LinearExtensions]]
+) -> Figure:
     """Return a panel for each mode, one under the other.
 
     Raises:
@@ -74,7 +76,7 @@ def dependencies_figure(network: Network, graphs: Sequence[tuple[Mode, Graph, Or
     return figure
 
 
-def _draw(axes: Any, graph: Graph, *, named: bool) -> None:
+def _draw(axes: Any, graph: DependencyGraph, *, named: bool) -> None:
     places = [(node.layer, _HEIGHTS[node.kind]) for node in graph.nodes]
     gap = 8 if named else 1.5
     for index, leaders in enumerate(graph.before):
@@ -108,7 +110,7 @@ def _bend(span: int) -> float:
     return -min(0.35, 1.2 / span)
 
 
-def _label(axes: Any, network: Network, *, named: bool) -> None:
+def _label(axes: Any, network: LayeredNetwork, *, named: bool) -> None:
     layers = network.layers
     if named:
         names = [_cut(layer.name) for layer in layers]

@@ -50,7 +50,7 @@ _PART_BARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TaskBar:
     """Tasks of one network and kind on one worker, one right after another, s."""
 
     worker: int
@@ -137,13 +137,13 @@ def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) ->
     return notes
 
 
-def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar]:
+def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[TaskBar]:
     """Return the bars of a part of a turn, merged where they would be too narrow to tell apart."""
-    found: list[Bar] = []
+    found: list[TaskBar] = []
     last: dict[int, int] = {}
     """By worker, the place of its last bar."""
     tasks = [
-        Bar(row.worker, row.event, row.network or "", row.started_s, row.finished_s, row.status == "failed")
+        TaskBar(row.worker, row.event, row.network or "", row.started_s, row.finished_s, row.status == "failed")
         for row in rows
         if row.event in ("load", "execute") and row.worker is not None and row.started_s is not None
     ]
@@ -159,10 +159,10 @@ def bars_of(rows: Iterable[TimelineRow], span: Span) -> list[Bar]:
     return _thinned(found, span)
 
 
-def _thinned(bars: Sequence[Bar], span: Span) -> list[Bar]:
+def _thinned(bars: Sequence[TaskBar], span: Span) -> list[TaskBar]:
     """Return the bars, of those that lie together within a line the one that most of it is."""
     wide = [bar for bar in bars if bar.end_s - bar.start_s >= span.least_s]
-    lines: dict[tuple[int, int], list[Bar]] = {}
+    lines: dict[tuple[int, int], list[TaskBar]] = {}
     for bar in bars:
         if bar.end_s - bar.start_s < span.least_s:
             lines.setdefault((bar.worker, int((bar.start_s - span.begin_s) / span.least_s)), []).append(bar)
@@ -172,28 +172,28 @@ def _thinned(bars: Sequence[Bar], span: Span) -> list[Bar]:
             kind = (bar.event, bar.network, bar.failed)
             shares[kind] = shares.get(kind, 0.0) + bar.end_s - bar.start_s
         event, network, failed = max(shares, key=shares.__getitem__)
-        wide.append(Bar(together[0].worker, event, network, together[0].start_s, together[-1].end_s, failed))
+        wide.append(TaskBar(together[0].worker, event, network, together[0].start_s, together[-1].end_s, failed))
     return sorted(wide, key=lambda bar: bar.start_s)
 
 
-def middle_of(bars: Sequence[Bar]) -> Span:
+def middle_of(bars: Sequence[TaskBar]) -> Span:
     """Return the part of the time in which the bars in the middle are."""
     first = max(len(bars) - _PART_BARS, 0) // 2
     some = sorted(bars, key=lambda bar: bar.start_s)[first : first + _PART_BARS]
     return Span(some[0].start_s, max(bar.end_s for bar in some))
 
 
-def _one(before: Bar, bar: Bar, least_s: float) -> bool:
+def _one(before: TaskBar, bar: TaskBar, least_s: float) -> bool:
     """Return whether two bars that follow each other are drawn as one."""
     same = (before.event, before.network, before.failed) == (bar.event, bar.network, bar.failed)
     narrow = min(before.end_s - before.start_s, bar.end_s - bar.start_s) < least_s
     return same and narrow and bar.start_s - before.end_s < least_s
 
 
-def _draw_bars(axes: Any, bars: Sequence[Bar], colours: dict[str, str], span: Span) -> None:
+def _draw_bars(axes: Any, bars: Sequence[TaskBar], colours: dict[str, str], span: Span) -> None:
     factor, _ = span.unit
     seen_s = _HATCHED * (span.end_s - span.begin_s)
-    kinds: dict[tuple[str, str, bool, bool], list[Bar]] = {}
+    kinds: dict[tuple[str, str, bool, bool], list[TaskBar]] = {}
     for bar in bars:
         wide = bar.end_s - bar.start_s >= seen_s
         kinds.setdefault((bar.event, bar.network, wide, bar.failed), []).append(bar)

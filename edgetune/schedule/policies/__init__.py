@@ -14,13 +14,13 @@ from edgetune.schedule.policies.linear import Linear
 from edgetune.schedule.policies.masa import Masa
 from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.policies.partial import Partial
-from edgetune.schedule.policies.policy import NamedPolicy
+from edgetune.schedule.policies.policy import NamedSchedulePolicy
 from edgetune.schedule.policies.reuse import Reuse
 from edgetune.schedule.policies.rr import RoundRobin
 from edgetune.schedule.policies.sjf import ShortestJobFirst
 from edgetune.schedule.policies.snf import ShortestNetworkFirst
 
-POLICIES: dict[str, type[NamedPolicy]] = table_of(
+POLICIES: dict[str, type[NamedSchedulePolicy]] = table_of(
     [
         Bulk,
         Linear,
@@ -38,7 +38,7 @@ POLICIES: dict[str, type[NamedPolicy]] = table_of(
 )
 
 
-def find_policy(name: str) -> type[NamedPolicy]:
+def find_policy(name: str) -> type[NamedSchedulePolicy]:
     """Return the policy of this name.
 
     Raises:
@@ -47,7 +47,7 @@ def find_policy(name: str) -> type[NamedPolicy]:
     return find(POLICIES, name, kind="policy")
 
 
-def make_policy(words: str) -> NamedPolicy:
+def make_policy(words: str) -> NamedSchedulePolicy:
     """Return a new policy from its name, or from name and variant, e.g. ``masa:code``.
 
     Raises:

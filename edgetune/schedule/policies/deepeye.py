@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.schedule.policies.policy import first_request
-from edgetune.schedule.view import Standing, Task, View
+from edgetune.schedule.view import LayerTask, RequestState, View
 
 
 class DeepEye:
@@ -23,26 +23,26 @@ class DeepEye:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the next task of a stream that is idle, where it fits."""
         spent = view.unwanted()
-        standing = first_request(view)
-        if spent is not None or standing is None or not view.idle_workers:
+        state = first_request(view)
+        if spent is not None or state is None or not view.idle_workers:
             return spent
-        busy = {_is_fully_connected(standing, task) for task in view.running}
-        candidates = [task for dense in (False, True) if dense not in busy for task in _next(standing, dense=dense)]
+        busy = {_is_fully_connected(state, task) for task in view.running}
+        candidates = [task for dense in (False, True) if dense not in busy for task in _next(state, dense=dense)]
         fitting = [task for task in candidates if task.bytes <= view.free_bytes]
         if fitting or view.running:
             return fitting[0] if fitting else None
         return candidates[0] if candidates else None
 
 
-def _next(standing: Standing, *, dense: bool) -> Sequence[Task]:
+def _next(state: RequestState, *, dense: bool) -> Sequence[LayerTask]:
     """Return the next task of a stream, if there is one: an execution that is ready, else the next load."""
-    executions = [task for task in standing.executions() if _is_fully_connected(standing, task) is dense]
-    loads = [task for task in standing.loads() if _is_fully_connected(standing, task) is dense]
+    executions = [task for task in state.executions() if _is_fully_connected(state, task) is dense]
+    loads = [task for task in state.loads() if _is_fully_connected(state, task) is dense]
     return executions[:1] or loads[:1]
 
 
-def _is_fully_connected(standing: Standing, task: Task) -> bool:
-    return standing.network.layers[task.layer].kind == "fc"
+def _is_fully_connected(state: RequestState, task: LayerTask) -> bool:
+    return state.network.layers[task.layer].kind == "fc"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from edgetune.schedule.policies.policy import any_fits, first_fitting, for_progress
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 
 class FirstComeFirstServed:
@@ -16,7 +16,7 @@ class FirstComeFirstServed:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, of the preferred kind."""
         spent = view.unwanted()
         if spent is not None or not view.idle_workers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from edgetune.schedule.policies.policy import first_request
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 
 class Linear:
@@ -19,10 +19,10 @@ class Linear:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the next task of the first request, once the last is over."""
         spent = view.unwanted()
-        standing = first_request(view)
-        if spent is not None or view.running or standing is None:
+        state = first_request(view)
+        if spent is not None or view.running or state is None:
             return spent
-        return next(iter([*standing.executions(), *standing.loads()]), None)
+        return next(iter([*state.executions(), *state.loads()]), None)

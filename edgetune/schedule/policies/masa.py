@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, get_args
 
 from edgetune.schedule.policies.policy import any_fits, first_fitting, for_progress
 from edgetune.schedule.policies.snf import shortest_first
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 Variant = Literal["thesis", "code"]
 """The algorithm as it was described, or as the published code behaves."""
@@ -32,7 +32,7 @@ class Masa:
         self.overcommits = variant == "code"
         """Whether the loop is to let executions begin that do not fit."""
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the smallest task of the preferred kind that fits."""
         spent = view.unwanted()
         if spent is not None or not view.idle_workers:
@@ -45,10 +45,10 @@ class Masa:
         return for_progress(view)
 
 
-def _as_published(view: View) -> Task | None:
+def _as_published(view: View) -> LayerTask | None:
     shortest = shortest_first(view)
     if len(view.executions):
-        return next(task for standing in shortest for task in standing.executions())
+        return next(task for state in shortest for task in state.executions())
     if any_fits(view.loads, view.free_bytes):
         return next(task for s in shortest if (task := first_fitting(s.loads(), view.free_bytes)) is not None)
     return for_progress(view)

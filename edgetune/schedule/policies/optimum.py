@@ -6,10 +6,10 @@ from collections import deque
 from typing import ClassVar, get_args
 
 from edgetune.schedule.optimum import optimum
-from edgetune.schedule.plan import Case, Objective, Plan, Step
+from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.schedule.policies.policy import in_order
 from edgetune.schedule.request import Request
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 _EFFORT_S = 2.0
 """Where nobody gave it a plan: counted in the solver's own steps, so that the same requests give the same plan."""
@@ -36,7 +36,7 @@ class Optimum:
     foresees: ClassVar[bool] = True
     """Whether it is worth more with a plan that knows what will come, which there is on a clock only."""
 
-    def __init__(self, variant: Objective = "response", plan: Plan | None = None) -> None:
+    def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant
         self._uses: dict[tuple[str, int], int] = {}
         """How many executions are still to use the weights that are there."""
@@ -45,7 +45,7 @@ class Optimum:
         """Whether something happened that no plan knew of."""
         self._follow(plan)
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the next step of the plan, if it can start; weights that it needs no more leave first."""
         self._seen.update(view.requests)
         self._drop_gone(view)
@@ -64,24 +64,26 @@ class Optimum:
             return in_order(view, view.requests.values())
         return None
 
-    def _follow(self, plan: Plan | None) -> None:
+    def _follow(self, plan: LayerSchedule | None) -> None:
         self._steps: deque[Step] = deque(plan.steps if plan else ())
         self._streams, self._cores = (plan.streams, plan.cores) if plan else (1, 1)
 
-    def _plan_for(self, view: View) -> Plan:
+    def _plan_for(self, view: View) -> LayerSchedule:
         """Return a plan for everything that is there, as if it had just come."""
-        requests = [Request(number, standing.request.network, 0) for number, standing in view.requests.items()]
-        networks = {standing.network.name: standing.network for standing in view.requests.values()}
-        case = Case(networks, requests, view.budget_bytes, view.workers, min(view.streams, view.workers), view.cores)
+        requests = [Request(number, state.request.network, 0) for number, state in view.requests.items()]
+        networks = {state.network.name: state.network for state in view.requests.values()}
+        case = SchedulingProblem(
+            networks, requests, view.budget_bytes, view.workers, min(view.streams, view.workers), view.cores
+        )
         return optimum(case, self.variant, limit_s=_EFFORT_S, steady=True)
 
-    def _has_room(self, task: Task, view: View) -> bool:
+    def _has_room(self, task: LayerTask, view: View) -> bool:
         """Return whether a task fits, and neither storage nor cores would have to be shared."""
         alike = sum(running.kind == task.kind for running in view.running)
         most = self._streams if task.kind == "load" else self._cores
         return not view.running or (task.bytes <= view.free_bytes and alike < most)
 
-    def _take(self, task: Task) -> Task:
+    def _take(self, task: LayerTask) -> LayerTask:
         step, key = self._steps.popleft(), (task.network, task.layer)
         if step.kind == "load":
             self._uses[key] = step.uses
@@ -97,11 +99,11 @@ class Optimum:
                 self._uses[step.network, step.layer] -= 1
 
 
-def _find(step: Step, view: View) -> Task | None:
+def _find(step: Step, view: View) -> LayerTask | None:
     """Return the task of a step, if it is ready."""
     if step.kind == "execute":
-        standing = view.requests.get(step.request)
-        ready = standing.executions() if standing is not None else ()
+        state = view.requests.get(step.request)
+        ready = state.executions() if state is not None else ()
     else:
         ready = list(view.loads)
     return next((task for task in ready if (task.network, task.layer) == (step.network, step.layer)), None)

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
 
-from edgetune.schedule.agenda import Agenda
 from edgetune.schedule.eviction import NextUse
 from edgetune.schedule.footprint import can_all_finish
-from edgetune.schedule.group import Group
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.group import RequestGroup
+from edgetune.schedule.request_order import RequestOrder
+from edgetune.schedule.view import LayerTask, View
 
 _BEGUN = 64
 """So many requests may have begun at once: what they have computed holds memory, and all are looked at."""
@@ -25,8 +25,8 @@ class Reuse:
 
     *Sharing.* All requests for a network use the same weights, and are served one after another where that delays none
     that is shorter or due: the network goes first that gives an answer in the least time (``agenda``). A request that
-    was passed by ``agenda.PASSES`` that came later goes before all others of its network, which is then next: no more
-    pass it than so many for each network, besides those that have begun by then.
+    was passed by ``request_order.PASSES`` that came later goes before all others of its network, which is then next: no
+    more pass it than so many for each network, besides those that have begun by then.
 
     *Deadlines.* Of the requests that can be in time the one due first begins before it would be late, with everything
     else that can be in time and is due before; until then what is shorter goes first. What will be late delays nothing
@@ -51,27 +51,27 @@ class Reuse:
     overcommits: bool = False
 
     def __init__(self) -> None:
-        self._agenda = Agenda()
-        self._planned: deque[Task] = deque()
+        self._request_order = RequestOrder()
+        self._planned: deque[LayerTask] = deque()
         """What is to be chosen next: unloads, and what they make room for."""
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the next task."""
         task = self._next_planned(view) or self._choose(view)
         if task is not None:
-            self._agenda.groups[task.network].note(task)
+            self._request_order.groups[task.network].note(task)
         return task
 
-    def _choose(self, view: View) -> Task | None:
-        self._agenda.update(view)
+    def _choose(self, view: View) -> LayerTask | None:
+        self._request_order.update(view)
         if view.free_bytes < 0:
-            uses = NextUse(self._agenda.order(view), self._agenda.groups, view)
+            uses = NextUse(self._request_order.order(view), self._request_order.groups, view)
             leaving = uses.leaving(view.unloads(), 1, -1.0)
             if leaving:
                 return leaving[0]
         if not view.idle_workers or not view.requests:
             return None
-        order = self._agenda.order(view)
+        order = self._request_order.order(view)
         executing = sum(task.kind == "execute" for task in view.running)
         execute, load = executing < view.cores, len(view.running) - executing < view.streams
         for group in order:
@@ -90,7 +90,7 @@ class Reuse:
             return self._force(order, view)
         return self._extra_load(order, view)
 
-    def _extra_load(self, order: Sequence[Group], view: View) -> Task | None:
+    def _extra_load(self, order: Sequence[RequestGroup], view: View) -> LayerTask | None:
         """Return a load for a worker that has nothing else to do, though storage is busy already.
 
         It delays what is being loaded by at most what it takes: that is worth it where its execution takes much longer.
@@ -104,7 +104,7 @@ class Reuse:
                 return self._planned.popleft()
         return None
 
-    def _next_planned(self, view: View) -> Task | None:
+    def _next_planned(self, view: View) -> LayerTask | None:
         """Return the next of what was planned, if that is still possible."""
         if not self._planned:
             return None
@@ -114,7 +114,7 @@ class Reuse:
         self._planned.clear()
         return None
 
-    def _members(self, group: Group, view: View) -> Iterator[int]:
+    def _members(self, group: RequestGroup, view: View) -> Iterator[int]:
         """Iterate over a group's requests that may go on: all begun, and as many more as may run side by side."""
         held = self._held()
         limit = self._convoy(group, view)
@@ -126,20 +126,20 @@ class Reuse:
                 yield number
         if self._can_finish(group, 0, held, view):
             room = min(limit - len(begun), _BEGUN - self._begun())
-            yield from islice(self._agenda.queue(group), max(room, 0))
+            yield from islice(self._request_order.queue(group), max(room, 0))
 
-    def _can_finish(self, group: Group, done: int, held: int, view: View) -> bool:
+    def _can_finish(self, group: RequestGroup, done: int, held: int, view: View) -> bool:
         """Return whether a request that has executed so much could go on to its answer beside what others hold."""
         footprint = group.footprint
         return held - footprint.held(done) + footprint.needed(done) <= view.budget_bytes
 
-    def _executions(self, group: Group, view: View) -> Iterator[Task]:
+    def _executions(self, group: RequestGroup, view: View) -> Iterator[LayerTask]:
         for number in self._members(group, view):
             for task in view.requests[number].executions():
                 if self._is_safe(task, view):
                     yield task
 
-    def _load(self, group: Group, view: View) -> Task | None:
+    def _load(self, group: RequestGroup, view: View) -> LayerTask | None:
         """Return the load that a group needs first."""
         if not group.absent:
             return None
@@ -148,21 +148,21 @@ class Reuse:
             if loads:
                 return loads[0]
         if group.waiting and self._can_finish(group, 0, self._held(), view):
-            loads = view.requests[next(self._agenda.queue(group))].loads()
+            loads = view.requests[next(self._request_order.queue(group))].loads()
             if loads:
                 return loads[0]
         return None
 
-    def _reserve(self, task: Task, view: View) -> int:
+    def _reserve(self, task: LayerTask, view: View) -> int:
         """Return what executions need that come before the one that weights are for: else these would have to leave."""
         if task.kind != "load":
             return 0
-        group = self._agenda.groups[task.network]
+        group = self._request_order.groups[task.network]
         done = group.begun.get(task.request, 0)
         executing = sum(each.bytes for each in view.running if each.request == task.request and each.kind == "execute")
         return max(group.footprint.growth_until(done, task.layer) - executing, 0)
 
-    def _leaves_room(self, task: Task, first: Group, view: View) -> bool:
+    def _leaves_room(self, task: LayerTask, first: RequestGroup, view: View) -> bool:
         """Return whether the group in service has the memory left that it needs to go on, beside a task of another.
 
         Weights that nothing uses can leave at once; what runs, and what has been computed, cannot.
@@ -174,27 +174,27 @@ class Reuse:
             if each.network != first.name:
                 taken += each.bytes
                 if each.kind == "execute":
-                    taken += self._agenda.groups[each.network].footprint.network.layers[each.layer].weight_bytes
+                    taken += self._request_order.groups[each.network].footprint.network.layers[each.layer].weight_bytes
         needed = max(map(first.footprint.needed, first.begun.values() or [0]))
         return taken + needed <= view.budget_bytes
 
-    def _make_room(self, task: Task, order: Sequence[Group], view: View) -> bool:
+    def _make_room(self, task: LayerTask, order: Sequence[RequestGroup], view: View) -> bool:
         """Plan a task and what has to leave for it; return whether that is possible."""
         lacking = task.bytes + self._reserve(task, view) - view.free_bytes
-        leaving: Sequence[Task] | None = []
+        leaving: Sequence[LayerTask] | None = []
         if lacking > 0:
-            uses = NextUse(order, self._agenda.groups, view)
+            uses = NextUse(order, self._request_order.groups, view)
             leaving = uses.leaving(view.unloads(), lacking, uses.after_ns(task.network, task.layer))
         if leaving is None:
             return False
         self._planned.extend([*leaving, task])
         return True
 
-    def _force(self, order: Sequence[Group], view: View) -> Task | None:
+    def _force(self, order: Sequence[RequestGroup], view: View) -> LayerTask | None:
         """Return what to do where nothing runs and nothing fits: the first that does once all others have left."""
         tasks = [task for group in order for task in self._executions(group, view)]
         tasks += [task for group in order if (task := self._load(group, view)) is not None]
-        uses = NextUse(order, self._agenda.groups, view)
+        uses = NextUse(order, self._request_order.groups, view)
         for task in tasks:
             others = [each for each in view.unloads() if (each.copy, each.layer) != (task.copy, task.layer)]
             leaving = uses.leaving(others, task.bytes - view.free_bytes, -1.0)
@@ -203,20 +203,20 @@ class Reuse:
                 return self._planned.popleft()
         return view.executions.smallest or view.loads.smallest
 
-    def _is_safe(self, task: Task, view: View) -> bool:
+    def _is_safe(self, task: LayerTask, view: View) -> bool:
         """Return whether all that have begun can still finish after an execution, one after another."""
         holds: list[tuple[int, int]] = []
-        for group in self._agenda.groups.values():
+        for group in self._request_order.groups.values():
             footprint = group.footprint
             for number, done in group.begun.items():
                 after = done | 1 << task.layer if number == task.request else done
                 holds.append((footprint.held(after), footprint.needed(after)))
-        group = self._agenda.groups[task.network]
+        group = self._request_order.groups[task.network]
         if task.request not in group.begun:
             holds.append((group.footprint.held(1 << task.layer), group.footprint.needed(1 << task.layer)))
         return can_all_finish(holds, view.budget_bytes)
 
-    def _convoy(self, group: Group, view: View) -> int:
+    def _convoy(self, group: RequestGroup, view: View) -> int:
         """Return how many requests of a group go on together, layer by layer.
 
         Where weights cannot all stay, as many as it takes for executing them to last as long as loading.
@@ -228,7 +228,7 @@ class Reuse:
         return view.cores + math.ceil(reload_ns * view.cores / max(footprint.before_ns[-1], 1))
 
     def _held(self) -> int:
-        return sum(g.footprint.held(done) for g in self._agenda.groups.values() for done in g.begun.values())
+        return sum(g.footprint.held(done) for g in self._request_order.groups.values() for done in g.begun.values())
 
     def _begun(self) -> int:
-        return sum(len(group.begun) for group in self._agenda.groups.values())
+        return sum(len(group.begun) for group in self._request_order.groups.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from edgetune.schedule.policies.policy import in_order
-from edgetune.schedule.view import Task, View
+from edgetune.schedule.view import LayerTask, View
 
 
 class ShortestJobFirst:
@@ -16,6 +16,6 @@ class ShortestJobFirst:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, of the request with the least left."""
-        return in_order(view, sorted(view.requests.values(), key=lambda standing: standing.left_ns))
+        return in_order(view, sorted(view.requests.values(), key=lambda state: state.left_ns))

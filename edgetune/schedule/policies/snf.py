@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.schedule.policies.policy import in_order
-from edgetune.schedule.view import Standing, Task, View
+from edgetune.schedule.view import LayerTask, RequestState, View
 
 
 class ShortestNetworkFirst:
@@ -17,13 +17,13 @@ class ShortestNetworkFirst:
     whole: ClassVar[bool] = False
     overcommits: bool = False
 
-    def choose(self, view: View) -> Task | None:
+    def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, of the request for the shortest network."""
         return in_order(view, shortest_first(view))
 
 
-def shortest_first(view: View) -> Sequence[Standing]:
+def shortest_first(view: View) -> Sequence[RequestState]:
     """Return requests by what their network takes alone; in order of arrival where that is the same."""
-    networks = {standing.network.name: standing.network for standing in view.requests.values()}
+    networks = {state.network.name: state.network for state in view.requests.values()}
     service_s = {name: network.service_s for name, network in networks.items()}
-    return sorted(view.requests.values(), key=lambda standing: service_s[standing.network.name])
+    return sorted(view.requests.values(), key=lambda state: service_s[state.network.name])

@@ -12,7 +12,7 @@ from edgetune.search.evaluation.replayed import (
     ARRIVAL_RATES_PER_S,
     LATENCY_BUDGETS_S,
     Score,
-    Summary,
+    ScoreSummary,
     evaluate,
     infer_problems,
     summarise,
@@ -20,6 +20,6 @@ from edgetune.search.evaluation.replayed import (
 )
 
 __all__ = [
-    "ARRIVAL_RATES_PER_S", "LATENCY_BUDGETS_S", "Score", "Summary", "evaluate", "infer_problems", "summarise",
+    "ARRIVAL_RATES_PER_S", "LATENCY_BUDGETS_S", "Score", "ScoreSummary", "evaluate", "infer_problems", "summarise",
     "train_problems",
 ]  # fmt: skip

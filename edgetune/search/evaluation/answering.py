@@ -16,22 +16,22 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.both_halves import BothHalves
 from edgetune.search.driver import run_search
-from edgetune.search.evaluation.cases import Case
+from edgetune.search.evaluation.cases import EvaluationCase
 from edgetune.search.evaluation.contenders import Contender
 from edgetune.search.evaluation.measured import Array, Measured, Rows
 from edgetune.search.evaluation.truth import best_answers
+from edgetune.search.history import SearchHistory
 from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
-from edgetune.search.ledger import Ledger
 from edgetune.search.problem import PAIRS
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import Asker
+from edgetune.search.strategies.strategy import AskTell
 
 PREDICTED = "predicted"
 """What is added to the name of a strategy whose predictions are answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answers:
+class StrategyAnswers:
     """What one strategy answered to some problems.
 
     Args:
@@ -54,30 +54,34 @@ class _Predicts(Protocol):
     def background_predictions(self) -> tuple[Array, Array]: ...
 
 
-def answer_once(case: Case, contender: Contender, numbers: Rows, *, seed: int, noise: float) -> list[Answers]:
+def answer_once(
+    case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
+) -> list[StrategyAnswers]:
     """Measure once, without looking at any budget, and answer the problems ``numbers`` from what was measured.
 
     A strategy that has predictions answers from those too, as published; such an answer can break a budget.
     """
     measure = noisy(case.rows, noise, f"{seed} {case.family} {case.label}")
-    searcher, ledger, own_s = _explore(case, contender, seed, measure)
+    searcher, history, own_s = _explore(case, contender, seed, measure)
     space, problems = case.space, case.problems.take(numbers)
-    seen = {point: ledger.row(point) for point in ledger.readings}
+    seen = {point: history.row(point) for point in history.readings}
     found = [("", Measured.of(space, seen))]
     if isinstance(searcher, _Predicts):
         sizes, background = found[0][1].batch_size, found[0][1].background_batch_size
         others = searcher.background_predictions() if space.background is not None else ()
         found.append((PREDICTED, Measured(sizes, *searcher.predictions(), background, *others)))
-    count, share_s = len(ledger.steps), own_s / max(len(numbers), 1)
+    count, share_s = len(history.steps), own_s / max(len(numbers), 1)
     return [
-        Answers(
+        StrategyAnswers(
             variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s)
         )
         for variant, known in found
     ]
 
 
-def answer_each(case: Case, contender: Contender, numbers: Rows, *, seed: int, noise: float) -> Answers:
+def answer_each(
+    case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
+) -> StrategyAnswers:
     """Search anew for each of the problems ``numbers``; each has a seed of its own, whoever solves it."""
     place = {point: row for row, point in enumerate(case.space.points)}
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
@@ -87,11 +91,11 @@ def answer_each(case: Case, contender: Contender, numbers: Rows, *, seed: int, n
             case, int(number), contender, seed=zlib.crc32(name.encode()), noise=noise, noise_seed=name
         )
         rows[at] = -1 if found is None else place[found]
-    return Answers("", rows.astype(np.intp), points.astype(np.intp), own_s)
+    return StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s)
 
 
 def search_one(
-    case: Case, number: int, contender: Contender, *, seed: int, noise: float, noise_seed: str
+    case: EvaluationCase, number: int, contender: Contender, *, seed: int, noise: float, noise_seed: str
 ) -> tuple[Point | None, int, float]:
     """Return the answer to one problem, the points it took and the computation, s: a measurement is a look-up here."""
     measure, started_s = noisy(case.rows, noise, noise_seed), time.perf_counter()
@@ -114,7 +118,7 @@ def search_one(
     return answer, result.plan.search.points_measured, time.perf_counter() - started_s
 
 
-def require_solvers(cases: list[Case], contenders: list[Contender]) -> None:
+def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) -> None:
     """Refuse a strategy that does not solve these problems, before anything is replayed.
 
     Raises:
@@ -144,24 +148,24 @@ def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) ->
 
 
 def _explore(
-    case: Case, contender: Contender, seed: int, measure: Callable[[Point], ProfileRow]
-) -> tuple[object, Ledger, float]:
+    case: EvaluationCase, contender: Contender, seed: int, measure: Callable[[Point], ProfileRow]
+) -> tuple[object, SearchHistory, float]:
     """Let a strategy measure for a problem without budgets; return it, what it measured and its own time, s."""
     problem, space = case.problems.unbounded(), case.space
     kind = find_strategy(contender.strategy)
     strategy = kind(space, problem, seed=seed)
-    searcher: Asker = strategy
+    searcher: AskTell = strategy
     if problem.kind in PAIRS and not kind.learns_halves:
         searcher = BothHalves(searcher, space, problem)
     limit = contender.max_points or kind.default_max_points(problem) or len(space.halves)
-    ledger, own_s = Ledger(problem, space), 0.0
-    while len(ledger.steps) < limit:
+    history, own_s = SearchHistory(problem, space), 0.0
+    while len(history.steps) < limit:
         started_s = time.perf_counter()
         suggestion = searcher.ask()
         own_s += time.perf_counter() - started_s
         if suggestion is None:
             break
-        searcher.tell(suggestion.point, ledger.add(suggestion, measure(suggestion.point)))
-    if not any(row.minibatch_s is not None for rows in ledger.readings.values() for row in rows):
+        searcher.tell(suggestion.point, history.add(suggestion, measure(suggestion.point)))
+    if not any(row.minibatch_s is not None for rows in history.readings.values() for row in rows):
         raise InputError(f"{contender} measured nothing in {case.table}", "give it more points")
-    return strategy, ledger, own_s
+    return strategy, history, own_s

@@ -30,7 +30,7 @@ _BACKGROUND_BATCH = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ProfiledWorkload:
     """One network doing one thing on one device, fully measured.
 
     Args:
@@ -48,7 +48,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Case:
+class EvaluationCase:
     """What is searched and the problems to solve there.
 
     Args:
@@ -82,12 +82,12 @@ class Case:
 
 
 def cases_of(
-    subjects: Sequence[Subject],
+    subjects: Sequence[ProfiledWorkload],
     family: Family,
     *,
     grid: GridName | None = None,
     epochs: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
-) -> list[Case]:
+) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
 
     Args:
@@ -106,11 +106,11 @@ def cases_of(
 
 
 def _cases(
-    subjects: Sequence[Subject],
+    subjects: Sequence[ProfiledWorkload],
     family: Family,
     grid: GridName | None,
     epochs: Mapping[str, tuple[tuple[int, float], ...]],
-) -> list[Case]:
+) -> list[EvaluationCase]:
     if family in PAIRS:
         return list(_pairs(subjects, family, grid))
     task: Task = "infer" if family == "infer" else "train"
@@ -120,7 +120,7 @@ def _cases(
     return [_alone(subject, family, grid, epochs.get(subject.workload, ())) for subject in chosen]
 
 
-def stratified(cases: Sequence[Case], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
+def stratified(cases: Sequence[EvaluationCase], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:
     """Return a sample of the problems of each case, as evenly over workloads and power budgets as there are problems.
 
     Args:
@@ -130,13 +130,13 @@ def stratified(cases: Sequence[Case], among: Sequence[Rows], count: int, *, seed
         seed: Decides which.
     """
     random = np.random.default_rng(seed)
-    queues = [_spread(case, random.permutation(numbers)) for case, numbers in zip(cases, among, strict=True)]
+    queues = [_evenly_spread(case, random.permutation(numbers)) for case, numbers in zip(cases, among, strict=True)]
     turns = sorted((turn, place) for place, queue in enumerate(queues) for turn in range(len(queue)))[:count]
     lengths = [sum(place == case for _, place in turns) for case in range(len(cases))]
     return [np.sort(queue[:length]) for queue, length in zip(queues, lengths, strict=True)]
 
 
-def _spread(case: Case, mixed: Rows) -> Rows:
+def _evenly_spread(case: EvaluationCase, mixed: Rows) -> Rows:
     """Return problem numbers in an order that takes one of every power budget before a second of any."""
     seen: dict[float, int] = {}
     turns = []
@@ -146,7 +146,9 @@ def _spread(case: Case, mixed: Rows) -> Rows:
     return mixed[np.argsort(turns, kind="stable")]
 
 
-def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]) -> Case:
+def _alone(
+    subject: ProfiledWorkload, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]
+) -> EvaluationCase:
     rows = {row.point: row for row in subject.rows}
     space = _offered(Problem(family, epochs_to_target=epochs), rows, subject.table)
     measured = Measured.of(space, rows)
@@ -161,10 +163,12 @@ def _alone(subject: Subject, family: Family, grid: GridName | None, epochs: tupl
             family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
             epochs_to_target=epochs,
         )  # fmt: skip
-    return Case(family, subject.table, subject.device, subject.workload, None, chosen, problems, space, rows, measured)
+    return EvaluationCase(
+        family, subject.table, subject.device, subject.workload, None, chosen, problems, space, rows, measured
+    )
 
 
-def _pairs(subjects: Sequence[Subject], family: Family, grid: GridName | None) -> Iterator[Case]:
+def _pairs(subjects: Sequence[ProfiledWorkload], family: Family, grid: GridName | None) -> Iterator[EvaluationCase]:
     background_task: Task = "train" if family == "train+infer" else "infer"
     behind = [subject for subject in subjects if subject.task == background_task]
     urgent = [subject for subject in subjects if subject.task == "infer"]
@@ -187,7 +191,7 @@ def _pairs(subjects: Sequence[Subject], family: Family, grid: GridName | None) -
         yield _together(one, other, family, "fulcrum" if use_study else "auto")
 
 
-def _together(background: Subject, urgent: Subject, family: Family, grid: GridName) -> Case:
+def _together(background: ProfiledWorkload, urgent: ProfiledWorkload, family: Family, grid: GridName) -> EvaluationCase:
     rows = {row.point: row for subject in (background, urgent) for row in subject.rows}
     sizes = sorted({row.batch_size for row in background.rows})
     size = _BACKGROUND_BATCH if _BACKGROUND_BATCH in sizes else sizes[len(sizes) // 2]
@@ -206,7 +210,7 @@ def _together(background: Subject, urgent: Subject, family: Family, grid: GridNa
         family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s, background.workload,
         size,
     )  # fmt: skip
-    return Case(
+    return EvaluationCase(
         family, table, urgent.device, urgent.workload, background.workload, grid, problems, space, rows, measured
     )
 
@@ -234,17 +238,17 @@ def _require_power(measured: Measured, table: str) -> None:
         )
 
 
-def _in_study(subject: Subject) -> bool:
+def _in_study(subject: ProfiledWorkload) -> bool:
     return subject.workload in STUDY_NETWORKS and _STUDY_DEVICE in (subject.device or "")
 
 
-def _is_study_pair(family: Family, background: Subject, urgent: Subject, *, any_board: bool) -> bool:
+def _is_study_pair(family: Family, background: ProfiledWorkload, urgent: ProfiledWorkload, *, any_board: bool) -> bool:
     if not any_board and not (_in_study(background) and _in_study(urgent)):
         return False
     names = (STUDY_NETWORKS.get(background.workload), STUDY_NETWORKS.get(urgent.workload))
     return names in STUDY_PAIRS[family]
 
 
-def _what_there_is(subjects: Iterable[Subject]) -> str:
+def _what_there_is(subjects: Iterable[ProfiledWorkload]) -> str:
     listed = ", ".join(f"{subject.workload} {subject.task} ({subject.table})" for subject in subjects)
     return f"the tables have {listed}" if listed else "give tables"

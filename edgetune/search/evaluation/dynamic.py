@@ -7,19 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetune.artifacts.evaluation import Run
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.problem import Problem
-from edgetune.search.evaluation.answering import Answers, noisy
-from edgetune.search.evaluation.board import judged_run
-from edgetune.search.evaluation.cases import Case, Subject, cases_of
+from edgetune.search.evaluation.answering import StrategyAnswers, noisy
+from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.contenders import Contender
 from edgetune.search.evaluation.measured import Array
 from edgetune.search.evaluation.problem_set import ProblemSet
+from edgetune.search.evaluation.runner import judged_run
 from edgetune.search.evaluation.truth import best_answers
 from edgetune.search.replay import replay
 
 
-def window_cases(subjects: Sequence[Subject], rates: Sequence[float], power_w: float, latency_s: float) -> list[Case]:
+def window_cases(
+    subjects: Sequence[ProfiledWorkload], rates: Sequence[float], power_w: float, latency_s: float
+) -> list[EvaluationCase]:
     """Return a case for each inference workload, whose problems are the windows.
 
     Raises:
@@ -31,8 +33,8 @@ def window_cases(subjects: Sequence[Subject], rates: Sequence[float], power_w: f
     return [replace(case, family="dynamic", problems=windows) for case in found]
 
 
-def play_windows(
-    cases: Iterable[Case],
+def run_windows(
+    cases: Iterable[EvaluationCase],
     rates: Sequence[float],
     contenders: Sequence[Contender],
     *,
@@ -40,7 +42,7 @@ def play_windows(
     noise: float,
     tie: float,
     window_s: float,
-) -> Iterator[Run]:
+) -> Iterator[EvaluationRun]:
     """Yield a run for each contender, case and seed. A window without requests is no problem and has no row."""
     busy = np.flatnonzero(np.array(rates) > 0)
     for contender in contenders:
@@ -48,14 +50,14 @@ def play_windows(
             best = best_answers(case.measured, case.problems)
             for seed in range(seeds):
                 answers, measurement_s = _windows(case, contender, rates, seed=seed, noise=noise, window_s=window_s)
-                chosen = Answers("", answers.rows[busy], answers.points[busy], answers.strategy_s[busy])
+                chosen = StrategyAnswers("", answers.rows[busy], answers.points[busy], answers.strategy_s[busy])
                 who = (contender.strategy, contender.max_points, seed)
                 yield judged_run(case, best, busy, chosen, who, tie=tie, measurement_s=measurement_s[busy])
 
 
 def _windows(
-    case: Case, contender: Contender, rates: Sequence[float], *, seed: int, noise: float, window_s: float
-) -> tuple[Answers, Array]:
+    case: EvaluationCase, contender: Contender, rates: Sequence[float], *, seed: int, noise: float, window_s: float
+) -> tuple[StrategyAnswers, Array]:
     """Return the answers to all windows, and the time spent measuring in each, s."""
     place = {point: row for row, point in enumerate(case.space.points)}
     first = case.problems.problem(0)
@@ -75,4 +77,4 @@ def _windows(
     rows = np.array([-1 if window.answer is None else place[window.answer] for window in windows], dtype=np.intp)
     points = np.array([window.points for window in windows], dtype=np.intp)
     own_s = np.array([window.strategy_s for window in windows])
-    return Answers("", rows, points, own_s), np.array([window.measurement_s for window in windows])
+    return StrategyAnswers("", rows, points, own_s), np.array([window.measurement_s for window in windows])

@@ -58,7 +58,7 @@ _RATE_SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ValueRange:
     """Evenly spaced values, both ends among them."""
 
     first: float
@@ -75,19 +75,22 @@ class Range:
 class Ranges:
     """Ranges of one family: power, W; latency, s; arrival rate, 1/s."""
 
-    power: Range
-    latency: Range | None = None
-    rate: Range | None = None
+    power: ValueRange
+    latency: ValueRange | None = None
+    rate: ValueRange | None = None
 
 
-_W, _BERT_W = Range(10, 50, 1), Range(10, 60, 1)
-_PAIR = Ranges(_W, Range(0.5, 2, 0.1), Range(30, 120, 10))
-_BERT_PAIR = Ranges(_BERT_W, Range(2, 6, 0.5), Range(1, 15, 1))
+_W, _BERT_W = ValueRange(10, 50, 1), ValueRange(10, 60, 1)
+_PAIR = Ranges(_W, ValueRange(0.5, 2, 0.1), ValueRange(30, 120, 10))
+_BERT_PAIR = Ranges(_BERT_W, ValueRange(2, 6, 0.5), ValueRange(1, 15, 1))
 _FULCRUM: dict[str, tuple[Ranges, Ranges]] = {  # others, BERT
     "train": (Ranges(_W), Ranges(_BERT_W)),
-    "infer": (Ranges(_W, Range(0.05, 1, 0.01), Range(30, 90, 5)), Ranges(_BERT_W, Range(1, 10, 0.2), Range(1, 5, 1))),
+    "infer": (
+        Ranges(_W, ValueRange(0.05, 1, 0.01), ValueRange(30, 90, 5)),
+        Ranges(_BERT_W, ValueRange(1, 10, 0.2), ValueRange(1, 5, 1)),
+    ),
     "train+infer": (_PAIR, _BERT_PAIR),
-    "infer+infer": (replace(_PAIR, power=Range(10, 50, 2)), replace(_BERT_PAIR, power=Range(10, 60, 2))),
+    "infer+infer": (replace(_PAIR, power=ValueRange(10, 50, 2)), replace(_BERT_PAIR, power=ValueRange(10, 60, 2))),
 }
 
 

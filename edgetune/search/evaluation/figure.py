@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgetune.artifacts.evaluation import Evaluation, Run
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, panels_of, styled
 from edgetune.errors import InputError
 from edgetune.search.evaluation.measured import Array
@@ -62,14 +62,14 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
     return figure
 
 
-def _title(head: str, runs: tuple[Run, ...]) -> str:
+def _title(head: str, runs: tuple[EvaluationRun, ...]) -> str:
     import textwrap
 
     line = f"{runs[0].family}: {solvable_problems(runs):,} solvable problems"
     return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
 
 
-def _draw_panel(axes: Any, runs: list[Run], names: list[str]) -> None:
+def _draw_panel(axes: Any, runs: list[EvaluationRun], names: list[str]) -> None:
     """Draw a box per strategy, the first on top; a strategy that solved nothing has a name and no box."""
     found = {merit.name: merit for merit in merits(runs, lambda run: run.contender)}
     for place, name in enumerate(names):
@@ -108,7 +108,7 @@ def _draw_box(axes: Any, place: int, excess: Array) -> None:
     axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
 
 
-def _solved(run: Run) -> Array:
+def _solved(run: EvaluationRun) -> Array:
     return run.excess[~np.isnan(run.excess)]
 
 
@@ -124,7 +124,7 @@ def _beside(merit: Merit) -> str:
     return f"{merit.solved_percent:g} %{over}"
 
 
-def _scale(panels: Any, runs: tuple[Run, ...]) -> None:
+def _scale(panels: Any, runs: tuple[EvaluationRun, ...]) -> None:
     """Give all panels one axis that has room for zero and for the worst answer."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 

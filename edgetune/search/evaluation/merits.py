@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgetune.artifacts.evaluation import Run
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.search.evaluation.measured import Array
 from edgetune.search.problem import PAIRS
 
@@ -52,20 +52,20 @@ def excess_named(family: str) -> str:
     return "latency over the best" if family in ("infer", "dynamic") else "time over the best"
 
 
-def solvable_problems(runs: Sequence[Run]) -> int:
+def solvable_problems(runs: Sequence[EvaluationRun]) -> int:
     """Return how many different problems of these runs have a solution; unlike in ``Merit`` seeds do not count."""
     return len({(run.label, number) for run in runs for number in run.problem[run.solvable].tolist()})
 
 
-def merits(runs: Sequence[Run], key: Callable[[Run], str]) -> list[Merit]:
+def merits(runs: Sequence[EvaluationRun], key: Callable[[EvaluationRun], str]) -> list[Merit]:
     """Return the figures of runs that share a key, in the order in which the keys first appear."""
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         groups.setdefault(key(run), []).append(run)
     return [_merit(name, group) for name, group in groups.items()]
 
 
-def _merit(name: str, runs: Sequence[Run]) -> Merit:
+def _merit(name: str, runs: Sequence[EvaluationRun]) -> Merit:
     def joined(column: str) -> Array:
         values: Array = np.concatenate([getattr(run, column) for run in runs])
         return values

@@ -45,7 +45,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ScoreSummary:
     """Scores of many problems in figures; shares, not per cent, and points and seconds per problem."""
 
     problems: int
@@ -116,11 +116,11 @@ def evaluate(
     return scores
 
 
-def summarise(scores: Sequence[Score]) -> Summary:
+def summarise(scores: Sequence[Score]) -> ScoreSummary:
     """Return the figures of many scores; those of no answer at all are not a number."""
     excess = sorted(score.excess for score in scores if score.excess is not None)
     number = max(len(scores), 1)
-    return Summary(
+    return ScoreSummary(
         problems=len(scores),
         solved=sum(score.solved for score in scores),
         violations=sum(score.violated for score in scores),

@@ -12,14 +12,14 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, GREY, legend_beside, note_left_out, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
+from edgetune.search.figures.captions import answer_lines, title_of
 from edgetune.search.figures.markers import STANDINGS, draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
 from edgetune.search.figures.paired import lone_halves
-from edgetune.search.figures.points import answer_of, bests, problem_of, spots_of, table_spots
+from edgetune.search.figures.point import SearchPoint
+from edgetune.search.figures.points import answer_of, bests, points_of, problem_of, table_points
 from edgetune.search.figures.scale import Scale, budgets_shown, draw_budgets, scale_of
-from edgetune.search.figures.spots import Spot
 from edgetune.search.figures.steps import trace_figure
-from edgetune.search.figures.wording import answer_lines, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,9 +59,9 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
     if not trace.rows:
         raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
     problem = problem_of(trace)
-    spots, table = spots_of(trace, problem), table_spots(table_rows, trace, problem)
-    scale = scale_of(problem, [spot.objective for spot in spots if spot.objective is not None])
-    shown, offered = _placed(spots, scale), _placed(table, scale)
+    points, table = points_of(trace, problem), table_points(table_rows, trace, problem)
+    scale = scale_of(problem, [point.objective for point in points if point.objective is not None])
+    shown, offered = _placed(points, scale), _placed(table, scale)
     if not shown:
         return trace_figure(trace)
     with styled():
@@ -69,18 +69,18 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
 
         figure = Figure(figsize=(8.0, 4.6), layout="constrained")
         axes = figure.subplots()
-        if {spot.point for spot in offered} - {spot.point for spot in shown}:
+        if {point.point for point in offered} - {point.point for point in shown}:
             _draw_table(axes, offered, scale)
         _draw_front(axes, shown, scale, color=BLACK, linewidth=1.2, label="Pareto front found", zorder=2.5)
         area_pt2 = _SMALL_PT2 if len(shown) > _MANY else _AREA_PT2
-        draw_markers(axes, ((spot.standing, spot.known, _at(spot, scale)) for spot in shown), area_pt2)
+        draw_markers(axes, ((point.status, point.known, _at(point, scale)) for point in shown), area_pt2)
         draw_budgets(axes, problem, scale)
-        answer = answer_of(trace, plan, spots)
+        answer = answer_of(trace, plan, points)
         if answer is not None and answer in shown:
             _draw_answer(axes, answer, scale)
-        _note_the_rest(axes, spots, len(shown), lone_halves(trace, problem, spots), answer)
-        _finish(axes, [*(_at(spot, scale) for spot in shown), *_front(offered, scale)], scale, problem)
-        note_left_out(figure, _outside(axes, [_at(spot, scale) for spot in offered]))
+        _note_the_rest(axes, points, len(shown), lone_halves(trace, problem, points), answer)
+        _finish(axes, [*(_at(point, scale) for point in shown), *_front(offered, scale)], scale, problem)
+        note_left_out(figure, _outside(axes, [_at(point, scale) for point in offered]))
         set_title(axes, *title_of(trace))
         legend_beside(figure, [axes])
         write_numbers(figure, axes, _marks(shown, bests(trace), scale, answer))
@@ -98,51 +98,51 @@ def _outside(axes: Any, places: Sequence[tuple[float, float]]) -> list[str]:
     return [f"{what}: {axes.get_xlabel()} from {across}, {axes.get_ylabel()} from {up}"]
 
 
-def _placed(spots: Sequence[Spot], scale: Scale) -> list[Spot]:
+def _placed(points: Sequence[SearchPoint], scale: Scale) -> list[SearchPoint]:
     """Return the points that have a place in the figure."""
-    measured = (spot for spot in spots if spot.power_w is not None and spot.objective is not None)
-    return [spot for spot in measured if all(map(math.isfinite, _at(spot, scale)))]
+    measured = (point for point in points if point.power_w is not None and point.objective is not None)
+    return [point for point in measured if all(map(math.isfinite, _at(point, scale)))]
 
 
-def _at(spot: Spot, scale: Scale) -> tuple[float, float]:
-    assert spot.objective is not None
-    assert spot.power_w is not None
-    return scale.shown(spot.objective), spot.power_w
+def _at(point: SearchPoint, scale: Scale) -> tuple[float, float]:
+    assert point.objective is not None
+    assert point.power_w is not None
+    return scale.shown(point.objective), point.power_w
 
 
-def _draw_table(axes: Any, spots: Sequence[Spot], scale: Scale) -> None:
+def _draw_table(axes: Any, points: Sequence[SearchPoint], scale: Scale) -> None:
     """Draw all that could be measured, fainter the more there is, and its front."""
-    if not spots:
+    if not points:
         return
-    crowd = len(spots) > _CROWD
-    missing = sum(not spot.trades for spot in spots)
+    crowd = len(points) > _CROWD
+    missing = sum(not point.trades for point in points)
     for trades, colour, label in (
-        (True, "#d6d6d6" if crowd else "#c4c4c4", f"offered ({len(spots)})"),
+        (True, "#d6d6d6" if crowd else "#c4c4c4", f"offered ({len(points)})"),
         (False, "#e6c8d9", f"of these {missing} miss\nlatency, rate or room"),
     ):
-        places = [_at(spot, scale) for spot in spots if spot.trades is trades]
+        places = [_at(point, scale) for point in points if point.trades is trades]
         if places or trades:
             axes.scatter(
                 [x for x, _ in places], [y for _, y in places], s=2.5 if crowd else 5, linewidths=0, color=colour,
                 label=label, rasterized=crowd, zorder=1 if trades else 0.9,
             )  # fmt: skip
-    _draw_front(axes, spots, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
+    _draw_front(axes, points, scale, color=GREY, linewidth=1.0, linestyle=(0, (4, 1.5)), label="true front", zorder=2)
 
 
-def _draw_front(axes: Any, spots: Sequence[Spot], scale: Scale, **style: Any) -> None:
-    front = _front(spots, scale)
+def _draw_front(axes: Any, points: Sequence[SearchPoint], scale: Scale, **style: Any) -> None:
+    front = _front(points, scale)
     if front:
         axes.plot(*zip(*front, strict=True), drawstyle="steps-post", **style)
 
 
-def _front(spots: Sequence[Spot], scale: Scale) -> list[tuple[float, float]]:
+def _front(points: Sequence[SearchPoint], scale: Scale) -> list[tuple[float, float]]:
     """Return the points than which none is better in both; drawn as steps, for between two modes there is none."""
     sign = 1.0 if scale.less_is_better else -1.0
-    placed = (_at(spot, scale) for spot in spots if spot.trades)
+    placed = (_at(point, scale) for point in points if point.trades)
     return [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
 
 
-def _draw_answer(axes: Any, answer: Spot, scale: Scale) -> None:
+def _draw_answer(axes: Any, answer: SearchPoint, scale: Scale) -> None:
     value, power_w = _at(answer, scale)
     figures = f"{scale.written(value)}, {power_w:.3g} W"
     axes.scatter(
@@ -151,10 +151,12 @@ def _draw_answer(axes: Any, answer: Spot, scale: Scale) -> None:
     )  # fmt: skip
 
 
-def _note_the_rest(axes: Any, spots: Sequence[Spot], placed: int, lone: int, answer: Spot | None) -> None:
+def _note_the_rest(
+    axes: Any, points: Sequence[SearchPoint], placed: int, lone: int, answer: SearchPoint | None
+) -> None:
     """Say in the legend what has no place in the figure."""
-    failed = [spot.steps[-1] for spot in spots if spot.standing == "failed"]
-    rest = len(spots) - placed - len(failed)
+    failed = [point.steps[-1] for point in points if point.status == "failed"]
+    rest = len(points) - placed - len(failed)
     label, colour, marker = STANDINGS["failed"]
     if failed:
         steps = ", ".join(map(str, failed[:5])) + (" ..." if len(failed) > 5 else "")
@@ -189,15 +191,15 @@ def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, prob
         getattr(axes, f"set_{axis.axis_name}lim")(*limits)
 
 
-def _marks(spots: Sequence[Spot], once_best: set[int], scale: Scale, answer: Spot | None) -> list[Mark]:
+def _marks(points: Sequence[SearchPoint], once_best: set[int], scale: Scale, answer: SearchPoint | None) -> list[Mark]:
     """Return all points, those to number first of all the answer: all measured ones, once the best, or it alone."""
-    measured = [spot for spot in spots if not spot.known]
-    rises = [spot for spot in measured if once_best & set(spot.steps)]
-    last = [spot for spot in measured if spot is answer]
+    measured = [point for point in points if not point.known]
+    rises = [point for point in measured if once_best & set(point.steps)]
+    last = [point for point in measured if point is answer]
     numbered = next((some for some in (measured, rises) if len(some) <= _MOST_NUMBERS), last)
     first = [*last, *rises]
     marks = []
-    for spot in sorted(spots, key=lambda spot: (first.index(spot) if spot in first else len(first), spot.steps)):
-        area_pt2 = _RING_PT2 if spot is answer else (_SMALL_PT2 if len(spots) > _MANY else _AREA_PT2)
-        marks.append(Mark(*_at(spot, scale), area_pt2**0.5 / 2, str(spot.steps[-1]) if spot in numbered else ""))
+    for point in sorted(points, key=lambda point: (first.index(point) if point in first else len(first), point.steps)):
+        area_pt2 = _RING_PT2 if point is answer else (_SMALL_PT2 if len(points) > _MANY else _AREA_PT2)
+        marks.append(Mark(*_at(point, scale), area_pt2**0.5 / 2, str(point.steps[-1]) if point in numbered else ""))
     return marks

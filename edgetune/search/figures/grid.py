@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgetune.artifacts.profile import Point
 from edgetune.drawing import KNOB_LABELS
 from edgetune.search.figures.paired import is_background
-from edgetune.search.figures.spots import Standing
+from edgetune.search.figures.point import PointStatus
 from edgetune.search.space import AXES, Background, axis_of_names, value_of
 
 STEP = "step"
@@ -22,20 +22,20 @@ _FILLED = 0.82
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class TrajectoryPoint:
     """A measured point on the way of a search.
 
     Args:
         point: What was measured.
         step: The first step that measured it.
-        standing: What became of it.
+        status: What became of it.
         known: Whether it was measured before the search.
         numbered: Whether its step is written and joined to the next such.
     """
 
     point: Point
     step: int
-    standing: Standing
+    status: PointStatus
     known: bool
     numbered: bool
 
@@ -52,7 +52,7 @@ class Grid:
     background: Background | None
     names: tuple[str, ...] = ()
 
-    def place(self, visit: Visit, axis: str) -> int:
+    def place(self, visit: TrajectoryPoint, axis: str) -> int:
         """Return the place of a point among the settings of an axis."""
         value = float(visit.step) if axis == STEP else _value(visit.point, axis, self.background, self.names)
         return self.values[axis].index(value)
@@ -77,7 +77,7 @@ class Grid:
 
 
 def grid_of(
-    visited: Sequence[Point], offered: Iterable[Point], background: Background | None, visits: Sequence[Visit]
+    visited: Sequence[Point], offered: Iterable[Point], background: Background | None, visits: Sequence[TrajectoryPoint]
 ) -> Grid:
     """Return the grid: an axis for each knob (and the batch size) that varies among points visited or offered."""
     points = [*visited, *offered]
@@ -94,7 +94,7 @@ def grid_of(
 
 
 def positions(
-    grid: Grid, across: str, up: str, visits: Sequence[Visit], paper_pt: tuple[float, float]
+    grid: Grid, across: str, up: str, visits: Sequence[TrajectoryPoint], paper_pt: tuple[float, float]
 ) -> tuple[dict[int, tuple[float, float]], float]:
     """Return where each step stands in a panel, by step, and the diameter of markers that fit side by side, points."""
     cells: dict[tuple[int, int], list[int]] = {}

@@ -12,8 +12,8 @@ from dataclasses import replace
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace
-from edgetune.search.figures.spots import Spot, Standing, broken_by, point_of, spot_of
-from edgetune.search.ledger import half_of
+from edgetune.search.figures.point import PointStatus, SearchPoint, broken_by, point_of, search_point_of
+from edgetune.search.history import half_of
 from edgetune.search.pairs import Half, half_violations, judge_pair
 from edgetune.search.problem import PAIRS
 from edgetune.search.space import Background
@@ -40,7 +40,7 @@ def partner_of(point: Point, background: Background | None) -> Point:
     return Point(background.workload, background.task, background.batch_size, point.mode)
 
 
-def pair_spots(problem: Problem, background: Background | None, rows: Mapping[Point, ProfileRow]) -> list[Spot]:
+def pair_points(problem: Problem, background: Background | None, rows: Mapping[Point, ProfileRow]) -> list[SearchPoint]:
     """Return the pairs both of whose halves were measured, without steps."""
     if background is None:
         return []
@@ -54,36 +54,36 @@ def pair_spots(problem: Problem, background: Background | None, rows: Mapping[Po
         judgement = judge_pair(problem, half_of(halves[0]), half_of(halves[1]))
         powers = [half.power_w for half in halves if half.power_w is not None]
         row = replace(halves[0], power_w=max(powers) if len(powers) == 2 else None)
-        found.append(spot_of(row, judgement, ()))
+        found.append(search_point_of(row, judgement, ()))
     return found
 
 
-def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[Spot]) -> int:
+def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoint]) -> int:
     """Return how many points of two workloads were measured without their partner; 0 for one workload."""
     if problem is None or problem.kind not in PAIRS:
         return 0
-    paired, background = {spot.point for spot in spots}, background_of(trace, problem)
+    paired, background = {point.point for point in spots}, background_of(trace, problem)
     modes = {point.mode for point in paired}
     points = {point_of(row) for row in trace.rows}
     lone = {p for p in points - paired if not (is_background(background, p) and p.mode in modes)}
     return len(lone)
 
 
-def standings(trace: Trace, problem: Problem | None, spots: Sequence[Spot]) -> dict[Point, Standing]:
+def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[SearchPoint]) -> dict[Point, PointStatus]:
     """Return what became of every measured point; of two workloads a half stands as the best pair it is part of."""
-    found: dict[Point, Standing] = {}
+    found: dict[Point, PointStatus] = {}
     if problem is None or problem.kind not in PAIRS:
-        return {spot.point: spot.standing for spot in spots}
+        return {spot.point: spot.status for spot in points}
     background = background_of(trace, problem)
     for row in trace.rows:
         point = point_of(row)
         half = Half(row.batch_size, row.minibatch_s, row.power_w) if row.minibatch_s else None
         side = "background" if is_background(background, point) else "urgent"
         found[point] = "failed" if half is None else broken_by(half_violations(problem, **{side: half})) or "unknown"
-    for spot in spots:
-        found[spot.point] = spot.standing
+    for spot in points:
+        found[spot.point] = spot.status
         if background is not None:
             partner = partner_of(spot.point, background)
-            if spot.standing == "within" or found.get(partner) == "unknown":
-                found[partner] = spot.standing
+            if spot.status == "within" or found.get(partner) == "unknown":
+                found[partner] = spot.status
     return found

@@ -15,13 +15,13 @@ from edgetune.artifacts.profile import Point
 from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, legend_beside, set_title, styled
 from edgetune.errors import InputError
-from edgetune.search.figures.grid import Grid, Visit, grid_of, positions
+from edgetune.search.figures.captions import answer_lines, title_of
+from edgetune.search.figures.grid import Grid, TrajectoryPoint, grid_of, positions
 from edgetune.search.figures.markers import draw_markers
 from edgetune.search.figures.numbers import Mark, write_numbers
-from edgetune.search.figures.paired import background_of, standings
-from edgetune.search.figures.points import answer_of, bests, problem_of, spots_of
-from edgetune.search.figures.spots import Standing, point_of
-from edgetune.search.figures.wording import answer_lines, title_of
+from edgetune.search.figures.paired import background_of, point_statuses
+from edgetune.search.figures.point import PointStatus, point_of
+from edgetune.search.figures.points import answer_of, bests, points_of, problem_of
 from edgetune.search.problem import PAIRS
 
 if TYPE_CHECKING:
@@ -56,9 +56,9 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     if not trace.rows:
         raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
     problem = problem_of(trace)
-    spots = spots_of(trace, problem)
-    answer = answer_of(trace, plan, spots)
-    visits = _visits(trace, standings(trace, problem, spots))
+    points = points_of(trace, problem)
+    answer = answer_of(trace, plan, points)
+    visits = _visits(trace, point_statuses(trace, problem, points))
     shown = _shown(visits, None if answer is None else answer.point)
     asked = {(visit.point.workload, visit.point.task) for visit in visits}
     others = [point for point in offered if (point.workload, point.task) in asked]
@@ -88,7 +88,7 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     return figure
 
 
-def _stretch(grid: Grid, visits: Sequence[Visit]) -> float:
+def _stretch(grid: Grid, visits: Sequence[TrajectoryPoint]) -> float:
     """Return how much larger than usual the panels are, so that the numbers of all steps fit into markers."""
     if not all(visit.numbered for visit in visits):
         return 1.0
@@ -97,13 +97,18 @@ def _stretch(grid: Grid, visits: Sequence[Visit]) -> float:
 
 
 def _draw_panel(
-    axes: Any, grid: Grid, names: tuple[str, str], visits: Sequence[Visit], *, answer: tuple[Point, str] | None,
+    axes: Any,
+    grid: Grid,
+    names: tuple[str, str],
+    visits: Sequence[TrajectoryPoint],
+    *,
+    answer: tuple[Point, str] | None,
     stretch: float,
-) -> list[Mark]:  # fmt: skip
+) -> list[Mark]:
     """Draw one panel and return the markers whose numbers are still to be written beside them."""
     places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
     _draw_grid(axes, grid, *names)
-    draw_markers(axes, ((v.standing, v.known, places[v.step]) for v in visits), size_pt**2)
+    draw_markers(axes, ((v.status, v.known, places[v.step]) for v in visits), size_pt**2)
     _draw_way(axes, [visit for visit in visits if visit.numbered], places, size_pt)
     for visit in visits:
         if answer is not None and visit.point == answer[0]:
@@ -113,20 +118,20 @@ def _draw_panel(
     return [Mark(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in visits]
 
 
-def _visits(trace: Trace, standing: dict[Point, Standing]) -> list[Visit]:
+def _visits(trace: Trace, status: dict[Point, PointStatus]) -> list[TrajectoryPoint]:
     """Return the measured points in the order of their first steps; of many only those once the best are numbered."""
-    first: dict[Point, Visit] = {}
+    first: dict[Point, TrajectoryPoint] = {}
     rose = set(sorted(bests(trace))[-_MANY:])
     many = len({point_of(row) for row in trace.rows if row.source == "measured"}) > _MANY
     for row in trace.rows:
         point, known = point_of(row), row.source == "known"
         numbered = not known and (not many or row.step in rose)
         if point not in first or (numbered and not first[point].numbered):
-            first[point] = Visit(point, row.step, standing[point], known, numbered)
+            first[point] = TrajectoryPoint(point, row.step, status[point], known, numbered)
     return sorted(first.values(), key=lambda visit: visit.step)
 
 
-def _shown(visits: Sequence[Visit], answer: Point | None) -> list[Visit]:
+def _shown(visits: Sequence[TrajectoryPoint], answer: Point | None) -> list[TrajectoryPoint]:
     """Return the points to show: without those known before where they are many and others were measured."""
     if len(visits) <= _MANY or all(visit.known for visit in visits):
         return list(visits)
@@ -152,7 +157,9 @@ def _draw_grid(axes: Any, grid: Grid, across: str, up: str) -> None:
         axis.set_ticks(ticks, [word.replace(" ", "\n") for word in words] if axis is axes.xaxis else words)
 
 
-def _draw_way(axes: Any, way: Sequence[Visit], places: Mapping[int, tuple[float, float]], size_pt: float) -> None:
+def _draw_way(
+    axes: Any, way: Sequence[TrajectoryPoint], places: Mapping[int, tuple[float, float]], size_pt: float
+) -> None:
     """Join the steps by arrows and, where markers are large enough, write their numbers inside."""
     from matplotlib.patheffects import withStroke
 
@@ -163,7 +170,7 @@ def _draw_way(axes: Any, way: Sequence[Visit], places: Mapping[int, tuple[float,
             "", places[end.step], xytext=places[start.step], zorder=2, arrowprops={**line, **reach}
         ).set_in_layout(False)
     for visit in way if size_pt >= _INSIDE_PT else ():
-        text, filled = str(visit.step), visit.standing != "failed"
+        text, filled = str(visit.step), visit.status != "failed"
         axes.text(
             *places[visit.step], text, ha="center", va="center_baseline", weight="bold", zorder=5,
             fontsize=min(7.5, size_pt * (0.62 if len(text) < 3 else 0.44)), color="white" if filled else BLACK,
@@ -176,7 +183,7 @@ def _draw_answer(axes: Any, place: tuple[float, float], size_pt: float, label: s
     axes.scatter([], [], s=90, facecolors="none", edgecolors=BLACK, linewidths=1.6, label=label)
 
 
-def _note(axes: Any, visits: Sequence[Visit], shown: Sequence[Visit], *, has_answer: bool) -> None:
+def _note(axes: Any, visits: Sequence[TrajectoryPoint], shown: Sequence[TrajectoryPoint], *, has_answer: bool) -> None:
     """Say in the legend what the numbers are and what is left out."""
     left = len(visits) - len(shown)
     many = any(not visit.numbered and not visit.known for visit in shown)

@@ -14,14 +14,14 @@ from edgetune.search.model.beliefs import Belief, Beliefs
 from edgetune.search.model.coordinates import Coordinates, Rows, log_caps
 from edgetune.search.model.gain import WAVER
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Outcome, Suggestion
+from edgetune.search.strategies.strategy import PointResult, Suggestion
 
 KEPT_POINTS = 4096
 """Up to this many points their beliefs are computed at once and kept until something more is measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PointFigures:
     """What was measured of a point: s per minibatch, W (not a number when not measured), and how many readings."""
 
     minibatch_s: float
@@ -29,7 +29,7 @@ class Figures:
     readings: int
 
 
-class Learnt:
+class PointBeliefs:
     """The points of one workload and task, each known, believed, or failed.
 
     Args:
@@ -43,19 +43,19 @@ class Learnt:
         self.coordinates = Coordinates.of(self.space)
         self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
-        self.figures: dict[int, Figures] = {}
+        self.figures: dict[int, PointFigures] = {}
         self._beliefs = Beliefs(self.coordinates, log_caps(self.space), power_noise)
         self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
 
-    def tell(self, row: int, outcome: Outcome) -> None:
+    def tell(self, row: int, result: PointResult) -> None:
         """Take note of what came of a point."""
         self.told[row] = True
-        if outcome.minibatch_s is None:
+        if result.minibatch_s is None:
             self.failed[row] = row not in self.figures
             return
         readings = self.figures[row].readings + 1 if row in self.figures else 1
-        power_w = math.nan if outcome.power_w is None else outcome.power_w
-        self.figures[row], self._stale, self._kept = Figures(outcome.minibatch_s, power_w, readings), True, None
+        power_w = math.nan if result.power_w is None else result.power_w
+        self.figures[row], self._stale, self._kept = PointFigures(result.minibatch_s, power_w, readings), True, None
 
     def about(self, rows: Rows) -> Belief:
         """Return what is believed of these points; something must have been measured. What was measured is sure."""

@@ -15,13 +15,13 @@ from edgetune.search.strategies.gp import Gp
 from edgetune.search.strategies.nn import Nn
 from edgetune.search.strategies.pareto import Pareto
 from edgetune.search.strategies.random import Random
-from edgetune.search.strategies.roofline import Roofline
+from edgetune.search.strategies.roofline import RooflineSearch
 from edgetune.search.strategies.staircase import Staircase
 from edgetune.search.strategies.strategy import Strategy
 from edgetune.search.strategies.tpe import Tpe
 
 STRATEGIES: dict[str, type[Strategy]] = table_of(
-    [Exhaustive, Random, Binary, Nn, Gmd, Als, Roofline, Pareto, Staircase, Tpe, Gp], kinds="strategies"
+    [Exhaustive, Random, Binary, Nn, Gmd, Als, RooflineSearch, Pareto, Staircase, Tpe, Gp], kinds="strategies"
 )
 
 

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.strategies.network_search import Asking, Learnt, NetworkSearch
+from edgetune.search.strategies.network_search import Asking, NetworkSearch, Predictions
 from edgetune.search.strategies.strategy import Suggestion
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Als(NetworkSearch):
             if len(self._told) == before and not (yield from self._draw()):
                 return
 
-    def _regions(self, learnt: Learnt) -> Iterator[Region]:
+    def _regions(self, learnt: Predictions) -> Iterator[Region]:
         """Return where a round looks: everywhere, or the four quadrants of latency and arrival rate."""
         import numpy as np
 
@@ -102,7 +102,7 @@ class Als(NetworkSearch):
     def _background_size(self) -> int:
         return 0 if self._space.background is None else self._space.background.batch_size
 
-    def _farthest(self, region: Region, learnt: Learnt) -> Asking:
+    def _farthest(self, region: Region, learnt: Predictions) -> Asking:
         """Ask for the points of a region's predicted front whose power is farthest from any measured."""
         import numpy as np
 
@@ -150,7 +150,9 @@ def front(rows: Rows, cost: Array, power_w: Array) -> Rows:
     return kept
 
 
-def _requests(learnt: Learnt, sizes: Array, rate_per_s: float, background: int) -> tuple[Array, Array, Array, Flags]:
+def _requests(
+    learnt: Predictions, sizes: Array, rate_per_s: float, background: int
+) -> tuple[Array, Array, Array, Flags]:
     """Return latency (s), cost, power (W) and whether it keeps up, of every row at an arrival rate."""
     import numpy as np
 

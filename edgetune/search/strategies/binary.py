@@ -28,7 +28,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _Asking = Generator[Suggestion, None, None]
 
@@ -45,7 +45,7 @@ class Binary:
         del seed, hints
         self._space = space
         self._small_batches = objective_of(problem) in ("latency", "energy-delay")
-        self._told: dict[Levels, Outcome] = {}
+        self._told: dict[Levels, PointResult] = {}
         self._asking = self._search()
 
     @classmethod
@@ -57,9 +57,9 @@ class Binary:
         """Return the next middle, or ``None`` when a whole round found nothing new."""
         return next(self._asking, None)
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the search would have measured it."""
-        self._told[self._space.levels[point]] = outcome
+        self._told[self._space.levels[point]] = result
 
     def _search(self) -> _Asking:
         base = yield from self._start()
@@ -74,7 +74,7 @@ class Binary:
         """Measure the offered point nearest to the middle, the next nearest where that fails, until one succeeds."""
         middle = tuple((len(axis.values) - 1) // 2 for axis in self._space.axes)
         for levels in sorted(self._space.levels.values(), key=lambda at: (self._space.distance(at, middle), at)):
-            yield from self._look(levels, "the middle of every knob")
+            yield from self._measure(levels, "the middle of every knob")
             if self._told[levels].judgement.feasible is not None:
                 return levels
         return None
@@ -87,18 +87,18 @@ class Binary:
             left = self._cut(left, axis, levels)
         while left:
             levels = left[(len(left) - 1) // 2]
-            yield from self._look(levels, f"middle of what is left of {self._space.axes[axis].name}")
+            yield from self._measure(levels, f"middle of what is left of {self._space.axes[axis].name}")
             left = self._cut(left, axis, levels)
         return max((levels for levels in line if levels in self._told), key=self._rank)
 
     def _nearby(self) -> _Asking:
         """While nothing is within every budget, measure what is nearest to the point that exceeds them least."""
         left = set(self._space.levels.values()) - set(self._told)
-        while left and not any(outcome.judgement.feasible for outcome in self._told.values()):
+        while left and not any(result.judgement.feasible for result in self._told.values()):
             best = max(self._told, key=self._rank)
             nearest = min(left, key=lambda levels: (self._space.distance(levels, best), levels))
             left.remove(nearest)
-            yield from self._look(nearest, "nearest to the point that exceeds the budgets least")
+            yield from self._measure(nearest, "nearest to the point that exceeds the budgets least")
 
     def _cut(self, left: list[Levels], axis: int, levels: Levels) -> list[Levels]:
         """Return what a measured place leaves of its line: what is above it or what is below, all else if it failed."""
@@ -110,9 +110,9 @@ class Binary:
             return [other for other in left if other > levels]
         return [other for other in left if other < levels]
 
-    def _raised(self, axis: int, outcome: Outcome) -> bool:
+    def _raised(self, axis: int, result: PointResult) -> bool:
         """Return whether the better points of a knob lie above one with this outcome."""
-        broken = {violation.constraint for violation in outcome.judgement.violations}
+        broken = {violation.constraint for violation in result.judgement.violations}
         if "power" in broken:
             return False
         if self._space.axes[axis].name != "batch_size":
@@ -128,7 +128,7 @@ class Binary:
         value = judgement.objective if judgement.feasible else -excess
         return bool(judgement.feasible), judgement.feasible is not None, value or 0.0
 
-    def _look(self, levels: Levels, reason: str) -> _Asking:
+    def _measure(self, levels: Levels, reason: str) -> _Asking:
         """Ask for a point unless it has been told of."""
         point = self._space.at(levels)
         if point is not None and levels not in self._told:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 
 class Exhaustive:
@@ -36,7 +36,7 @@ class Exhaustive:
         point = next((point for point in self._left if point not in self._told), None)
         return None if point is None else Suggestion(point, "every point is measured")
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Remember that the point is done."""
-        del outcome
+        del result
         self._told.add(point)

@@ -70,11 +70,11 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.gradient import Asking, Gradient
-from edgetune.search.grounds import RequestsGround, TrainingGround
-from edgetune.search.pair_ground import PairGround
+from edgetune.search.pair_search_state import PairSearchState
 from edgetune.search.problem import PAIRS, objective_of
+from edgetune.search.search_state import InferenceSearchState, TrainingSearchState
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _SOLVED = {"train": "throughput", "infer": "latency", "train+infer": "throughput", "infer+infer": "throughput"}
 
@@ -98,18 +98,18 @@ class Gmd:
         self._space, self._has_budget = space, problem.power_budget_w is not None
         knobs = [i for i, axis in enumerate(space.axes) if axis.name != "batch_size"]
         self._batch = next(iter(set(range(len(space.axes))) - set(knobs)), None)
-        self._ground: TrainingGround | RequestsGround | PairGround
+        self._state: TrainingSearchState | InferenceSearchState | PairSearchState
         if problem.kind in PAIRS:
-            self._ground = pairs = PairGround(space, problem)
+            self._state = pairs = PairSearchState(space, problem)
             self._gradient = Gradient(space, pairs, knobs)
             self._asking = self._serve_both(pairs)
         elif problem.kind == "infer":
-            self._ground = requests = RequestsGround(space, problem)
+            self._state = requests = InferenceSearchState(space, problem)
             self._gradient = Gradient(space, requests, knobs)
             self._asking = self._serve(requests)
         else:
-            self._ground = TrainingGround(space, problem)
-            self._gradient = Gradient(space, self._ground, range(len(space.axes)))
+            self._state = TrainingSearchState(space, problem)
+            self._gradient = Gradient(space, self._state, range(len(space.axes)))
             self._asking = self._train()
 
     @classmethod
@@ -121,9 +121,9 @@ class Gmd:
         """Return the next point of the search, or ``None`` when nothing is left that could be better."""
         return next(self._asking, None)
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the search would have measured it."""
-        self._ground.tell(point, outcome)
+        self._state.tell(point, result)
 
     def _train(self) -> Asking:
         """Search for the fastest training: batch sizes, where there are several, are one more knob."""
@@ -135,40 +135,42 @@ class Gmd:
         yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()
 
-    def _serve(self, ground: RequestsGround) -> Asking:
+    def _serve(self, state: InferenceSearchState) -> Asking:
         """Search for the lowest latency: the smallest batch first, larger ones where nothing else keeps up."""
         yield from self._go_on_from_best()
         sizes = self._batches()
         centre = yield from self._centre(self._of_batch(sizes[0]))
         if centre is not None:
             yield from self._gradient.probe(centre)
-            if ground.promises(centre):
+            if state.promises(centre):
                 yield from self._gradient.descend(centre)
-            yield from self._larger_batches(ground, sizes[1:])
+            yield from self._larger_batches(state, sizes[1:])
             yield from self._go_on_from_best()
             yield from self._gradient.back_track(centre)
-            yield from self._larger_batches(ground, sizes[1:])
+            yield from self._larger_batches(state, sizes[1:])
         yield from self._gradient.what_is_left()
 
-    def _larger_batches(self, ground: RequestsGround, sizes: list[int]) -> Asking:
+    def _larger_batches(self, state: InferenceSearchState, sizes: list[int]) -> Asking:
         """Try what is within power at larger and larger batches, fastest first, unless something keeps up already."""
         for size in sizes:
-            if ground.best() is not None:
+            if state.best() is not None:
                 return
             over = None
-            for mode in ground.fastest_within():
+            for mode in state.fastest_within():
                 levels = self._at_batch(mode, size)
-                if not ground.worthwhile(levels):
+                if not state.worthwhile(levels):
                     continue
-                yield from ground.look(levels, "too slow at smaller batches: the fastest within power, at a larger one")
-                if ground.state(levels) == "within":
+                yield from state.measure(
+                    levels, "too slow at smaller batches: the fastest within power, at a larger one"
+                )
+                if state.state(levels) == "within":
                     over = None
                     break  # what is too slow here, slower modes are as well
                 over = levels
             if over is not None:
                 yield from self._gradient.descend(over)
 
-    def _serve_both(self, ground: PairGround) -> Asking:
+    def _serve_both(self, state: PairSearchState) -> Asking:
         """Search for the most background work: the largest batch that can be served first, then smaller ones."""
         yield from self._go_on_from_best()
         left = self._batches()
@@ -176,18 +178,18 @@ class Gmd:
             size = left.pop()
             points = self._of_batch(size)
             top = max(points, key=lambda levels: (sum(levels), levels))
-            if ground.serves(top):
-                yield from ground.look_urgent(top, "the largest batch that the top of every knob serves in time?")
-            if ground.serves(top) or not left:
+            if state.serves(top):
+                yield from state.measure_urgent(top, "the largest batch that the top of every knob serves in time?")
+            if state.serves(top) or not left:
                 break
         centre = yield from self._centre(points)
         if centre is not None:
             yield from self._gradient.probe(centre)
             yield from self._gradient.descend(centre)
             while left:
-                smaller = self._at_batch(ground.best() or centre, left.pop())
-                if ground.worthwhile(smaller):
-                    yield from ground.look(smaller, "a smaller batch")
+                smaller = self._at_batch(state.best() or centre, left.pop())
+                if state.worthwhile(smaller):
+                    yield from state.measure(smaller, "a smaller batch")
                 yield from self._gradient.descend(smaller)
             yield from self._gradient.back_track(centre)
         yield from self._gradient.what_is_left()
@@ -202,7 +204,7 @@ class Gmd:
         return (yield from self._gradient.start(wanted, reason, among))
 
     def _go_on_from_best(self) -> Asking:
-        best = self._ground.best()
+        best = self._state.best()
         if best is not None:
             yield from self._gradient.descend(best)
 

@@ -17,7 +17,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ Asking = Generator[Suggestion, None, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class Predictions:
     """Predicted s per minibatch and W of every point of the space, in its order, NaN where nothing teaches them.
 
     Args:
@@ -64,16 +64,16 @@ class NetworkSearch:
             random.Random(seed).shuffle(half)
         self._drawn = [point for pair in zip_longest(*halves) for point in pair if point is not None]
         self._left = iter(self._drawn)
-        self._told: dict[Point, Outcome] = {}
+        self._told: dict[Point, PointResult] = {}
         self._asking = self._search()
 
     def ask(self) -> Suggestion | None:
         """Return the next point, or ``None`` when every point has been told of."""
         return next(self._asking, None)
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier teaches as one asked for does."""
-        self._told[point] = outcome
+        self._told[point] = result
 
     def _search(self) -> Asking:
         """Ask for one point after another; each is told of before the next."""
@@ -86,11 +86,11 @@ class NetworkSearch:
             yield Suggestion(point, "drawn at random to teach the network")
         return point is not None
 
-    def _learn(self) -> Learnt | None:
+    def _learn(self) -> Predictions | None:
         """Return what the network makes of the points told so far; ``None`` while some half has none measured."""
         urgent = self._predict(self._space.points, [axis.name for axis in self._space.axes])
         if urgent is None or not self._partners:
-            return None if urgent is None else Learnt(urgent[:, 0], urgent[:, 1])
+            return None if urgent is None else Predictions(urgent[:, 0], urgent[:, 1])
         distinct = list(dict.fromkeys(self._partners))
         axes = [axis.name for axis in self._space.axes if axis.name in KNOBS]
         background = self._predict(distinct, axes)
@@ -98,7 +98,7 @@ class NetworkSearch:
             return None
         rows = {point: row for row, point in enumerate(distinct)}
         places = [rows[point] for point in self._partners]
-        return Learnt(urgent[:, 0], urgent[:, 1], background[places, 0], background[places, 1])
+        return Predictions(urgent[:, 0], urgent[:, 1], background[places, 0], background[places, 1])
 
     def _predict(self, points: Sequence[Point], axes: Sequence[str]) -> Array | None:
         """Return s per minibatch and W of the points, shape (points, 2); ``None`` when none of them was measured."""
@@ -108,13 +108,13 @@ class NetworkSearch:
 
         rows, measured = [], []
         for row, point in enumerate(points):
-            outcome = self._told.get(point)
-            if outcome is not None and outcome.minibatch_s is not None:
+            result = self._told.get(point)
+            if result is not None and result.minibatch_s is not None:
                 rows.append(row)
-                measured.append((outcome.minibatch_s, np.nan if outcome.power_w is None else outcome.power_w))
+                measured.append((result.minibatch_s, np.nan if result.power_w is None else result.power_w))
         return predict(features(points, axes), rows, np.array(measured), seed=self._seed) if rows else None
 
-    def _halves(self, row: int, learnt: Learnt, reason: str) -> list[Suggestion]:
+    def _halves(self, row: int, learnt: Predictions, reason: str) -> list[Suggestion]:
         """Return what is still to be measured at one place: its point, and its partner of two workloads."""
         found = []
         for points, times_s, powers_w in (

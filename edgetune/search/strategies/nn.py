@@ -15,7 +15,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.search.pairs import Half, judge_pair
 from edgetune.search.problem import Judgement, judge
-from edgetune.search.strategies.network_search import Asking, Learnt, NetworkSearch
+from edgetune.search.strategies.network_search import Asking, NetworkSearch, Predictions
 
 if TYPE_CHECKING:
     from edgetune.search.strategies.network_search import Array
@@ -58,7 +58,7 @@ class Nn(NetworkSearch):
             raise ValueError("there is no background workload")
         return learnt.background_s, learnt.background_w
 
-    def _taught(self) -> Learnt:
+    def _taught(self) -> Predictions:
         learnt = self._learn()
         if learnt is None:
             raise ValueError("nothing was measured that could teach the network")
@@ -75,12 +75,12 @@ class Nn(NetworkSearch):
         while (yield from self._draw()):
             pass
 
-    def _best_first(self, learnt: Learnt) -> list[int]:
+    def _best_first(self, learnt: Predictions) -> list[int]:
         """Return all rows: those predicted within every budget by objective, then by how far they are over."""
         judged = [self._judge(row, learnt) for row in range(len(self._space.points))]
         return sorted(range(len(judged)), key=lambda row: _rank(judged[row]), reverse=True)
 
-    def _judge(self, row: int, learnt: Learnt) -> Judgement:
+    def _judge(self, row: int, learnt: Predictions) -> Judgement:
         """Return the judgement as if the predictions had been measured."""
         point = self._space.points[row]
         time_s, power_w = float(learnt.minibatch_s[row]), _known(learnt.power_w[row])

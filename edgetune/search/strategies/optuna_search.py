@@ -21,7 +21,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.problem import peak_latency_s
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
     import optuna
@@ -78,11 +78,11 @@ class OptunaSearch:
             self._study.tell(trial, state=library.trial.TrialState.FAIL)
         return Suggestion(self._nearest(wanted), f"nearest left to what {self.name} asks for")
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Tell Optuna the objective and how far the point is within or over each budget."""
         self._left.pop(point, None)
-        value = self._value(outcome)
-        excess = self._excess(point, outcome)
+        value = self._value(result)
+        excess = self._excess(point, result)
         trial = self._asked.pop(point, None)
         with _optuna(self.name) as library:
             if value is None:
@@ -97,14 +97,14 @@ class OptunaSearch:
                 trial.set_constraint(name, share)
             self._study.tell(trial, value)
 
-    def _value(self, outcome: Outcome) -> float | None:
+    def _value(self, result: PointResult) -> float | None:
         """Return the objective; ``None`` of a failed measurement.
 
         Of a point that one of two workloads ruled out by itself the objective is not known. Optuna wants one beside
         the broken budget, and is told the mean of the others, which teaches it least.
         """
-        value, feasible = outcome.judgement.objective, outcome.judgement.feasible
-        if outcome.minibatch_s is None or (value is None and feasible is None):
+        value, feasible = result.judgement.objective, result.judgement.feasible
+        if result.minibatch_s is None or (value is None and feasible is None):
             return None
         if value is None:
             return sum(self._values) / max(len(self._values), 1)
@@ -118,14 +118,14 @@ class OptunaSearch:
         levels = self._space.levels
         return min(self._left, key=lambda point: (self._space.distance(levels[point], wanted), levels[point]))
 
-    def _excess(self, point: Point, outcome: Outcome) -> dict[str, float]:
+    def _excess(self, point: Point, result: PointResult) -> dict[str, float]:
         """Return by what share the point is over each budget, below zero within it; 0 where that cannot be told.
 
         The judgement says it of a broken budget; of one that is kept it is worked out here for one workload.
         """
         problem, kept = self._problem, 1 - self._problem.margin
         found: dict[str, float] = {}
-        time_s, power_w = outcome.minibatch_s, outcome.power_w
+        time_s, power_w = result.minibatch_s, result.power_w
         if problem.power_budget_w is not None:
             found["power"] = 0.0 if power_w is None else power_w / (problem.power_budget_w * kept) - 1
         single = problem.kind == "infer" and time_s is not None
@@ -136,7 +136,7 @@ class OptunaSearch:
             found["latency"] = latency_s / (problem.latency_budget_s * kept) - 1 if single else 0.0
         if problem.kind in ("train+infer", "infer+infer"):
             found["room"] = 0.0
-        for violation in outcome.judgement.violations:
+        for violation in result.judgement.violations:
             found[violation.constraint] = violation.value / violation.limit - 1
         return {name: min(share, _WORST_EXCESS) for name, share in found.items()}
 

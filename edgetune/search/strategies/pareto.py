@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Asker, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, AskTell, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
     from edgetune.search.model.coordinates import Array, Rows
@@ -50,7 +50,7 @@ class Pareto:
         if space.background is not None:
             from edgetune.search.strategies.pareto_pairs import FrontOfPairs
 
-            self._search: Asker = FrontOfPairs(space, hints)
+            self._search: AskTell = FrontOfPairs(space, hints)
         else:
             self._search = _Fronts(space, problem, hints)
 
@@ -63,9 +63,9 @@ class Pareto:
         """Return the point that promises most over all budgets; ``None`` when none promises anything."""
         return self._search.ask()
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point."""
-        self._search.tell(point, outcome)
+        self._search.tell(point, result)
 
 
 class _Fronts:
@@ -94,10 +94,10 @@ class _Fronts:
         best = max(found, key=lambda one: one[1], default=None)
         return None if best is None or best[1] < NEGLIGIBLE else best[0]
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point."""
         for front in self._fronts:
-            front.tell(point, outcome)
+            front.tell(point, result)
 
 
 class _Front:
@@ -113,9 +113,9 @@ class _Front:
         import numpy as np
 
         from edgetune.search.model.candidates import Candidates
-        from edgetune.search.model.learnt import Learnt
+        from edgetune.search.model.learnt import PointBeliefs
 
-        self._learnt, self._offset = Learnt(points, power_noise), offset
+        self._learnt, self._offset = PointBeliefs(points, power_noise), offset
         self._candidates = Candidates(self._learnt.coordinates)
         axes = len(self._learnt.coordinates.names)
         self._start = [(np.ones(axes), "the top of every knob"), (np.full(axes, 0.5), "the middle of every knob")]
@@ -128,11 +128,11 @@ class _Front:
             self._next, self._stale = self._find(), False
         return self._next
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point; a failed one teaches nothing else."""
         row = self._learnt.rows.get(point)
         if row is not None:
-            self._learnt.tell(row, outcome)
+            self._learnt.tell(row, result)
             self._candidates.close(row)
             self._stale = True
 

@@ -26,7 +26,7 @@ from edgetune.search.model.front_gain import best_under, budgets_between, chance
 from edgetune.search.model.halves import Halves
 from edgetune.search.model.learnt import KEPT_POINTS
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import Hints, PointResult, Suggestion
 
 LOADS = (0.05, 0.15, 0.4)
 """Arrival rates, as shares of what the fastest mode serves at most at a batch size."""
@@ -67,10 +67,10 @@ class FrontOfPairs:
             return halves.background.suggestion(int(halves.background_rows[pair]), f"{reason}; the background workload")
         return halves.urgent.suggestion(int(halves.urgent_rows[pair]), f"{reason}; the urgent workload")
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a half."""
-        pairs = self._halves.tell(point, outcome)
-        urgent, background = self._halves.told(pairs)
+        pairs = self._halves.tell(point, result)
+        urgent, background = self._halves.measured(pairs)
         failed = self._halves.failed(pairs)
         for pair in pairs[(urgent & background) | failed]:
             self._candidates.close(int(pair))
@@ -113,7 +113,7 @@ class FrontOfPairs:
             for load, best in zip(LOADS, tables, strict=True):
                 cost, sd, keeps_up = _cost(load, first, second, fastest[groups[pairs]])
                 total += keeps_up * front_gain(chances, cost, sd, best[groups[pairs]].T)
-            known = np.logical_or(*halves.told(pairs))
+            known = np.logical_or(*halves.measured(pairs))
             return np.asarray(total / len(LOADS) / np.where(known, 1.0, BOTH_UNKNOWN))
 
         return score

@@ -45,7 +45,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.search.confirmation import EXPECTED_READINGS, is_confirmed
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
     from edgetune.search.model.coordinates import Array, Rows
@@ -65,7 +65,7 @@ NEGLIGIBLE = 2e-5
 """Expected gain below which nothing more is measured, as a share of the best cost."""
 
 
-class Roofline:
+class RooflineSearch:
     """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
 
     name: ClassVar[str] = "roofline"
@@ -124,24 +124,24 @@ class Roofline:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point; a failed one is never asked for again and teaches nothing else."""
         if self._pairs is not None:
-            self._pairs.tell(point, outcome)
+            self._pairs.tell(point, result)
             return
         row = self._rows[self._space.levels[point]]
         self._candidates.close(row)
-        if outcome.minibatch_s is None:
+        if result.minibatch_s is None:
             return
-        power_w = math.nan if outcome.power_w is None else outcome.power_w
+        power_w = math.nan if result.power_w is None else result.power_w
         readings = self._measured[row][2] + 1 if row in self._measured else 1
-        self._measured[row] = (outcome.minibatch_s, power_w, readings)
+        self._measured[row] = (result.minibatch_s, power_w, readings)
         if power_w > self._limit_w * (1 + OVER_BUDGET_SLACK):
             self._candidates.close_above(row)
-        objective = outcome.judgement.objective
+        objective = result.judgement.objective
         self._log_costs.pop(row, None)
-        sure = is_confirmed(self._problem, outcome.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
-        if outcome.judgement.feasible and sure and objective is not None:
+        sure = is_confirmed(self._problem, result.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
+        if result.judgement.feasible and sure and objective is not None:
             self._log_costs[row] = -math.log(objective) if objective > 0 else math.log(-objective)
             if objective_of(self._problem) == "latency":
                 self._close_slow_to_fill(-objective)

@@ -29,7 +29,7 @@ from edgetune.search.model.halves import Halves
 from edgetune.search.model.pair_gain import BestPair, PairGain, Pairs, pair_gain
 from edgetune.search.pairs import Half, judge_pair
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import Hints, PointResult, Suggestion
 
 BOTH_UNKNOWN = 1.6
 """What the score of a pair is divided by when both halves are still to be measured."""
@@ -67,10 +67,10 @@ class RooflinePairs:
             return None
         return self._likelier_to_rule_out(found[0])
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a half and of the pairs that it completes."""
-        pairs = self._halves.tell(point, outcome)
-        urgent, background = self._halves.told(pairs)
+        pairs = self._halves.tell(point, result)
+        urgent, background = self._halves.measured(pairs)
         failed = self._halves.failed(pairs)
         for pair in pairs[urgent & background | failed]:
             self._candidates.close(int(pair))
@@ -117,12 +117,12 @@ class RooflinePairs:
         return pair_gain(self._problem, believed, best, power_noise=self._power_noise)
 
     def _score(self, pairs: Rows) -> Array:
-        urgent, background = self._halves.told(pairs)
+        urgent, background = self._halves.measured(pairs)
         return np.asarray(self._gain(pairs).score / np.where(urgent | background, 1.0, BOTH_UNKNOWN))
 
     def _likelier_to_rule_out(self, pair: int) -> Suggestion:
         halves, one = self._halves, np.array([pair], dtype=np.intp)
-        urgent_told, background_told = halves.told(one)
+        urgent_told, background_told = halves.measured(one)
         found = self._gain(one)
         promise = f"most to gain, {100 * found.gain[0]:.2g} % expected" if self._best else "likeliest to keep budgets"
         if background_told[0] or (not urgent_told[0] and found.urgent_chance[0] < found.background_chance[0]):

@@ -36,7 +36,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, Outcome, Suggestion
+from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _FAILURES = 2
 """Failed measurements in a row that end a batch size."""
@@ -59,7 +59,7 @@ class Staircase:
             )
         self._space = space
         self._starts_at_top = problem.power_budget_w is None
-        self._told: dict[Point, Outcome] = {}
+        self._told: dict[Point, PointResult] = {}
         self._asking = self._search()
 
     @classmethod
@@ -72,9 +72,9 @@ class Staircase:
         """Return the next point of the sweep."""
         return next(self._asking, None)
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the sweep would have measured it."""
-        self._told[point] = outcome
+        self._told[point] = result
 
     def _search(self) -> Generator[Suggestion, None, None]:
         ladders = _ladders(self._space)

@@ -33,7 +33,7 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PointResult:
     """What came of a point.
 
     Args:
@@ -94,13 +94,13 @@ class Hints:
 NO_HINTS = Hints()
 
 
-class Asker(Protocol):
+class AskTell(Protocol):
     """What the driver talks to: it first tells the points that are known from earlier, then asks and tells in turn."""
 
     def ask(self) -> Suggestion | None:
         """Return the next point to measure, never one it was told of; ``None`` when it has no more to ask."""
 
-    def tell(self, point: Point, outcome: Outcome) -> None:
+    def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point: one just asked for, or one known from earlier.
 
         A point measured again, to be surer of its power, is told again with the mean of its readings: the later
@@ -108,7 +108,7 @@ class Asker(Protocol):
         """
 
 
-class Strategy(Asker, Protocol):
+class Strategy(AskTell, Protocol):
     """A way of searching. One file each, in this folder; one row in ``STRATEGIES``."""
 
     name: ClassVar[str]

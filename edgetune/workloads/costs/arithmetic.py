@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from edgetune.artifacts.ops import OpRow
-from edgetune.workloads.costs.node import Node, Tensor
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 
 _ARITHMETIC: Mapping[str, str] = MappingProxyType(
     {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
@@ -18,7 +18,7 @@ _CHANGES_TYPE = frozenset(("Cast", "CastLike", "DequantizeLinear"))
 _DEFAULT = "fp32"
 
 
-def precision_of(node: Node) -> str | None:
+def precision_of(node: OperatorNode) -> str | None:
     """Return the precision of an operator's arithmetic; ``None`` for one on wide integers, booleans or text alone.
 
     The type of the first operand decides: 8-bit integers are multiplied as such whatever their scales are, and floats
@@ -34,7 +34,7 @@ def precision_of(node: Node) -> str | None:
     return next((found for tensor in tensors if (found := _float(tensor)) is not None), None)
 
 
-def _float(tensor: Tensor | None) -> str | None:
+def _float(tensor: GraphTensor | None) -> str | None:
     if tensor is None:
         return None
     return "fp8" if tensor.dtype.startswith("float8") else _ARITHMETIC.get(tensor.dtype)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.errors import InputError
-from edgetune.workloads.costs.node import FLOAT_PRECISIONS, Node, Tensor
+from edgetune.workloads.costs.node import FLOAT_PRECISIONS, GraphTensor, OperatorNode
 from edgetune.workloads.llm import Decoder
 
 ID_BYTES = 8
@@ -61,7 +61,7 @@ def pass_of(samples: int, dimensions: Mapping[str, int]) -> Pass:
     return Pass(samples, dimensions.get("tokens", 1), dimensions.get("past", 0))
 
 
-def decoder_nodes(decoder: Decoder, run: Pass, precision: str) -> tuple[Node, ...]:
+def decoder_nodes(decoder: Decoder, run: Pass, precision: str) -> tuple[OperatorNode, ...]:
     """Return the operators of one run, in order.
 
     Logits are made for the last new token of each sequence only, which is what generation needs.
@@ -96,21 +96,21 @@ class _Writer:
     decoder: Decoder
     run: Pass
     precision: str
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[OperatorNode] = field(default_factory=list)
 
-    def embedding(self) -> Tensor:
+    def embedding(self) -> GraphTensor:
         decoder, run = self.decoder, self.run
         table = self._weight("embedding", decoder.vocab, decoder.hidden)
-        ids = Tensor("input_ids", (run.samples, run.tokens), "int64", ID_BYTES)
+        ids = GraphTensor("input_ids", (run.samples, run.tokens), "int64", ID_BYTES)
         stream = self._add("embed", "Gather", (table, ids), (*ids.dims, decoder.hidden))
         if decoder.positions:
             rows = self._weight("positions", decoder.positions, decoder.hidden)
-            where = Tensor("position_ids", ids.shape, "int64", ID_BYTES)
+            where = GraphTensor("position_ids", ids.shape, "int64", ID_BYTES)
             learned = self._add("embed_positions", "Gather", (rows, where), stream.dims)
             stream = self._add("add_positions", "Add", (stream, learned), stream.dims)
         return stream
 
-    def layer(self, name: str, stream: Tensor) -> Tensor:
+    def layer(self, name: str, stream: GraphTensor) -> GraphTensor:
         normed = self._norm(f"{name}.attention_norm", stream)
         attended = self._attention(name, normed)
         if self.decoder.norms == 1:  # attention and feed-forward network read the same normalised stream
@@ -120,7 +120,7 @@ class _Writer:
         fed = self._feed_forward(name, self._norm(f"{name}.ffn_norm", stream))
         return self._add(f"{name}.ffn_residual", "Add", (stream, fed), stream.dims)
 
-    def head(self, stream: Tensor) -> None:
+    def head(self, stream: GraphTensor) -> None:
         decoder, run = self.decoder, self.run
         normed = self._norm("final_norm", stream)
         last = self._add("last_token", "Slice", (normed,), (run.samples, decoder.hidden))
@@ -128,7 +128,7 @@ class _Writer:
         bias = (self._weight("lm_head.bias", decoder.vocab),) if decoder.head_bias else ()
         self._add("lm_head", "Gemm", (last, weight, *bias), (run.samples, decoder.vocab), transB=1)
 
-    def _attention(self, name: str, x: Tensor) -> Tensor:
+    def _attention(self, name: str, x: GraphTensor) -> GraphTensor:
         decoder, run = self.decoder, self.run
         size = decoder.head_size
         query = self._product(f"{name}.q_proj", x, decoder.heads * size, decoder.qkv_bias)
@@ -155,7 +155,7 @@ class _Writer:
         )
         return self._product(f"{name}.o_proj", mixed, decoder.hidden, decoder.out_bias)
 
-    def _feed_forward(self, name: str, x: Tensor) -> Tensor:
+    def _feed_forward(self, name: str, x: GraphTensor) -> GraphTensor:
         decoder = self.decoder
         up = self._product(f"{name}.up_proj", x, decoder.ffn, decoder.ffn_bias)
         if decoder.gated:
@@ -166,7 +166,7 @@ class _Writer:
             up = self._add(f"{name}.activation", decoder.activation, (up,), up.dims)
         return self._product(f"{name}.down_proj", up, decoder.hidden, decoder.ffn_bias)
 
-    def _norm(self, name: str, x: Tensor, width: int | None = None) -> Tensor:
+    def _norm(self, name: str, x: GraphTensor, width: int | None = None) -> GraphTensor:
         width = width or self.decoder.hidden
         weights = [self._weight(f"{name}.weight", width)]
         if self.decoder.norm == "layer":
@@ -174,37 +174,37 @@ class _Writer:
         op = "LayerNormalization" if self.decoder.norm == "layer" else "RMSNormalization"
         return self._add(name, op, (x, *weights), x.dims)
 
-    def _product(self, name: str, x: Tensor, width: int, biased: bool) -> Tensor:
+    def _product(self, name: str, x: GraphTensor, width: int, biased: bool) -> GraphTensor:
         """Write a product with a weight, which is packed where weights are quantised."""
         decoder, inner = self.decoder, x.dims[-1]
         shape = (*x.dims[:-1], width)
         bias = self._weight(f"{name}.bias", width) if biased else None
         if not decoder.weight_bits:
-            flat = Tensor(x.name, (x.elements // inner, inner), x.dtype, x.item_bytes)
+            flat = GraphTensor(x.name, (x.elements // inner, inner), x.dtype, x.item_bytes)
             made = self._add(
                 name, "Gemm", (flat, self._weight(f"{name}.weight", width, inner), bias),
                 (flat.dims[0], width), transB=1,
             )  # fmt: skip
-            return Tensor(made.name, shape, made.dtype, made.item_bytes)
+            return GraphTensor(made.name, shape, made.dtype, made.item_bytes)
         groups = -(-inner // decoder.group)
         packed_bytes = -(-decoder.group * decoder.weight_bits // 8)
-        packed = Tensor(f"{name}.weight", (width, groups, packed_bytes), "uint8", 1, constant=True)
-        scales = Tensor(f"{name}.scales", (width, groups), "float16", SCALE_BYTES, constant=True)
+        packed = GraphTensor(f"{name}.weight", (width, groups, packed_bytes), "uint8", 1, constant=True)
+        scales = GraphTensor(f"{name}.scales", (width, groups), "float16", SCALE_BYTES, constant=True)
         return self._add(
             name, "MatMulNBits", (x, packed, scales, None, None, bias), shape, domain="com.microsoft",
             K=inner, N=width, bits=decoder.weight_bits, block_size=decoder.group,
         )  # fmt: skip
 
-    def _weight(self, name: str, *shape: int) -> Tensor:
-        return Tensor(name, shape, *FLOAT_PRECISIONS[self.precision], constant=True)
+    def _weight(self, name: str, *shape: int) -> GraphTensor:
+        return GraphTensor(name, shape, *FLOAT_PRECISIONS[self.precision], constant=True)
 
-    def _tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        return Tensor(name, shape, *FLOAT_PRECISIONS[self.precision])
+    def _tensor(self, name: str, shape: tuple[int, ...]) -> GraphTensor:
+        return GraphTensor(name, shape, *FLOAT_PRECISIONS[self.precision])
 
     def _add(
-        self, name: str, op: str, inputs: tuple[Tensor | None, ...], shape: tuple[int, ...], *more: Tensor,
+        self, name: str, op: str, inputs: tuple[GraphTensor | None, ...], shape: tuple[int, ...], *more: GraphTensor,
         domain: str = "", **attributes: Any,
-    ) -> Tensor:  # fmt: skip
+    ) -> GraphTensor:  # fmt: skip
         output = self._tensor(f"{name}.out", shape)
-        self.nodes.append(Node(name, op, inputs, (output, *more), attributes, domain=domain))
+        self.nodes.append(OperatorNode(name, op, inputs, (output, *more), attributes, domain=domain))
         return output

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetune.workloads.costs.node import Cost, Node, Tensor
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import Costed
 
 _PRODUCERS = frozenset(("conv", "depthwise", "gemm", "elementwise", "normalisation"))
@@ -35,12 +35,12 @@ class _Chain:
         cost: Of the whole chain.
     """
 
-    members: list[Node]
+    members: list[OperatorNode]
     cost: Cost
-    extra: list[Tensor | None] = field(default_factory=list)
+    extra: list[GraphTensor | None] = field(default_factory=list)
 
     @property
-    def last(self) -> Tensor:
+    def last(self) -> GraphTensor:
         return self.members[-1].y
 
     def fused(self) -> Costed:
@@ -106,7 +106,7 @@ def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> l
     return [item for item in found if item is not None]
 
 
-def _unpacks(reader: Costed, tensor: Tensor) -> bool:
+def _unpacks(reader: Costed, tensor: GraphTensor) -> bool:
     cost = reader.cost
     whole = cost.bytes_read >= tensor.size_bytes * reader.node.repeats  # not an operator that reads parts
     return cost.ledger == "modelled" and cost.op_class in _UNPACKS and whole
@@ -177,12 +177,12 @@ def _join(chain: _Chain, item: Costed) -> None:
     chain.members.append(node)
 
 
-def _takes_scales(node: Node) -> bool:
+def _takes_scales(node: OperatorNode) -> bool:
     weight = node.optional(1)
     return node.op in _FOLDS_SCALES and not node.domain and weight is not None and weight.constant
 
 
-def _with_folded_scale(cost: Cost, producer: Node, norm: Node) -> Cost:
+def _with_folded_scale(cost: Cost, producer: OperatorNode, norm: OperatorNode) -> Cost:
     """Return the cost of a product whose weights took up the scale: at most a bias is new."""
     if producer.optional(_FOLDS_SCALES[producer.op]) is not None:
         return cost

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from edgetune.workloads.costs.node import Node, Tensor
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 
 _GATES: Mapping[str, str] = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
 
 
-def collapse(nodes: Sequence[Node], outputs: frozenset[str]) -> list[Node]:
+def collapse(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> list[OperatorNode]:
     """Return ``nodes`` with every recognised chain replaced by one node, in the place of the chain's last.
 
     Args:
@@ -23,7 +23,7 @@ def collapse(nodes: Sequence[Node], outputs: frozenset[str]) -> list[Node]:
         outputs: Names of the graph's outputs, which must stay visible.
     """
     chains = _Chains(nodes, outputs)
-    replaced: dict[int, Node] = {}
+    replaced: dict[int, OperatorNode] = {}
     dropped: set[int] = set()
     for index, node in enumerate(nodes):
         if node.op in _GATES:
@@ -43,7 +43,7 @@ def collapse(nodes: Sequence[Node], outputs: frozenset[str]) -> list[Node]:
 class _Chains:
     """Who makes and who reads each tensor, to walk from node to node."""
 
-    def __init__(self, nodes: Sequence[Node], outputs: frozenset[str]) -> None:
+    def __init__(self, nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> None:
         self._nodes = nodes
         self._outputs = outputs
         self._readers: dict[str, list[int]] = {}
@@ -56,7 +56,7 @@ class _Chains:
                 if tensor is not None:
                     self._makers[tensor.name] = index
 
-    def gated(self, gate: int) -> tuple[Node, list[int]] | None:
+    def gated(self, gate: int) -> tuple[OperatorNode, list[int]] | None:
         """Match x * sigmoid(x): a gate whose only reader multiplies it with the gate's own input."""
         x = self._nodes[gate].x
         product = self._only_reader(gate, "Mul")
@@ -64,7 +64,7 @@ class _Chains:
             return None
         return self._fuse(_GATES[self._nodes[gate].op], x, [gate, product])
 
-    def gelu(self, erf: int) -> tuple[Node, list[int]] | None:
+    def gelu(self, erf: int) -> tuple[OperatorNode, list[int]] | None:
         """Match x/2 (1 + erf(x / sqrt 2)), the halving before or after the product."""
         scale = self._makers.get(self._nodes[erf].x.name)
         if scale is None or self._nodes[scale].op not in ("Div", "Mul") or self._only_reader(scale, "Erf") is None:
@@ -83,7 +83,7 @@ class _Chains:
                 return self._fuse("Gelu", x, [scale, erf, plus_one, maker, product])
         return None
 
-    def _halves(self, index: int, x: Tensor) -> bool:
+    def _halves(self, index: int, x: GraphTensor) -> bool:
         node = self._nodes[index]
         return node.op in ("Mul", "Div") and any(t is not None and t.name == x.name for t in node.inputs)
 
@@ -100,6 +100,6 @@ class _Chains:
         made = self._nodes[source].y.name
         return [tensor.name for tensor in self._nodes[index].inputs if tensor is not None and tensor.name != made]
 
-    def _fuse(self, op: str, x: Tensor, members: list[int]) -> tuple[Node, list[int]]:
+    def _fuse(self, op: str, x: GraphTensor, members: list[int]) -> tuple[OperatorNode, list[int]]:
         last = self._nodes[members[-1]]
         return replace(last, op=op, inputs=(x,), outputs=last.outputs[:1], attributes={}), sorted(members)

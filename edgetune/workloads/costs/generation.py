@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.workloads.costs.decoder import Pass
-from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Node, Tensor
+from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, GraphTensor, OperatorNode
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.llm import Decoder
 
@@ -26,7 +26,7 @@ _CACHE_RANK = 3
 _TOKENS_RANK = 2
 
 
-def decoder_conditions(decoder: Decoder, run: Pass, nodes: Sequence[Node], precision: str) -> dict[str, object]:
+def decoder_conditions(decoder: Decoder, run: Pass, nodes: Sequence[OperatorNode], precision: str) -> dict[str, object]:
     """Return what a run of a configured model is: phase, context and new tokens, and bytes of weights and cache.
 
     ``context`` is the tokens at hand: those of a prefill, else those whose keys and values are in the cache.
@@ -44,7 +44,7 @@ def _run(run: Pass) -> dict[str, object]:
     return {"phase": run.phase, "context": context, "tokens": run.samples * run.tokens}
 
 
-def stored_bytes(tensors: Sequence[Tensor]) -> int:
+def stored_bytes(tensors: Sequence[GraphTensor]) -> int:
     """Return the bytes of the weights among tensors, one that is used twice once."""
     return sum({tensor.name: tensor.size_bytes for tensor in tensors if tensor.constant}.values())
 
@@ -57,7 +57,7 @@ def cache_bytes(decoder: Decoder, run: Pass, precision: str) -> int:
 
 
 def graph_conditions(
-    model: onnx.ModelProto, parameters: Sequence[Tensor], precision: str | None = None
+    model: onnx.ModelProto, parameters: Sequence[GraphTensor], precision: str | None = None
 ) -> dict[str, object]:
     """Return the same of a decoder in ONNX whose dimensions are fixed; nothing for another network.
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.ops import KIND, VERSION, OpsTable
-from edgetune.workloads.costs.node import Cost, Node, Tensor, streamed
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, streamed
 from edgetune.workloads.costs.walk import to_row
-from edgetune.workloads.kernels import KERNELS, MATMUL, Kernel
+from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel
 from edgetune.workloads.workload import Workload
 
 
-def kernel_table(workload: Workload, kernel: Kernel) -> OpsTable:
+def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
     """Return the table of one step of a kernel.
 
     Args:
@@ -38,22 +38,22 @@ def kernel_table(workload: Workload, kernel: Kernel) -> OpsTable:
     )
 
 
-def _node(kernel: Kernel) -> Node:
+def _node(kernel: BenchmarkKernel) -> OperatorNode:
     """Return the kernel as an operator with its tensors."""
     stored = kernel.storage
 
-    def operand(name: str, rows: int, columns: int) -> Tensor:
-        return Tensor(name, (rows, columns), stored.operand, stored.operand_bytes)
+    def operand(name: str, rows: int, columns: int) -> GraphTensor:
+        return GraphTensor(name, (rows, columns), stored.operand, stored.operand_bytes)
 
     if kernel.name == MATMUL:
         inputs = (operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns))
-        output = Tensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
-        return Node(kernel.label, KERNELS[MATMUL], inputs, (output,))
+        output = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
+        return OperatorNode(kernel.label, KERNELS[MATMUL], inputs, (output,))
     x, y = (operand(name, kernel.rows, kernel.columns) for name in ("x", "y"))
-    return Node(kernel.label, KERNELS[kernel.name], (x,), (y,))
+    return OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))
 
 
-def _cost(kernel: Kernel) -> Cost:
+def _cost(kernel: BenchmarkKernel) -> Cost:
     """Return the cost of one run: each operand read once, the result written once."""
     node = _node(kernel)
     if kernel.name == MATMUL:

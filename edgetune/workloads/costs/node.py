@@ -43,7 +43,7 @@ class UnknownShapeError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class GraphTensor:
     """A tensor on an edge of the graph.
 
     Args:
@@ -91,7 +91,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class OperatorNode:
     """One operator with its tensors.
 
     Args:
@@ -106,14 +106,14 @@ class Node:
 
     name: str
     op: str
-    inputs: tuple[Tensor | None, ...]
-    outputs: tuple[Tensor | None, ...]
+    inputs: tuple[GraphTensor | None, ...]
+    outputs: tuple[GraphTensor | None, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     training: bool = False
     domain: str = ""
     repeats: int = 1
 
-    def input(self, index: int) -> Tensor:
+    def input(self, index: int) -> GraphTensor:
         """Return a required input.
 
         Raises:
@@ -126,17 +126,17 @@ class Node:
             )
         return tensor
 
-    def optional(self, index: int) -> Tensor | None:
+    def optional(self, index: int) -> GraphTensor | None:
         """Return an input, or ``None`` where it is left out."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     @property
-    def x(self) -> Tensor:
+    def x(self) -> GraphTensor:
         """The first input."""
         return self.input(0)
 
     @property
-    def y(self) -> Tensor:
+    def y(self) -> GraphTensor:
         """The first output.
 
         Raises:
@@ -193,10 +193,10 @@ UNMODELLED = Cost("unmodelled", kernels=0, ledger="unmodelled")
 
 
 def streamed(
-    node: Node,
+    node: OperatorNode,
     op_class: OpClass,
     *,
-    reads: Sequence[Tensor | None] | None = None,
+    reads: Sequence[GraphTensor | None] | None = None,
     macs: int = 0,
     flops_other: int = 0,
     channels_in: int = 0,

@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from edgetune.artifacts.header import Caution, Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
@@ -22,12 +22,12 @@ from edgetune.workloads.costs.kernel_table import kernel_table
 from edgetune.workloads.costs.table import has_formula
 from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
-from edgetune.workloads.given_ops import matching
 from edgetune.workloads.kernels import kernel_of
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, Observation, observe
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
 from edgetune.workloads.shapes import infer, without_weights
+from edgetune.workloads.user_ops_table import matching
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -160,14 +160,14 @@ def model_table(
     read = partial(read_graph, fixed, precision=precision, training=task == "train")
     graph = read()
     costed = cost_nodes(graph.nodes)
-    cautions: tuple[Caution, ...] = ()
+    data_warnings: tuple[DataWarning, ...] = ()
     if run is not None and not (graph.settled and all(map(_has_shapes, costed))):
         observed, failed = run()
         infer(fixed, observed=observed)
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)
-        cautions = (_observed(failed),)
-    cautions = (*cautions, *_unknown_shapes(costed))
+        data_warnings = (_observed(failed),)
+    data_warnings = (*data_warnings, *_unknown_shapes(costed))
     conditions: dict[str, object] = {
         "dimensions": dict(dimensions),
         **graph_conditions(fixed, graph.weights, precision),
@@ -187,7 +187,7 @@ def model_table(
         conditions=conditions,
         parameters=sum(tensor.elements for tensor in graph.weights),
         loads_images=_loads_images(fixed) if loads_images is None else loads_images,
-        cautions=cautions,
+        data_warnings=data_warnings,
     )
 
 
@@ -197,7 +197,7 @@ def _has_shapes(item: Costed) -> bool:
     return item.cost.ledger != "unmodelled" or (known and item.node.op not in CONTROL_FLOW)
 
 
-def _unknown_shapes(costed: Sequence[Costed]) -> list[Caution]:
+def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
     """Return which shapes are missing to operators that could be costed."""
     missing: dict[str, None] = {}
     for item in costed:
@@ -209,15 +209,15 @@ def _unknown_shapes(costed: Sequence[Costed]) -> list[Caution]:
     first = repr(next(iter(missing)))[1:-1]  # of a damaged model a name may hold anything
     more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
     advice = f"the shape of tensor '{first}'{more} is unknown; --dim {first}:0=100 would say its first size"
-    return [Caution("unknown-shapes", advice, {"tensors": float(len(missing))})]
+    return [DataWarning("unknown-shapes", advice, {"tensors": float(len(missing))})]
 
 
-def _observed(failed: str | None) -> Caution:
+def _observed(failed: str | None) -> DataWarning:
     """Return what is to be known of shapes that the graph does not tell."""
     if failed is None:
         told = "shapes, trip counts and branches that depend on the data are those of one run, fed as to measure it"
-        return Caution("shapes-of-a-run", told, {})
-    return Caution(
+        return DataWarning("shapes-of-a-run", told, {})
+    return DataWarning(
         "no-run-for-shapes",
         "some shapes, trip counts or branches depend on the data, and the network did not run to show them: "
         f"{failed}; without them the dearer branch of an If counts, and a Loop as often as its constant says",
@@ -262,17 +262,17 @@ def _table(
     conditions: Mapping[str, object],
     parameters: int,
     loads_images: bool,
-    cautions: tuple[Caution, ...] = (),
+    data_warnings: tuple[DataWarning, ...] = (),
 ) -> OpsTable:
     unmodelled = sorted({row.op for row in rows if row.ledger == "unmodelled"})
     count = sum(row.ledger == "unmodelled" for row in rows)
     if unmodelled:
         advice = f"no cost is known for {', '.join(unmodelled)}; totals leave them out"
         figures = {"nodes": float(count), "nodes_share": count / max(len(rows), 1)}
-        cautions = (*cautions, Caution("unmodelled-operators", advice, figures))
+        data_warnings = (*data_warnings, DataWarning("unmodelled-operators", advice, figures))
     precision = precision or main_precision(rows)
     asked = {"task": task, "batch_size": batch_size, "precision": precision}
-    header = Header.new(KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=cautions)
+    header = Header.new(KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=data_warnings)
     return OpsTable(header, name, task, batch_size, precision, parameters, loads_images, tuple(rows))
 
 

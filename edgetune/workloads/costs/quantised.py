@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from edgetune.workloads.costs.node import Node, Tensor
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 
 _BYTES = frozenset(("int8", "uint8"))
 _CONTRIB = "com.microsoft"
@@ -37,7 +37,7 @@ _DATA_INPUTS: Mapping[str, int] = MappingProxyType(
 """Operators whose further inputs say where or how many, and are never quantised."""
 
 
-def as_run(nodes: Sequence[Node], outputs: frozenset[str]) -> tuple[list[Node], int]:
+def as_run(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> tuple[list[OperatorNode], int]:
     """Return the operators with each quantised one as the kernel that runs it, and how many those are.
 
     Args:
@@ -53,11 +53,11 @@ def as_run(nodes: Sequence[Node], outputs: frozenset[str]) -> tuple[list[Node], 
 
 @dataclass(slots=True)
 class _Graph:
-    nodes: Sequence[Node]
+    nodes: Sequence[OperatorNode]
     outputs: frozenset[str]
     readers: dict[str, list[int]] = field(default_factory=dict)
     makers: dict[str, int] = field(default_factory=dict)
-    replaced: dict[int, Node] = field(default_factory=dict)
+    replaced: dict[int, OperatorNode] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -83,7 +83,7 @@ class _Graph:
         self.replaced[index if behind is None else behind[-1]] = kernel
         self.dropped |= {index, *(behind or ())}
 
-    def _stored(self, tensor: Tensor) -> tuple[Node, Tensor] | None:
+    def _stored(self, tensor: GraphTensor) -> tuple[OperatorNode, GraphTensor] | None:
         """Return the node that unpacks a tensor and the quantised values, where it is unpacked from 8 or 32 bits."""
         maker = self.makers.get(tensor.name)
         if maker is None or self.nodes[maker].op != "DequantizeLinear":
@@ -108,7 +108,7 @@ class _Graph:
             if op not in _CLAMPS or self.nodes[index].op not in _PRODUCTS or len(found) > 1:
                 return None
 
-    def kept(self) -> list[Node]:
+    def kept(self) -> list[OperatorNode]:
         """Return the nodes that are left; a ``DequantizeLinear`` goes with the last of its readers."""
         still = {
             tensor.name
@@ -125,14 +125,16 @@ class _Graph:
                 found.append(node)
         return found
 
-    def _is_unread(self, node: Node, still: set[str]) -> bool:
+    def _is_unread(self, node: OperatorNode, still: set[str]) -> bool:
         """Whether a node unpacked values, for kernels that read them as they are stored."""
         if node.op != "DequantizeLinear" or node.y.constant or node.y.name in self.outputs:
             return False
         return node.y.name not in still and bool(self.readers.get(node.y.name))
 
 
-def _kernel(node: Node, data: Sequence[tuple[Node, Tensor] | None], quantise: Node | None) -> Node:
+def _kernel(
+    node: OperatorNode, data: Sequence[tuple[OperatorNode, GraphTensor] | None], quantise: OperatorNode | None
+) -> OperatorNode:
     """Return the 8-bit kernel in place of a node, of its unpacked inputs and of what rounds its result."""
     outputs = node.outputs if quantise is None else quantise.outputs
     if node.op not in _PRODUCTS:
@@ -154,7 +156,9 @@ def _kernel(node: Node, data: Sequence[tuple[Node, Tensor] | None], quantise: No
     return replace(node, op=op, domain=domain, inputs=inputs, outputs=outputs)
 
 
-def _with_scale(found: tuple[Node, Tensor] | None) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+def _with_scale(
+    found: tuple[OperatorNode, GraphTensor] | None,
+) -> tuple[GraphTensor | None, GraphTensor | None, GraphTensor | None]:
     assert found is not None  # a product has both of its operands
     unpacking, stored = found
     return stored, unpacking.optional(1), unpacking.optional(2)

@@ -16,10 +16,10 @@ from edgetune.workloads.costs.formulas import (
     selection,
     signal,
 )
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, Parts, UnknownShapeError
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, Parts, UnknownShapeError
 from edgetune.workloads.malformed import refuse_malformed
 
-Formula = Callable[[Node], Cost]
+Formula = Callable[[OperatorNode], Cost]
 
 FORMULAS: dict[str, Formula] = {}
 """Formula by operator type of ONNX's own operator set. Fill it with ``register``."""
@@ -42,7 +42,7 @@ def register(formula: Formula, ops: Iterable[str], formulas: dict[str, Formula] 
         formulas[op] = formula
 
 
-def cost_of(node: Node) -> Cost:
+def cost_of(node: OperatorNode) -> Cost:
     """Return the cost of one operator; ``UNMODELLED`` where no formula is known.
 
     A value that can be computed before the network runs (all inputs constant, or the shape of a tensor) costs nothing.
@@ -63,7 +63,7 @@ def cost_of(node: Node) -> Cost:
             return UNMODELLED
 
 
-def has_formula(node: Node) -> bool:
+def has_formula(node: OperatorNode) -> bool:
     """Return whether the cost of an operator follows from its shapes."""
     return node.op in _DOMAINS.get(node.domain, {})
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetune.artifacts.ops import OpRow
-from edgetune.workloads.costs.node import Cost, Node, Tensor
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import Costed, to_row
 
 PRODUCTS = frozenset(("conv", "depthwise", "gemm", "rnn"))
@@ -27,7 +27,7 @@ OPTIMISER_FLOPS = 4
 m = mu m + g and w = w - lr m are two operations each. Source: the definition, as in torch.optim.SGD."""
 
 
-def training_rows(forward: Sequence[Costed], parameters: Sequence[Tensor]) -> list[OpRow]:
+def training_rows(forward: Sequence[Costed], parameters: Sequence[GraphTensor]) -> list[OpRow]:
     """Return the rows of one training step: forward, backward in reverse order, then the optimiser.
 
     Backward of a product Y = X W of M MACs (convolution, matrix product, recurrent layer) is M MACs for each operand
@@ -37,7 +37,7 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[Tensor]) -> li
     smaller than any layer.
 
     Args:
-        forward: The forward pass, costed with ``Node.training`` set.
+        forward: The forward pass, costed with ``OperatorNode.training`` set.
         parameters: Trainable weights.
     """
     trainable = {tensor.name for tensor in parameters}
@@ -59,7 +59,7 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[Tensor]) -> li
     return rows
 
 
-def _backward(item: Costed, wanted: Sequence[Tensor], trainable: set[str]) -> list[OpRow]:
+def _backward(item: Costed, wanted: Sequence[GraphTensor], trainable: set[str]) -> list[OpRow]:
     node, cost = item.node, item.cost
     if cost.op_class in PRODUCTS and node.op not in ATTENTION:
         return _product_gradients(node, cost, wanted, trainable)
@@ -75,7 +75,9 @@ def _backward(item: Costed, wanted: Sequence[Tensor], trainable: set[str]) -> li
     return [to_row(node, factors, "backward", "/backward")]
 
 
-def _product_gradients(node: Node, cost: Cost, wanted: Sequence[Tensor], trainable: set[str]) -> list[OpRow]:
+def _product_gradients(
+    node: OperatorNode, cost: Cost, wanted: Sequence[GraphTensor], trainable: set[str]
+) -> list[OpRow]:
     """Return the gradient rows of a product: one of its inputs, one of its weights, where they are needed."""
     operands = [tensor for tensor in wanted if len(tensor.dims) > 1]  # biases ride along with the weights
     weights = [tensor for tensor in operands if tensor.constant or tensor.name in trainable]
@@ -107,7 +109,7 @@ def _gradient(cost: Cost, operand_bytes: int, *, of_weights: bool = False) -> Co
     )
 
 
-def _embedding_gradient(node: Node, cost: Cost) -> OpRow:
+def _embedding_gradient(node: OperatorNode, cost: Cost) -> OpRow:
     """Return the gradient of looked-up rows: the dense gradient of the whole table is cleared, then rows are added."""
     added = replace(
         cost,
@@ -120,7 +122,7 @@ def _embedding_gradient(node: Node, cost: Cost) -> OpRow:
     return to_row(node, added, "backward", "/backward")
 
 
-def _optimiser(parameter: Tensor) -> OpRow:
+def _optimiser(parameter: GraphTensor) -> OpRow:
     size_bytes = parameter.size_bytes
     return OpRow(
         name=f"{parameter.name}/optimiser",

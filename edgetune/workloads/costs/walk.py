@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
-from edgetune.workloads.control_flow import CONTROL_FLOW, Body, Surroundings, bodies, is_settled
+from edgetune.workloads.control_flow import CONTROL_FLOW, Body, EnclosingGraph, bodies, is_settled
 from edgetune.workloads.costs.arithmetic import precision_of
 from edgetune.workloads.costs.formulas.movement import EXPANDED
 from edgetune.workloads.costs.fusion import collapse
-from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, Node, Tensor
+from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.quantised import as_run
 from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.costs.weights import parameters_of, stored_otherwise
@@ -30,12 +30,12 @@ _SHAPE_OF = ("Shape", "Size")
 class Costed:
     """A node and what its forward pass costs."""
 
-    node: Node
+    node: OperatorNode
     cost: Cost
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class CostGraph:
     """A network ready to be costed.
 
     Args:
@@ -46,9 +46,9 @@ class Graph:
         settled: Whether the graph tells which bodies of control flow run and how often, or a run has shown it.
     """
 
-    nodes: tuple[Node, ...]
-    parameters: tuple[Tensor, ...]
-    weights: tuple[Tensor, ...]
+    nodes: tuple[OperatorNode, ...]
+    parameters: tuple[GraphTensor, ...]
+    weights: tuple[GraphTensor, ...]
     quantised: int = 0
     settled: bool = True
 
@@ -59,14 +59,14 @@ def read_graph(
     precision: str | None = None,
     training: bool = False,
     observed: Observation = NOTHING,
-) -> Graph:
+) -> CostGraph:
     """Return the operators and parameters of a model whose dimensions are fixed.
 
     Args:
         model: As ``onnx_file.fix_dimensions`` returns it.
         precision: A key of ``FLOAT_PRECISIONS``: how every floating-point tensor is stored, others keep their type.
             Without it each tensor has the type that the graph declares.
-        training: See ``Node``.
+        training: See ``OperatorNode``.
         observed: What a run of the network showed, of which loops and branches it took above all.
 
     Raises:
@@ -78,7 +78,7 @@ def read_graph(
         return _read(model, precision, training, observed)
 
 
-def _read(model: onnx.ModelProto, precision: str | None, training: bool, observed: Observation) -> Graph:
+def _read(model: onnx.ModelProto, precision: str | None, training: bool, observed: Observation) -> CostGraph:
     tensors = _tensors(model.graph, precision)
     reader = _Reader(precision, training, observed)
     nodes = reader.nodes(model, tensors, _TOP)
@@ -86,7 +86,7 @@ def _read(model: onnx.ModelProto, precision: str | None, training: bool, observe
     run, quantised = (nodes, 0) if training else as_run(nodes, outputs)
     parameters = parameters_of(model.graph, nodes, tensors)
     weights = (*parameters, *stored_otherwise(model.graph, nodes, tensors))
-    return Graph(tuple(collapse(run, outputs)), parameters, weights, quantised, reader.settled)
+    return CostGraph(tuple(collapse(run, outputs)), parameters, weights, quantised, reader.settled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class _Reader:
     Args:
         precision, training, observed: As for ``read_graph``.
         outputs: Names of outputs of the graph and of bodies, found on the way.
-        settled: See ``Graph``.
+        settled: See ``CostGraph``.
     """
 
     precision: str | None
@@ -117,10 +117,10 @@ class _Reader:
     outputs: set[str] = field(default_factory=set)
     settled: bool = True
 
-    def nodes(self, model: onnx.ModelProto, tensors: dict[str, Tensor], scope: _Scope) -> list[Node]:
+    def nodes(self, model: onnx.ModelProto, tensors: dict[str, GraphTensor], scope: _Scope) -> list[OperatorNode]:
         """Return the operators of a graph in order, those of a body behind the operator it belongs to."""
-        found: list[Node] = []
-        around: Surroundings | None = None
+        found: list[OperatorNode] = []
+        around: EnclosingGraph | None = None
         for proto, name in zip(model.graph.node, unique_names(model.graph.node), strict=True):
             node = self._node(proto, scope.prefix + name, tensors, scope)
             if proto.op_type in CONTROL_FLOW and not proto.domain:
@@ -134,7 +134,7 @@ class _Reader:
         self.outputs |= {tensors[value.name].name for value in model.graph.output if value.name in tensors}
         return found
 
-    def _node(self, proto: onnx.NodeProto, name: str, tensors: dict[str, Tensor], scope: _Scope) -> Node:
+    def _node(self, proto: onnx.NodeProto, name: str, tensors: dict[str, GraphTensor], scope: _Scope) -> OperatorNode:
         inputs = tuple(tensors.get(i) or _unknown(i) if i else None for i in proto.input)
         constant = proto.op_type in (*_SHAPE_OF, "Constant") or (
             all(tensor is None or tensor.constant for tensor in inputs) and _is_repeatable(proto)
@@ -143,11 +143,11 @@ class _Reader:
         if constant and proto.op_type == "DequantizeLinear":
             outputs = tuple(_kept_packed(tensors, o, inputs) for o in proto.output)
         domain, attributes = str(proto.domain), _attributes(proto)
-        return Node(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
+        return OperatorNode(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
 
     def _body(
-        self, found: Sequence[Body], node: Node, tensors: Mapping[str, Tensor], scope: _Scope, path: str
-    ) -> list[Node] | None:
+        self, found: Sequence[Body], node: OperatorNode, tensors: Mapping[str, GraphTensor], scope: _Scope, path: str
+    ) -> list[OperatorNode] | None:
         """Return the operators of the bodies that ran, else of the dearest one; ``None`` where none is known."""
         choices = []
         for body in found:
@@ -164,18 +164,20 @@ class _Reader:
         return max(choices, key=_work) if choices else None
 
 
-def _scoped(tensor: Tensor, prefix: str) -> Tensor:
+def _scoped(tensor: GraphTensor, prefix: str) -> GraphTensor:
     return replace(tensor, name=prefix + tensor.name)
 
 
-def _work(nodes: Sequence[Node]) -> tuple[int, int]:
+def _work(nodes: Sequence[OperatorNode]) -> tuple[int, int]:
     """Return FLOP and bytes, to compare two branches by."""
     costs = [item.cost for item in cost_nodes(nodes)]
     flops = sum(2 * cost.macs + cost.flops_other for cost in costs)
     return flops, sum(cost.bytes_read + cost.bytes_written for cost in costs)
 
 
-def _kept_packed(tensors: dict[str, Tensor], name: str, inputs: Sequence[Tensor | None]) -> Tensor | None:
+def _kept_packed(
+    tensors: dict[str, GraphTensor], name: str, inputs: Sequence[GraphTensor | None]
+) -> GraphTensor | None:
     """Return a quantised weight as it is stored, with its scales: engines unpack it inside the product that reads it.
 
     Args:
@@ -192,7 +194,7 @@ def _kept_packed(tensors: dict[str, Tensor], name: str, inputs: Sequence[Tensor 
     return tensor
 
 
-def cost_nodes(nodes: Sequence[Node]) -> list[Costed]:
+def cost_nodes(nodes: Sequence[OperatorNode]) -> list[Costed]:
     """Return each node with its cost.
 
     Raises:
@@ -201,7 +203,7 @@ def cost_nodes(nodes: Sequence[Node]) -> list[Costed]:
     return [Costed(node, _checked(node, cost_of(node))) for node in nodes]
 
 
-def _checked(node: Node, cost: Cost) -> Cost:
+def _checked(node: OperatorNode, cost: Cost) -> Cost:
     """Return the cost of a node, none of whose amounts is negative.
 
     Raises:
@@ -221,7 +223,7 @@ def _checked(node: Node, cost: Cost) -> Cost:
     return cost
 
 
-def to_row(node: Node, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
+def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
     """Return the table's row of one node in one phase; ``suffix`` tells apart several rows of a node."""
     return OpRow(
         name=node.name + suffix,
@@ -254,11 +256,11 @@ def _is_repeatable(proto: onnx.NodeProto) -> bool:
     return bool(proto.input) and not bodies and not proto.op_type.startswith("Random")
 
 
-def _unknown(name: str) -> Tensor:
-    return Tensor(name, None, "", 0)
+def _unknown(name: str) -> GraphTensor:
+    return GraphTensor(name, None, "", 0)
 
 
-def _output(tensors: dict[str, Tensor], name: str, constant: bool) -> Tensor:
+def _output(tensors: dict[str, GraphTensor], name: str, constant: bool) -> GraphTensor:
     """Return an output's tensor, remembering for later readers whether it is constant."""
     tensor = tensors.get(name) or _unknown(name)
     if constant:
@@ -267,8 +269,8 @@ def _output(tensors: dict[str, Tensor], name: str, constant: bool) -> Tensor:
     return tensor
 
 
-def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
+def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, GraphTensor]:
+    found: dict[str, GraphTensor] = {}
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
         if not kind.elem_type:
@@ -276,14 +278,14 @@ def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, Tensor]
         dims = kind.shape.dim
         known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in dims)
         shape = tuple(int(dim.dim_value) for dim in dims) if known else None
-        found[value.name] = Tensor(value.name, shape, *_storage(kind.elem_type, precision))
+        found[value.name] = GraphTensor(value.name, shape, *_storage(kind.elem_type, precision))
     for weight in graph.initializer:
         shape = tuple(int(size) for size in weight.dims)
-        found[weight.name] = Tensor(weight.name, shape, *_storage(weight.data_type, precision), constant=True)
+        found[weight.name] = GraphTensor(weight.name, shape, *_storage(weight.data_type, precision), constant=True)
     for sparse in graph.sparse_initializer:
         shape = tuple(int(size) for size in sparse.dims)
         storage = _storage(sparse.values.data_type, precision)
-        found[sparse.values.name] = Tensor(sparse.values.name, shape, *storage, constant=True)
+        found[sparse.values.name] = GraphTensor(sparse.values.name, shape, *storage, constant=True)
     return found
 
 

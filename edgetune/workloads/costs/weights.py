@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.costs.node import Node, Tensor
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 
 if TYPE_CHECKING:
     import onnx
@@ -37,7 +37,9 @@ _ARGUMENTS: Mapping[str, tuple[int, ...]] = {
 """Inputs that configure an operator: scales, sizes, limits, zero points."""
 
 
-def parameters_of(graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+def parameters_of(
+    graph: onnx.GraphProto, nodes: Sequence[OperatorNode], tensors: Mapping[str, GraphTensor]
+) -> tuple[GraphTensor, ...]:
     """Return the trainable weights: initialisers of more than one element that arithmetic reads as numbers.
 
     Left out: running statistics, integer tensors that say where or how many, and single numbers, which are the
@@ -48,8 +50,8 @@ def parameters_of(graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mappin
 
 
 def stored_otherwise(
-    graph: onnx.GraphProto, nodes: Sequence[Node], tensors: Mapping[str, Tensor]
-) -> tuple[Tensor, ...]:
+    graph: onnx.GraphProto, nodes: Sequence[OperatorNode], tensors: Mapping[str, GraphTensor]
+) -> tuple[GraphTensor, ...]:
     """Return the weights that are no dense initialisers, which training leaves as they are.
 
     These are sparse initialisers, with all of their elements since a runtime unpacks them, and what ``Constant`` and
@@ -58,8 +60,8 @@ def stored_otherwise(
     """
     read = _read_as_numbers(nodes)
     sparse = [tensors[each.values.name] for each in graph.sparse_initializer if each.values.name in read]
-    made: dict[str, Tensor] = {}  # by the name of a constant, what it was made from
-    found: dict[str, Tensor] = {}
+    made: dict[str, GraphTensor] = {}  # by the name of a constant, what it was made from
+    found: dict[str, GraphTensor] = {}
     for node in nodes:
         for place in _OPERANDS.get(node.op, ()) if not node.domain else ():
             operand = node.optional(place)
@@ -77,7 +79,7 @@ def stored_otherwise(
     return _of_numbers((*sparse, *found.values()))
 
 
-def _read_as_numbers(nodes: Sequence[Node]) -> set[str]:
+def _read_as_numbers(nodes: Sequence[OperatorNode]) -> set[str]:
     """Return the names of the tensors that an operator reads other than as a setting or a running statistic."""
     read: set[str] = set()
     for node in nodes:
@@ -86,7 +88,7 @@ def _read_as_numbers(nodes: Sequence[Node]) -> set[str]:
     return read
 
 
-def _of_numbers(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
+def _of_numbers(tensors: Iterable[GraphTensor]) -> tuple[GraphTensor, ...]:
     return tuple(
         t
         for t in tensors

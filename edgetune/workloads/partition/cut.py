@@ -40,7 +40,7 @@ _FC = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LayerNodes:
     """What becomes one layer.
 
     Args:
@@ -54,7 +54,7 @@ class Piece:
     nodes: tuple[onnx.NodeProto, ...]
 
 
-def cut(graph: StoredGraph) -> tuple[Piece, ...]:
+def cut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
     """Return the pieces of a graph in an order in which each reads only from those before it."""
     static = static_nodes(graph)
     groups: list[list[onnx.NodeProto]] = [[]]
@@ -76,10 +76,10 @@ def cut(graph: StoredGraph) -> tuple[Piece, ...]:
     return tuple(_piece(groups[first:last], starts[first:last], static) for first, last in _spans(graph, groups, made))
 
 
-def uncut(graph: StoredGraph) -> tuple[Piece, ...]:
+def uncut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
     """Return the graph as one piece."""
     nodes = tuple(graph.model.graph.node)
-    return (Piece(graph.model.graph.name or "whole", "other", nodes),)
+    return (LayerNodes(graph.model.graph.name or "whole", "other", nodes),)
 
 
 def static_nodes(graph: StoredGraph) -> dict[str, onnx.NodeProto]:
@@ -132,13 +132,13 @@ def _spans(graph: StoredGraph, groups: list[list[onnx.NodeProto]], made: dict[st
 
 def _piece(
     groups: list[list[onnx.NodeProto]], starts: list[onnx.NodeProto | None], static: dict[str, onnx.NodeProto]
-) -> Piece:
+) -> LayerNodes:
     nodes = [node for group in groups for node in group]
     first = next((node for node in starts if node is not None), nodes[0])
     kinds = {_kind(node) for node in starts if node is not None}
     needed = _closure(nodes, static)
     name = first.name or first.output[0]
-    return Piece(name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes))
+    return LayerNodes(name, kinds.pop() if len(kinds) == 1 else "other", (*needed, *nodes))
 
 
 def _closure(nodes: list[onnx.NodeProto], static: dict[str, onnx.NodeProto]) -> list[onnx.NodeProto]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
-from edgetune.workloads.partition.cut import Kind, Piece, static_nodes, weights_of
+from edgetune.workloads.partition.cut import Kind, LayerNodes, static_nodes, weights_of
 from edgetune.workloads.partition.optimised import bodies
 from edgetune.workloads.partition.stored_graph import StoredGraph, reads
 
@@ -41,7 +41,7 @@ class CutLayer:
     scratch_bytes: int
 
 
-def cut_layers(pieces: tuple[Piece, ...], graph: StoredGraph) -> tuple[CutLayer, ...]:
+def cut_layers(pieces: tuple[LayerNodes, ...], graph: StoredGraph) -> tuple[CutLayer, ...]:
     """Return the pieces with what each reads and makes.
 
     Raises:
@@ -125,7 +125,7 @@ def _known_bytes(graph: StoredGraph, name: str) -> int:
     return size_bytes
 
 
-def _scratch_bytes(piece: Piece, graph: StoredGraph, outside: set[str]) -> int:
+def _scratch_bytes(piece: LayerNodes, graph: StoredGraph, outside: set[str]) -> int:
     """Return the most that tensors made and read only inside a piece take at once; unknown sizes count nothing."""
     last = {name: index for index, node in enumerate(piece.nodes) for name in reads(node)}
     alive: dict[str, int] = {}

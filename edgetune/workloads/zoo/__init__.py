@@ -55,7 +55,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ZooNetwork:
     """A row of the zoo.
 
     Args:
@@ -102,30 +102,34 @@ _PLACES, _VGG_S, _TINY = "CaffeNet, Places205", "VGG_S, arXiv:1405.3531", "darkn
 _BERT = "arXiv:1810.04805; MACs: half of Pagoda's FLOP (arXiv:2509.20189 table 4) for large, its formula for base"
 
 _ROWS = (
-    Network("mobilenet_v3_large", mobilenet_v3_large, _IMAGE, _MOBILE3, 5_483_032, 217_000_000, "classification", True),
-    Network("mobilenet_v2", mobilenet_v2, _IMAGE, _MOBILE2, 3_504_872, 301_000_000, "classification", True),
-    Network("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
-    Network("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
-    Network("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
-    Network("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False, 0.05),
-    Network("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
-    Network("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
-    Network("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
-    Network("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
-    Network("agenet", agenet, _CROP, _LEVI, 11_415_048, 709_253_120, "classification", True, 1e-4),
-    Network("gendernet", gendernet, _CROP, _LEVI, 11_411_970, 709_250_048, "classification", True, 1e-4),
-    Network("facenet", facenet, _CROP, _FARFADE, 56_876_418, 720_319_008, "classification", True, 1e-4),
-    Network("sos", sos, _CROP, _ZHANG, 56_888_709, 720_331_296, "classification", True, 1e-4),
-    Network("memnet", memnet, _CROP, _KHOSLA, 56_872_321, 720_314_912, "regression", True, 1e-5),
-    Network("scenenet", scenenet, _CROP, _PLACES, 57_708_109, 721_150_496, "classification", True, 1e-4),
-    Network("emotionnet", emotionnet, _IMAGE, _VGG_S, 98_840_199, 2_633_640_992, "classification", True, 1e-4),
-    Network("googlenet", googlenet, _IMAGE, _ZHANG_INCEPTION, 5_978_677, 1_581_652_992, "classification", True, 1e-3),
-    Network("tinyyolo", tinyyolo, _GRID, _TINY, 16_169_273, 3_537_437_696, "regression", True),
+    ZooNetwork(
+        "mobilenet_v3_large", mobilenet_v3_large, _IMAGE, _MOBILE3, 5_483_032, 217_000_000, "classification", True
+    ),
+    ZooNetwork("mobilenet_v2", mobilenet_v2, _IMAGE, _MOBILE2, 3_504_872, 301_000_000, "classification", True),
+    ZooNetwork("resnet18", resnet18, _IMAGE, _RESNET, 11_689_512, 1_814_000_000, "classification", True),
+    ZooNetwork("resnet50", resnet50, _IMAGE, _RESNET, 25_557_032, 4_089_000_000, "classification", True),
+    ZooNetwork("yolov8n", yolov8n, _PHOTO, _YOLO, 3_157_200, 4_370_000_000, "detection", True),
+    ZooNetwork("lstm", lstm, _WORDS, _LSTM, 8_588_400, 11_700_000, "language", False, 0.05),
+    ZooNetwork("bert_base", bert_base, _TEXT, _BERT, 109_482_240, 11_175_000_000, "classification", False, 1e-3),
+    ZooNetwork("bert_large", bert_large, _TEXT, _BERT, 335_141_888, 39_570_000_000, "classification", False, 1e-3),
+    ZooNetwork("alexnet", alexnet, _IMAGE, _ALEX, 61_100_840, 714_000_000, "classification", True, 1e-2),
+    ZooNetwork("squeezenet", squeezenet, _IMAGE, _SQUEEZE, 1_248_424, 819_000_000, "classification", True, 1e-3),
+    ZooNetwork("agenet", agenet, _CROP, _LEVI, 11_415_048, 709_253_120, "classification", True, 1e-4),
+    ZooNetwork("gendernet", gendernet, _CROP, _LEVI, 11_411_970, 709_250_048, "classification", True, 1e-4),
+    ZooNetwork("facenet", facenet, _CROP, _FARFADE, 56_876_418, 720_319_008, "classification", True, 1e-4),
+    ZooNetwork("sos", sos, _CROP, _ZHANG, 56_888_709, 720_331_296, "classification", True, 1e-4),
+    ZooNetwork("memnet", memnet, _CROP, _KHOSLA, 56_872_321, 720_314_912, "regression", True, 1e-5),
+    ZooNetwork("scenenet", scenenet, _CROP, _PLACES, 57_708_109, 721_150_496, "classification", True, 1e-4),
+    ZooNetwork("emotionnet", emotionnet, _IMAGE, _VGG_S, 98_840_199, 2_633_640_992, "classification", True, 1e-4),
+    ZooNetwork(
+        "googlenet", googlenet, _IMAGE, _ZHANG_INCEPTION, 5_978_677, 1_581_652_992, "classification", True, 1e-3
+    ),
+    ZooNetwork("tinyyolo", tinyyolo, _GRID, _TINY, 16_169_273, 3_537_437_696, "regression", True),
 )
-NETWORKS: dict[str, Network] = {row.name: row for row in _ROWS}
+NETWORKS: dict[str, ZooNetwork] = {row.name: row for row in _ROWS}
 
 
-def network(name: str) -> Network:
+def network(name: str) -> ZooNetwork:
     """A row of the zoo by name.
 
     Raises:

@@ -16,7 +16,7 @@ from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 from edgetune.artifacts.mode import Mode
 from edgetune.cli.doctor_guardian import changeable
 from edgetune.devices.guardian import client
-from edgetune.devices.guardian.client import GuardianModes, guardian_command, left_behind, put_back
+from edgetune.devices.guardian.client import GuardianModes, guardian_command, left_behind, restore_through_guardian
 from edgetune.devices.guardian.units import guardian_units
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
@@ -187,7 +187,7 @@ def test_over_a_socket_modes_are_set_and_put_back_as_over_pipes(kernel, relayed)
     modes.keep()
     assert kernel.settings()[HIGH] == "200"
     assert "a mode was left in place" in left_behind(relayed)[0]
-    assert "a mode was left in place" in put_back(relayed)[0]
+    assert "a mode was left in place" in restore_through_guardian(relayed)[0]
     assert kernel.settings() == FOUND
 
 
@@ -199,7 +199,7 @@ def test_over_a_socket_what_could_not_be_put_back_ends_with_6(kernel, relayed):
     with pytest.raises(NotRestoredError, match="toy is not as it was found") as failed:
         modes.restore()
     assert failed.value.hint.startswith("run `edgetune device restore toy`")
-    assert len(put_back(relayed)) == 1
+    assert len(restore_through_guardian(relayed)) == 1
     assert kernel.settings() == FOUND
 
 

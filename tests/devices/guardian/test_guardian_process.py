@@ -13,9 +13,9 @@ import pytest
 from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.guardian.client import GuardianModes, guardian_command, put_back
+from edgetune.devices.guardian.client import GuardianModes, guardian_command, restore_through_guardian
 from edgetune.devices.guardian.confine import shun_oom_killer
-from edgetune.devices.guardian.conversation import Conversation
+from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.device_contract import DeviceContract
@@ -104,7 +104,7 @@ def test_when_no_guardian_can_put_it_back_that_is_said(kernel):
         modes.restore()
     assert "edgetune device restore" in failed.value.hint
     modes.restore()
-    assert len(put_back(toy_command(kernel.root))) == 1
+    assert len(restore_through_guardian(toy_command(kernel.root))) == 1
     wait_until_as_found(kernel)
 
 
@@ -225,19 +225,19 @@ def test_a_kept_mode_stays_and_is_put_back_on_request(kernel, guarded):
     guarded.apply(FAST)
     guarded.keep()
     assert kernel.settings()[HIGH] == "200"
-    assert "a mode was left in place" in put_back(toy_command(kernel.root))[0]
-    assert put_back(toy_command(kernel.root)) == ()
+    assert "a mode was left in place" in restore_through_guardian(toy_command(kernel.root))[0]
+    assert restore_through_guardian(toy_command(kernel.root)) == ()
     wait_until_as_found(kernel)
 
 
 def test_a_reply_that_nobody_waited_for_is_not_taken_for_the_next_one(kernel, monkeypatch):
-    guardian = Conversation(toy_command(kernel.root), PATIENCE_S)
+    guardian = GuardianProcess(toy_command(kernel.root), PATIENCE_S)
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Conversation, "_line", interrupted)
+        patch.setattr(GuardianProcess, "_line", interrupted)
         with pytest.raises(KeyboardInterrupt):
             guardian.ask("apply", mode={"gpu_mhz": 200})
     assert guardian.ask("read")["mode"] == {"gpu_mhz": 200.0, "mem_mhz": 800.0}
@@ -289,7 +289,7 @@ def test_when_sudo_refuses_the_error_says_what_allows_it(tmp_path, monkeypatch, 
 
 def test_sudo_stays_in_the_session_of_its_user_where_no_key_reaches_its_group(tmp_path, kernel, monkeypatch):
     sudo(tmp_path, monkeypatch, 'shift; exec "$@"')
-    guardian = Conversation(["sudo", "-n", *toy_command(kernel.root)], PATIENCE_S)
+    guardian = GuardianProcess(["sudo", "-n", *toy_command(kernel.root)], PATIENCE_S)
     assert guardian.ask("read")["ok"]
     assert os.getsid(guardian.pid) == os.getsid(0), "the ticket of sudo -v is of the session"
     assert os.getpgid(guardian.pid) == guardian.pid != os.getpgrp()

@@ -430,13 +430,13 @@ def test_whatever_is_sent_only_values_of_the_tables_are_written_and_the_end_puts
 
 
 def test_a_line_longer_than_any_request_is_refused_once_and_what_follows_is_heard(kernel):
-    from edgetune.devices.guardian.lines import Lines
+    from edgetune.devices.guardian.lines import LineChannel
     from edgetune.devices.guardian.stop import StopSignals
     from edgetune.errors import InputError
 
     held, blocks = [], [b"x" * LONGEST_LINE_BYTES] * 40 + [b"\n" + request(1, "read")]
 
-    class Counting(Lines):
+    class Counting(LineChannel):
         def _wait(self, descriptor, event):
             held.append(len(self._pending))
             os.write(ask, blocks.pop(0))

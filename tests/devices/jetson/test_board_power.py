@@ -8,7 +8,7 @@ import pytest
 from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
-from edgetune.devices.polling import Recording
+from edgetune.devices.polling import PolledRecording
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_device import FakeClock
@@ -52,7 +52,7 @@ class Polls:
     """A recording that is polled by the test instead of by a thread, with the clock moved in between."""
 
     def __init__(self, power, clock):
-        self.recording = Recording(BoardMeter(power, clock).read)
+        self.recording = PolledRecording(BoardMeter(power, clock).read)
         self.clock = clock
 
     def after(self, seconds=0.43):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.devices.jetpack import Board, detect_board
+from edgetune.devices.jetpack import JetsonRelease, detect_board
 from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.testing.fake_sysfs import FakeSysfs
 
@@ -152,4 +152,4 @@ def test_another_machine_is_none(tmp_path, compatible):
 
 def test_what_to_install_is_decided_by_the_same_facts(tmp_path):
     board(tmp_path)
-    assert detect_board(tmp_path) == Board("Jetson AGX Orin", "36.4.3", 6)
+    assert detect_board(tmp_path) == JetsonRelease("Jetson AGX Orin", "36.4.3", 6)

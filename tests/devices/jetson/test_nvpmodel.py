@@ -7,7 +7,14 @@ import sys
 
 import pytest
 
-from edgetune.devices.jetson.nvpmodel import Answer, Nvpmodel, ask_nvpmodel, parse_answer, present_masks, read_nvpmodel
+from edgetune.devices.jetson.nvpmodel import (
+    Nvpmodel,
+    NvpmodelStatus,
+    ask_nvpmodel,
+    parse_answer,
+    present_masks,
+    read_nvpmodel,
+)
 from edgetune.testing.fake_sysfs import FakeSysfs
 
 CONF = """\
@@ -119,10 +126,10 @@ def test_the_default_is_not_taken_for_the_active_mode(sysfs):
 @pytest.mark.parametrize(
     ("answer", "active", "note"),
     [
-        (Answer("MODE_30W", 2, wants_reboot=False), 2, ""),
-        (Answer("MODE_30W", None, wants_reboot=False), 2, ""),
-        (Answer("OTHER", None, wants_reboot=False), None, "nvpmodel does not tell it"),
-        (Answer("MAXN", 0, wants_reboot=True), 0, "asks for a reboot"),
+        (NvpmodelStatus("MODE_30W", 2, wants_reboot=False), 2, ""),
+        (NvpmodelStatus("MODE_30W", None, wants_reboot=False), 2, ""),
+        (NvpmodelStatus("OTHER", None, wants_reboot=False), None, "nvpmodel does not tell it"),
+        (NvpmodelStatus("MAXN", 0, wants_reboot=True), 0, "asks for a reboot"),
         ("it could not be run", None, "and it could not be run"),
     ],
 )
@@ -167,18 +174,24 @@ def test_thor_keeps_its_mask_as_a_module_parameter(sysfs):
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("NV Power Mode: MAXN\n0\n", Answer("MAXN", 0, wants_reboot=False)),
-        ("NVPM WARN: fan mode is not set!\nNV Power Mode: MODE_30W\n2\n", Answer("MODE_30W", 2, wants_reboot=False)),
-        ("NV Fan Mode:quiet\nNV Power Mode: MODE_15W_6CORE\n12\n", Answer("MODE_15W_6CORE", 12, wants_reboot=False)),
-        ("NV Power Mode: 15W\n", Answer("15W", None, wants_reboot=False)),
-        ("NV Power Mode: 15W\nNVPM WARN: 7 things\n", Answer("15W", None, wants_reboot=False)),
-        ("", Answer(None, None, wants_reboot=False)),
+        ("NV Power Mode: MAXN\n0\n", NvpmodelStatus("MAXN", 0, wants_reboot=False)),
+        (
+            "NVPM WARN: fan mode is not set!\nNV Power Mode: MODE_30W\n2\n",
+            NvpmodelStatus("MODE_30W", 2, wants_reboot=False),
+        ),
+        (
+            "NV Fan Mode:quiet\nNV Power Mode: MODE_15W_6CORE\n12\n",
+            NvpmodelStatus("MODE_15W_6CORE", 12, wants_reboot=False),
+        ),
+        ("NV Power Mode: 15W\n", NvpmodelStatus("15W", None, wants_reboot=False)),
+        ("NV Power Mode: 15W\nNVPM WARN: 7 things\n", NvpmodelStatus("15W", None, wants_reboot=False)),
+        ("", NvpmodelStatus(None, None, wants_reboot=False)),
         (
             "NVPM WARN: Golden image context is already created\n"
             "NVPM WARN: Reboot required for changing to this power mode: 1\n"
             "NVPM WARN: DO YOU WANT TO REBOOT NOW? enter YES/yes to confirm:\n"
             "NVPM ERROR: bad input!\n",
-            Answer(None, None, wants_reboot=True),
+            NvpmodelStatus(None, None, wants_reboot=True),
         ),
     ],
 )
@@ -200,12 +213,12 @@ def test_nvpmodel_never_hears_what_is_typed_to_the_program_that_asks_it():
         os.dup2(ours, 0)
         for descriptor in (ours, *theirs):
             os.close(descriptor)
-    assert answer == Answer("UNHEARD", None, wants_reboot=False)
+    assert answer == NvpmodelStatus("UNHEARD", None, wants_reboot=False)
 
 
 def test_a_prompt_for_a_reboot_is_reported():
     code = "import sys; print('DO YOU WANT TO REBOOT NOW? enter YES/yes'); sys.exit(234 if input() else 0)"
-    assert ask_nvpmodel(script(code)) == Answer(None, None, wants_reboot=True)
+    assert ask_nvpmodel(script(code)) == NvpmodelStatus(None, None, wants_reboot=True)
 
 
 def test_an_nvpmodel_that_hangs_is_given_up():

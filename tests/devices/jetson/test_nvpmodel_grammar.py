@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from edgetune.devices.jetson.nvpmodel_grammar import (
     UNCAPPED,
-    Configuration,
+    NvpmodelConfiguration,
+    NvpmodelSetting,
     Param,
     PowerModel,
-    Setting,
     parse_configuration,
 )
 from edgetune.errors import InputError
@@ -79,10 +79,16 @@ GPU MAX_FREQ 612000000 # 612[MHz]
         PowerModel(
             0,
             "MAXN",
-            (Setting("CPU_ONLINE", "CORE_1", "1"), Setting("GPU", "MAX_FREQ", UNCAPPED), Setting("EMC", "MAX_FREQ", 0)),
+            (
+                NvpmodelSetting("CPU_ONLINE", "CORE_1", "1"),
+                NvpmodelSetting("GPU", "MAX_FREQ", UNCAPPED),
+                NvpmodelSetting("EMC", "MAX_FREQ", 0),
+            ),
         ),
         PowerModel(
-            7, "MODE_15W_DESKTOP", (Setting("CPU_ONLINE", "CORE_1", "0"), Setting("GPU", "MAX_FREQ", 612_000_000))
+            7,
+            "MODE_15W_DESKTOP",
+            (NvpmodelSetting("CPU_ONLINE", "CORE_1", "0"), NvpmodelSetting("GPU", "MAX_FREQ", 612_000_000)),
         ),
     )
     assert (found.default, found.fan_default, found.notes) == (7, "quiet", ())
@@ -116,7 +122,7 @@ def test_a_sensors_limit_has_a_folder_and_a_file():
     )
     path = "/sys/devices/platform/c250000.i2c/i2c-7/7-0040/hwmon/hwmon*/curr1_max"
     assert found.params["VDDIN_OC_LIMIT"].paths == {"WARN": path}
-    assert found.models[0].settings == (Setting("VDDIN_OC_LIMIT", "WARN", 3000),)
+    assert found.models[0].settings == (NvpmodelSetting("VDDIN_OC_LIMIT", "WARN", 3000),)
 
 
 def test_the_default_may_be_given_by_name():
@@ -209,14 +215,14 @@ def configurations(draw):
             else:
                 number = draw(st.integers(-1, 4_266_000_000))
                 value, text = (UNCAPPED if number == -1 else number), str(number)
-            settings.append(Setting(param.name, argument, value))
+            settings.append(NvpmodelSetting(param.name, argument, value))
             lines.append(f"{param.name}{blank()}{argument}{blank()}{text}")
         models.append(PowerModel(identity, name, tuple(settings)))
     default = draw(st.sampled_from(models)).id
     lines.append(f"< PM_CONFIG DEFAULT={default} >")
     first_named = next(model.id for model in models if str(default) in (model.name, str(model.id)))
     text = "\n".join(draw(BLANKS) * draw(st.booleans()) + line + comment() for line in lines)
-    return Configuration(params, tuple(models), first_named), text
+    return NvpmodelConfiguration(params, tuple(models), first_named), text
 
 
 @given(configurations())

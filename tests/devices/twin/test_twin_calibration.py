@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from twin_tables import LOW, mixed
 
-from edgetune.devices.twin.anchors import Bench, Figure
-from edgetune.devices.twin.calibration import REST, ROOFS, Range, fit, fresh
+from edgetune.devices.twin.anchors import AnchorEvaluator, Figure
+from edgetune.devices.twin.calibration import REST, ROOFS, ConstantRange, fit, fresh
 from edgetune.devices.twin.constants import as_written, load_board
 
 TWIN = load_board("orin-agx")[0]
@@ -35,8 +35,8 @@ ROOF = [
 
 def made_up(figures, truth):
     """Return the figures as a board with the constants ``truth`` would have them."""
-    values = Bench(figures, tables).values(truth)
-    return Bench([replace(f, published=float(v)) for f, v in zip(figures, values, strict=True)], tables)
+    values = AnchorEvaluator(figures, tables).values(truth)
+    return AnchorEvaluator([replace(f, published=float(v)) for f, v in zip(figures, values, strict=True)], tables)
 
 
 def test_a_fit_recovers_the_constants_that_made_the_figures():
@@ -86,10 +86,10 @@ def test_a_fresh_start_knows_nothing_of_what_was_fitted():
     other = replace(TWIN.values, op_launch_us=150.0, gemm_issue_share=0.2, soc_w=9.0)
     assert fresh(other, REST) == fresh(TWIN.values, REST)
     assert fresh(TWIN.values, REST).roof_norm == TWIN.values.roof_norm
-    assert Range(4.0, 9.0).start == 6.0
-    assert Range(4.0, 9.0, neutral=9.0).start == 6.0  # a neutral value may lie where nothing changes
-    assert Range(4.0, 9.0, prior=5.0, prior_sigma=1.0).start == 5.0
-    assert Range(4.0, 9.0, prior="soc_w", prior_sigma=1.0).start == 6.0
+    assert ConstantRange(4.0, 9.0).start == 6.0
+    assert ConstantRange(4.0, 9.0, neutral=9.0).start == 6.0  # a neutral value may lie where nothing changes
+    assert ConstantRange(4.0, 9.0, prior=5.0, prior_sigma=1.0).start == 5.0
+    assert ConstantRange(4.0, 9.0, prior="soc_w", prior_sigma=1.0).start == 6.0
 
 
 def test_the_unseen_are_neutral_and_may_follow_another_constant():
@@ -109,8 +109,10 @@ def test_a_prior_may_be_another_constant():
     """Figures that show neither cost a thing to move both towards each other, by how sure each is."""
     bench = made_up([figure("power_w", "none")], TWIN.values)
     ranges = {
-        "tf32_pj": Range(1.0, 16.0, prior=3.0, prior_sigma=0.5),  # a network without TF32 products shows neither
-        "conv_fp16_speed": Range(1.0, 16.0, prior="tf32_pj", prior_sigma=0.5),
+        "tf32_pj": ConstantRange(
+            1.0, 16.0, prior=3.0, prior_sigma=0.5
+        ),  # a network without TF32 products shows neither
+        "conv_fp16_speed": ConstantRange(1.0, 16.0, prior="tf32_pj", prior_sigma=0.5),
     }
     fitted = fit(bench, replace(TWIN.values, tf32_pj=8.0, conv_fp16_speed=2.0), ranges, [True])
     assert fitted.tf32_pj == pytest.approx(3.0, rel=1e-3)
@@ -131,7 +133,7 @@ def test_a_bench_asks_for_each_table_once_and_gives_ratios():
         return tables(network, task, batch_size)
 
     ratio = figure("minibatch_ms", mode={"gpu_mhz": 318.75}, versus={})
-    bench = Bench([*NETWORK, ratio, figure("samples_per_s", precision="fp16")], counting)
+    bench = AnchorEvaluator([*NETWORK, ratio, figure("samples_per_s", precision="fp16")], counting)
     assert asked == [("tiny", "infer", 1)] * 2  # once for each precision
     values = dict(zip([f.name for f in bench.figures], bench.values(TWIN.values), strict=True))
     slow, fast = (values[figure("minibatch_ms", mode=mode).name] for mode in ({"gpu_mhz": 318.75}, {}))
@@ -142,7 +144,7 @@ def test_a_slope_is_milliseconds_saved_per_watt_spent():
     middle, high = {"gpu_mhz": 726.75}, {"gpu_mhz": 1300.5}
     slope = figure("slope_ms_per_w", mode=high, versus=middle)
     ends = [figure(quantity, mode=mode) for quantity in ("minibatch_ms", "power_w") for mode in (middle, high)]
-    value, *parts = Bench([slope, *ends], tables).values(TWIN.values)
+    value, *parts = AnchorEvaluator([slope, *ends], tables).values(TWIN.values)
     mid_ms, high_ms, mid_w, high_w = parts
     assert value == pytest.approx((mid_ms - high_ms) / (high_w - mid_w))
     assert np.isfinite(value)

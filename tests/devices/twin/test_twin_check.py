@@ -9,7 +9,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.twin import check, leave_one_out
-from edgetune.devices.twin.anchors import MODES_96, Bench, load_anchors
+from edgetune.devices.twin.anchors import MODES_96, AnchorEvaluator, load_anchors
 from edgetune.devices.twin.calibration import REMARKS, ROOFS, fit
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks, predict
@@ -88,7 +88,7 @@ def test_the_constants_were_fitted_to_these_figures():
 
 def test_the_roofs_are_where_a_fit_to_roof_figures_alone_puts_them():
     roofs = [figure for figure in ANCHORS.figures if figure.group == "roof" and figure.use == "fitted"]
-    bench = Bench(roofs, tables)
+    bench = AnchorEvaluator(roofs, tables)
     again = bench.values(fit(bench, TWIN.values, ROOFS, [True] * len(roofs)))
     assert again == pytest.approx(bench.values(TWIN.values), rel=0.003)
 

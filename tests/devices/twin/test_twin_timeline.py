@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from edgetune.devices.twin.constants import Sensing
-from edgetune.devices.twin.timeline import Settling, Timeline, TwinPowerSensor
+from edgetune.devices.twin.timeline import Settling, TwinPowerSensor, TwinTimeline
 
 SENSING = Sensing(
     refresh_s=1.0, settle_s=3.0, time_constant_s=0.4, lag_s=0.1, time_repeat=0.0, power_repeat=0.0, time_jitter=0.0,
@@ -15,7 +15,7 @@ S = 1_000_000_000
 
 
 def timeline(idle_w=10.0):
-    made = Timeline(SENSING, idle_w)
+    made = TwinTimeline(SENSING, idle_w)
     return made, TwinPowerSensor(made, SENSING, "test rail")
 
 

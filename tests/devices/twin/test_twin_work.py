@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from twin_tables import mixed, row, table
 
 from edgetune.devices.twin.constants import load_board
-from edgetune.devices.twin.work import GROUPS, Group, tile_waste, work_of
+from edgetune.devices.twin.work import GROUPS, OperatorGroup, tile_waste, work_of
 from edgetune.errors import InputError
 
 CONSTANTS = load_board("orin-agx")[0].values
@@ -64,7 +64,7 @@ def test_waste_lengthens_time_but_is_not_charged_as_energy():
 @given(amounts, st.floats(1e6, 1e14), st.floats(1e6, 1e12))
 def test_a_sum_over_sorted_operators_is_the_sum_of_maxima(operators, flops_per_s, bytes_per_s):
     flops, moved = np.array(operators, dtype=float).T
-    group = Group.of(flops, moved, nominal_flops=float(flops.sum()))
+    group = OperatorGroup.of(flops, moved, nominal_flops=float(flops.sum()))
     total_s, compute_s = group.roof_s(np.array([flops_per_s]), np.array([bytes_per_s]))
     compute, memory = flops / flops_per_s, moved / bytes_per_s
     assert total_s[0] == pytest.approx(np.maximum(compute, memory).sum(), rel=1e-9)
@@ -75,7 +75,7 @@ def test_a_sum_over_sorted_operators_is_the_sum_of_maxima(operators, flops_per_s
 
 
 def test_infinitely_fast_arithmetic_leaves_memory_time():
-    group = Group.of(np.array([1e9, 0.0]), np.array([2e6, 6e6]), nominal_flops=1e9)
+    group = OperatorGroup.of(np.array([1e9, 0.0]), np.array([2e6, 6e6]), nominal_flops=1e9)
     total_s, compute_s = group.roof_s(np.array([np.inf]), np.array([4e9]))
     assert (total_s[0], compute_s[0]) == (0.002, 0.0)
 

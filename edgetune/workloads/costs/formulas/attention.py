@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.ops import OpClass
 from edgetune.errors import InputError
 from edgetune.workloads.costs.formulas.pointwise import SOFTMAX_FLOPS
-from edgetune.workloads.costs.node import Cost, Node, Parts, Tensor
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, Parts
 
 ROTARY_FLOPS = 3
 """Per element: times the cosine, its partner times the sine, and the sum. Source: J. Su et al., arXiv:2104.09864."""
@@ -82,7 +82,7 @@ def visible_pairs(queries: int, keys: int, past: int, *, causal: bool, window: i
     return growing * past + growing * (growing + 1) // 2 + (queries - growing) * most
 
 
-def attention(node: Node) -> Cost:
+def attention(node: OperatorNode) -> Cost:
     """``Attention`` of opset 23 on: Q, K and V as 4-D (heads apart) or 3-D tensors, a cache, grouped heads.
 
     See ``_attend``. Source: ONNX Attention.
@@ -116,7 +116,7 @@ def attention(node: Node) -> Cost:
     )
 
 
-def multi_head_attention(node: Node) -> Cost:
+def multi_head_attention(node: OperatorNode) -> Cost:
     """``com.microsoft.MultiHeadAttention``: query, key and value of N x S x hidden, or packed into one, with a cache.
 
     Source: ONNX Runtime's ContribOperators.md. See ``_attend``.
@@ -145,7 +145,7 @@ def multi_head_attention(node: Node) -> Cost:
     )
 
 
-def grouped_query_attention(node: Node) -> Cost:
+def grouped_query_attention(node: OperatorNode) -> Cost:
     """``com.microsoft.GroupQueryAttention``: causal, with a cache, fewer heads of keys than of queries, maybe rotated.
 
     A cache whose present has the shape of its past is a buffer, taken as full. Source: ONNX Runtime's
@@ -173,7 +173,7 @@ def grouped_query_attention(node: Node) -> Cost:
     return replace(cost, flops_other=cost.flops_other + ROTARY_FLOPS * rotated)
 
 
-def packed_attention(node: Node) -> Cost:
+def packed_attention(node: OperatorNode) -> Cost:
     """``com.microsoft.Attention`` and ``QAttention``: the projections to Q, K and V and the attention in one operator.
 
     MACs = N S Hin (Hq + Hk + Hv) for the projections, then ``_attend``; two kernels. Source: ONNX Runtime's
@@ -209,7 +209,7 @@ def packed_attention(node: Node) -> Cost:
     )
 
 
-def rotary_embedding(node: Node) -> Cost:
+def rotary_embedding(node: OperatorNode) -> Cost:
     """Rotary position embedding: ``ROTARY_FLOPS`` per element; of the tables of angles a row per token is read."""
     x = node.x
     tokens = x.dims[0] * x.dims[-2]
@@ -224,10 +224,10 @@ def rotary_embedding(node: Node) -> Cost:
 
 
 def _attend(
-    node: Node,
+    node: OperatorNode,
     sizes: Heads,
     *,
-    reads: Sequence[Tensor | None],
+    reads: Sequence[GraphTensor | None],
     cache: Cache,
     masked: bool,
     causal: bool,
@@ -257,7 +257,7 @@ def _attend(
     )
 
 
-def _parts(node: Node, sizes: Heads, *, masked: bool) -> Parts:
+def _parts(node: OperatorNode, sizes: Heads, *, masked: bool) -> Parts:
     """Return what goes to memory where the scores do: they are made, scaled, maybe masked, normalised and multiplied.
 
     Of every query with every key, those that a causal mask hides too.
@@ -267,20 +267,20 @@ def _parts(node: Node, sizes: Heads, *, masked: bool) -> Parts:
     return Parts(steps * scores_bytes, steps * scores_bytes, steps)
 
 
-def _has_output(node: Node, index: int) -> bool:
+def _has_output(node: OperatorNode, index: int) -> bool:
     return index < len(node.outputs) and node.outputs[index] is not None
 
 
-def _cache_item_bytes(past: Tensor | None, node: Node) -> int:
+def _cache_item_bytes(past: GraphTensor | None, node: OperatorNode) -> int:
     return past.item_bytes if past is not None else node.y.item_bytes
 
 
-def _count(node: Node, tensor: Tensor, attribute: str) -> int:
+def _count(node: OperatorNode, tensor: GraphTensor, attribute: str) -> int:
     """Return the number of heads: the second of four dimensions, or the attribute where heads are packed."""
     return tensor.dims[1] if len(tensor.dims) == 4 else _positive(node, attribute)
 
 
-def _positive(node: Node, attribute: str) -> int:
+def _positive(node: OperatorNode, attribute: str) -> int:
     count = int(node.attributes.get(attribute, 0))
     if count < 1:
         raise InputError(

@@ -6,7 +6,7 @@ import math
 
 from edgetune.artifacts.ops import OpClass
 from edgetune.errors import InputError
-from edgetune.workloads.costs.node import UNMODELLED, Cost, Node, Tensor, streamed
+from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode, streamed
 
 REQUANTISE_FLOPS = 3
 """Scale, round and add the zero point: what a quantised product does to each output after accumulating."""
@@ -14,7 +14,7 @@ DEQUANTISE_FLOPS = 2
 """Subtract the zero point and multiply: what a packed weight takes before it is a number."""
 
 
-def conv(node: Node) -> Cost:
+def conv(node: OperatorNode) -> Cost:
     """Convolution over a batch of images, grouped or not.
 
     W = N Cout Hout Wout (2 Cin/g K K + 1[bias]);
@@ -25,7 +25,9 @@ def conv(node: Node) -> Cost:
     return _convolution(node, node.x, node.input(1), node.optional(2))
 
 
-def _convolution(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None, requantise: int = 0) -> Cost:
+def _convolution(
+    node: OperatorNode, x: GraphTensor, weight: GraphTensor, bias: GraphTensor | None, requantise: int = 0
+) -> Cost:
     per_output = math.prod(weight.dims[1:])
     outputs = node.y.elements
     group = int(node.attributes.get("group", 1))
@@ -39,14 +41,14 @@ def _convolution(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None, req
     )
 
 
-def _class_of(group: int, x: Tensor) -> OpClass:
+def _class_of(group: int, x: GraphTensor) -> OpClass:
     """Return ``depthwise`` where each group sees one channel: no reuse across channels, so another roof."""
     if len(x.dims) < 3:
         raise InputError(f"tensor {x.name!r} is no image or sequence: {x}", "the model is malformed; export it again")
     return "depthwise" if group == x.dims[1] > 1 else "conv"
 
 
-def conv_transpose(node: Node) -> Cost:
+def conv_transpose(node: OperatorNode) -> Cost:
     """Transposed convolution: every input element is scattered through the whole kernel.
 
     W = N Cin Hin Win (2 Cout/g K K) + N Cout Hout Wout [bias]; bytes as for a convolution.
@@ -64,17 +66,17 @@ def conv_transpose(node: Node) -> Cost:
     )
 
 
-def conv_integer(node: Node) -> Cost:
+def conv_integer(node: OperatorNode) -> Cost:
     """Convolution of integers accumulated in 32 bits (``ConvInteger``): MACs as ``conv``, no requantisation."""
     return _convolution(node, node.x, node.input(1), None)
 
 
-def qlinear_conv(node: Node) -> Cost:
+def qlinear_conv(node: OperatorNode) -> Cost:
     """Quantised convolution (``QLinearConv``): MACs as ``conv``, then each output is scaled, rounded and shifted."""
     return _convolution(node, node.x, node.input(3), node.optional(8), REQUANTISE_FLOPS)
 
 
-def gemm(node: Node) -> Cost:
+def gemm(node: OperatorNode) -> Cost:
     """Matrix product with bias, Y = alpha A' B' + beta C.
 
     W = 2 M N K + M N [C] + M N [alpha not 1] + M N [beta not 1 and C]; Q = D (M K + K N + size of C + M N).
@@ -95,7 +97,7 @@ def gemm(node: Node) -> Cost:
     )
 
 
-def matmul(node: Node) -> Cost:
+def matmul(node: OperatorNode) -> Cost:
     """Matrix product with numpy broadcasting (``MatMul``, ``MatMulInteger``).
 
     MACs = (elements of the output) x K, with K the last dimension of A, whichever operand is broadcast.
@@ -104,12 +106,12 @@ def matmul(node: Node) -> Cost:
     return _product(node, node.x, node.input(1))
 
 
-def qlinear_matmul(node: Node) -> Cost:
+def qlinear_matmul(node: OperatorNode) -> Cost:
     """Quantised matrix product: MACs as ``matmul``, then each output is scaled, rounded and shifted."""
     return _product(node, node.x, node.input(3), REQUANTISE_FLOPS)
 
 
-def _product(node: Node, a: Tensor, b: Tensor, requantise: int = 0) -> Cost:
+def _product(node: OperatorNode, a: GraphTensor, b: GraphTensor, requantise: int = 0) -> Cost:
     if not a.dims or not b.dims:
         raise InputError(f"node {node.name!r} multiplies a scalar as a matrix", "the model is malformed; export again")
     inner = a.dims[-1]
@@ -123,7 +125,7 @@ def _product(node: Node, a: Tensor, b: Tensor, requantise: int = 0) -> Cost:
     )
 
 
-def einsum(node: Node) -> Cost:
+def einsum(node: OperatorNode) -> Cost:
     """Einstein sum of one or two operands: MACs = product of the sizes of all indices that occur, those of ``...`` too.
 
     One operand sums or permutes: no MACs, an addition per element read. Three or more operands depend on the order
@@ -150,7 +152,7 @@ def _spelled_out(term: str, rank: int) -> list[str]:
     return [*before, *(f"...{covered - place}" for place in range(covered)), *after]
 
 
-def matmul_nbits(node: Node) -> Cost:
+def matmul_nbits(node: OperatorNode) -> Cost:
     """Product with weights of a few bits, a scale for each group of them (``com.microsoft.MatMulNBits``).
 
     MACs as ``matmul`` with the N x K of its attributes; others = ``DEQUANTISE_FLOPS`` N K, for every weight is unpacked

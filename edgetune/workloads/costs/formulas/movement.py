@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, Node, streamed
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, streamed
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
 """Neighbours per axis that a linear or cubic interpolation reads."""
 
 
-def view(node: Node) -> Cost:  # noqa: ARG001 - formulas share one signature
+def view(node: OperatorNode) -> Cost:  # noqa: ARG001 - formulas share one signature
     """A new look at the same bytes (``Reshape``, ``Squeeze``...), or a constant: zero by definition."""
     return ZERO
 
@@ -18,12 +18,12 @@ EXPANDED = "expanded"
 """Attribute of a control-flow operator whose body's operators follow it in the table."""
 
 
-def control_flow(node: Node) -> Cost:
+def control_flow(node: OperatorNode) -> Cost:
     """``If``, ``Loop``, ``Scan``: nothing by itself where its body's operators are in the table, else unmodelled."""
     return ZERO if node.attributes.get(EXPANDED) else UNMODELLED
 
 
-def copy(node: Node) -> Cost:
+def copy(node: OperatorNode) -> Cost:
     """A copy that touches every byte once (``Concat``, ``Transpose``, ``Pad``, ``Tile``...): bytes and no FLOP.
 
     Only the data is read, not the small tensors that say where; ``Tile``, ``Pad`` and ``Expand`` read their input once.
@@ -32,7 +32,7 @@ def copy(node: Node) -> Cost:
     return streamed(node, "copy", reads=reads)
 
 
-def part(node: Node) -> Cost:
+def part(node: OperatorNode) -> Cost:
     """A part of a tensor (``Slice``, ``Split``): the bytes kept are read and written.
 
     Kernels 0: an eager framework hands out a strided view, and its reader pays for the bytes.
@@ -41,7 +41,7 @@ def part(node: Node) -> Cost:
     return Cost("copy", bytes_read=written, bytes_written=written, kernels=0)
 
 
-def gather(node: Node) -> Cost:
+def gather(node: OperatorNode) -> Cost:
     """Rows looked up by index, an embedding above all: only the rows gathered are read, and the indices.
 
     Q = 2 x (bytes of the output) + bytes of the indices.
@@ -55,28 +55,28 @@ def gather(node: Node) -> Cost:
     )
 
 
-def scatter(node: Node) -> Cost:
+def scatter(node: OperatorNode) -> Cost:
     """Values put into a copy of a tensor: the tensor, the indices and the values are read, the result is written."""
     return streamed(node, "gather", reads=node.inputs[:3])
 
 
-def unpool(node: Node) -> Cost:
+def unpool(node: OperatorNode) -> Cost:
     """Values put where a maximum was (``MaxUnpool``): values and places are read, the larger result is written."""
     return streamed(node, "gather", reads=node.inputs[:2])
 
 
-def update(node: Node) -> Cost:
+def update(node: OperatorNode) -> Cost:
     """New entries of a cache written in place (``TensorScatter``): only they are read and written."""
     fresh = node.input(1)
     return Cost("copy", bytes_read=fresh.size_bytes, bytes_written=fresh.size_bytes)
 
 
-def joined(node: Node) -> Cost:
+def joined(node: OperatorNode) -> Cost:
     """Tensors of a sequence joined (``ConcatFromSequence``): all are read and written once."""
     return Cost("copy", bytes_read=node.y.size_bytes, bytes_written=node.y.size_bytes)
 
 
-def resize(node: Node) -> Cost:
+def resize(node: OperatorNode) -> Cost:
     """Image resampling. Nearest copies; linear and cubic weigh s neighbours per resampled axis.
 
     W = (elements of the output) x (2 s^a - 1): s^a products and s^a - 1 sums over the a axes whose size changes.
@@ -91,6 +91,6 @@ def resize(node: Node) -> Cost:
     return streamed(node, "copy", reads=[node.x], flops_other=flops)
 
 
-def fill(node: Node) -> Cost:
+def fill(node: OperatorNode) -> Cost:
     """A tensor of one value or of random numbers (``ConstantOfShape``, ``RandomNormal``...): written, nothing read."""
     return streamed(node, "copy", reads=())

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from edgetune.workloads.costs.node import ZERO, Cost, Node, Parts, streamed
+from edgetune.workloads.costs.node import ZERO, Cost, OperatorNode, Parts, streamed
 
 SIGMOID_FLOPS = 4
 """1 / (1 + exp(-x)): negate, exp, add, divide."""
@@ -76,7 +76,7 @@ DROPOUT_FLOPS = 3
 """Per element, training only: draw and compare, scale, mask."""
 
 
-def elementwise(node: Node) -> Cost:
+def elementwise(node: OperatorNode) -> Cost:
     """An operator that does the same to every element: all inputs read once, the output written once, one kernel.
 
     W = c x (elements of the output), c from ``ELEMENTWISE_FLOPS``. An input that is broadcast is read once.
@@ -97,24 +97,24 @@ _PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
 """Reads and writes of the tensor by activations whose parts are kernels of their own; as many kernels as writes."""
 
 
-def parts_of(node: Node) -> Parts:
+def parts_of(node: OperatorNode) -> Parts:
     """Return what an activation moves besides its one read and one write where its parts are kernels of their own."""
     reads, writes = _PARTS[node.op]
     return Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1)
 
 
-def variadic(node: Node) -> Cost:
+def variadic(node: OperatorNode) -> Cost:
     """``Sum``, ``Max``, ``Min``, ``Mean`` of n tensors: n - 1 operations per output element, n for ``Mean``."""
     count = sum(tensor is not None for tensor in node.inputs) - (node.op != "Mean")
     return streamed(node, "elementwise", flops_other=count * node.y.elements)
 
 
-def softmax(node: Node) -> Cost:
+def softmax(node: OperatorNode) -> Cost:
     """Softmax or its logarithm along an axis, one kernel that reads and writes once: ``SOFTMAX_FLOPS`` per element."""
     return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.y.elements)
 
 
-def batch_norm(node: Node) -> Cost:
+def batch_norm(node: OperatorNode) -> Cost:
     """Batch normalisation, one kernel.
 
     Inference: ``BATCH_NORM_FLOPS`` per element, input read once. Training: statistics first, so
@@ -126,17 +126,17 @@ def batch_norm(node: Node) -> Cost:
     return streamed(node, "normalisation", reads=reads, flops_other=flops * node.x.elements)
 
 
-def layer_norm(node: Node) -> Cost:
+def layer_norm(node: OperatorNode) -> Cost:
     """Layer, group or instance normalisation, one kernel: ``LAYER_NORM_FLOPS`` per element, read and written once."""
     return streamed(node, "normalisation", flops_other=LAYER_NORM_FLOPS * node.x.elements)
 
 
-def rms_norm(node: Node) -> Cost:
+def rms_norm(node: OperatorNode) -> Cost:
     """Root-mean-square or Lp normalisation, one kernel: ``RMS_NORM_FLOPS`` per element, read and written once."""
     return streamed(node, "normalisation", flops_other=RMS_NORM_FLOPS * node.x.elements)
 
 
-def local_response_norm(node: Node) -> Cost:
+def local_response_norm(node: OperatorNode) -> Cost:
     """Local response normalisation over ``size`` channels.
 
     W = (size + 4) per element: a square, size - 1 sums, multiply, add, power, divide. Source: ONNX LRN.
@@ -160,14 +160,14 @@ REDUCTION_FLOPS: Mapping[str, tuple[int, int]] = MappingProxyType(
 """FLOP per input element, and per output element at the end (division, root or logarithm)."""
 
 
-def reduction(node: Node) -> Cost:
+def reduction(node: OperatorNode) -> Cost:
     """A reduction along axes: input read once, the smaller output written once, FLOP from ``REDUCTION_FLOPS``."""
     per_input, per_output = REDUCTION_FLOPS[node.op]
     flops = per_input * node.x.elements + per_output * node.y.elements
     return streamed(node, "reduction", reads=[node.x], flops_other=flops)
 
 
-def pooling(node: Node) -> Cost:
+def pooling(node: OperatorNode) -> Cost:
     """Maximum, average or Lp pooling: W = (elements of the output) x (window [+ 1 for the average's division]).
 
     The input is read once: overlapping windows hit the cache.
@@ -176,19 +176,19 @@ def pooling(node: Node) -> Cost:
     return streamed(node, "pooling", flops_other=(window + (node.op != "MaxPool")) * node.y.elements)
 
 
-def global_pooling(node: Node) -> Cost:
+def global_pooling(node: OperatorNode) -> Cost:
     """Pooling over the whole image: an operation per input element, and a division per output for the average."""
     flops = node.x.elements + (node.y.elements if node.op != "GlobalMaxPool" else 0)
     return streamed(node, "pooling", flops_other=flops)
 
 
-def cross_entropy(node: Node) -> Cost:
+def cross_entropy(node: OperatorNode) -> Cost:
     """Softmax and the negative logarithm at the label (``SoftmaxCrossEntropyLoss``): ``SOFTMAX_FLOPS`` per element."""
     labels = node.input(1)
     return streamed(node, "normalisation", flops_other=SOFTMAX_FLOPS * node.x.elements + 2 * labels.elements)
 
 
-def negative_log_likelihood(node: Node) -> Cost:
+def negative_log_likelihood(node: OperatorNode) -> Cost:
     """One value per label picked, weighed and summed (``NegativeLogLikelihoodLoss``): only what is picked is read."""
     labels, weights = node.input(1), node.optional(2)
     picked = labels.elements * node.x.item_bytes
@@ -200,7 +200,7 @@ def negative_log_likelihood(node: Node) -> Cost:
     )
 
 
-def dropout(node: Node) -> Cost:
+def dropout(node: OperatorNode) -> Cost:
     """Dropout: nothing at inference; in training ``DROPOUT_FLOPS`` per element, and a mask of one byte each is kept."""
     if not node.training:
         return ZERO

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from edgetune.workloads.costs.formulas.pointwise import ELEMENTWISE_FLOPS, SIGMOID_FLOPS, TANH_FLOPS
-from edgetune.workloads.costs.node import Cost, Node, Parts
+from edgetune.workloads.costs.node import Cost, OperatorNode, Parts
 
 KERNELS_PER_LAYER = 1
 """The input projection of all time steps is one product."""
@@ -20,12 +20,12 @@ GRU_UNIT_FLOPS = 2 * SIGMOID_FLOPS + TANH_FLOPS + 5
 RNN_UNIT_FLOPS = TANH_FLOPS
 
 
-def lstm(node: Node) -> Cost:
+def lstm(node: OperatorNode) -> Cost:
     """Long short-term memory, one layer, one or two directions (``LSTM``): four gates. See ``_recurrent``."""
     return _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS)
 
 
-def quantised_lstm(node: Node) -> Cost:
+def quantised_lstm(node: OperatorNode) -> Cost:
     """``com.microsoft.DynamicQuantizeLSTM``: as ``lstm``, weights 8-bit and transposed, inputs quantised."""
     cost = _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS, transposed=True)
     states = math.prod(node.y.dims)
@@ -33,17 +33,17 @@ def quantised_lstm(node: Node) -> Cost:
     return replace(cost, flops_other=cost.flops_other + quantised)
 
 
-def gru(node: Node) -> Cost:
+def gru(node: OperatorNode) -> Cost:
     """Gated recurrent unit, one layer, one or two directions (``GRU``): three gates. See ``_recurrent``."""
     return _recurrent(node, gates=3, unit_flops=GRU_UNIT_FLOPS)
 
 
-def rnn(node: Node) -> Cost:
+def rnn(node: OperatorNode) -> Cost:
     """Elman network, one layer, one or two directions (``RNN``): one gate. See ``_recurrent``."""
     return _recurrent(node, gates=1, unit_flops=RNN_UNIT_FLOPS)
 
 
-def _recurrent(node: Node, *, gates: int, unit_flops: int, transposed: bool = False) -> Cost:
+def _recurrent(node: OperatorNode, *, gates: int, unit_flops: int, transposed: bool = False) -> Cost:
     """Return the cost of a recurrent layer of ``d`` directions, T steps, N samples, I inputs and H units.
 
     MACs = d T N gates H (I + H). Others = d T N H (gates x (1 join + 2 [biases]) + unit_flops).

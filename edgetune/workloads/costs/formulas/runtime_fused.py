@@ -21,7 +21,7 @@ from edgetune.workloads.costs.formulas.pointwise import (
     SOFTMAX_FLOPS,
     TANH_FLOPS,
 )
-from edgetune.workloads.costs.node import Cost, Node, Tensor, streamed
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, streamed
 
 DEQUANTISE = ELEMENTWISE_FLOPS["DequantizeLinear"]
 QUANTISE = ELEMENTWISE_FLOPS["QuantizeLinear"]
@@ -51,13 +51,13 @@ _ACTIVATIONS: Mapping[str, int] = MappingProxyType({"Relu": 1, "Sigmoid": 4, "Ta
 """FLOP per output of the activations that ONNX Runtime folds into a product; another counts one."""
 
 
-def elementwise(node: Node) -> Cost:
+def elementwise(node: OperatorNode) -> Cost:
     """All inputs read once, the first output written once, ``FUSED_FLOPS`` per output element."""
     kind: OpClass = "normalisation" if node.op in ("BiasSoftmax", "QLinearSoftmax") else "elementwise"
     return streamed(_only_first(node), kind, flops_other=FUSED_FLOPS[node.op] * node.y.elements)
 
 
-def skip_layer_norm(node: Node) -> Cost:
+def skip_layer_norm(node: OperatorNode) -> Cost:
     """Sum of a residual, maybe a bias, and its layer or RMS norm: both are written where the sum is asked for.
 
     The sum is the fourth output; mean and deviation, the second and third, are training's and not counted.
@@ -70,7 +70,7 @@ def skip_layer_norm(node: Node) -> Cost:
     return replace(cost, bytes_written=cost.bytes_written + summed)
 
 
-def embed_layer_norm(node: Node) -> Cost:
+def embed_layer_norm(node: OperatorNode) -> Cost:
     """Rows of up to three embedding tables added and normalised: only the rows gathered are read."""
     tables = [tensor for tensor in node.inputs[2:5] if tensor is not None]
     small = [tensor for i, tensor in enumerate(node.inputs) if tensor is not None and i not in (2, 3, 4)]
@@ -85,7 +85,7 @@ def embed_layer_norm(node: Node) -> Cost:
     )
 
 
-def group_norm(node: Node) -> Cost:
+def group_norm(node: OperatorNode) -> Cost:
     """Group normalisation (``GroupNorm``), maybe of a sum with a residual (``SkipGroupNorm``), maybe then SiLU."""
     skip = node.op == "SkipGroupNorm"
     activated = (SIGMOID_FLOPS + 1) if node.attributes.get("activation", 0) else 0
@@ -95,17 +95,17 @@ def group_norm(node: Node) -> Cost:
     return replace(cost, bytes_written=cost.bytes_written + summed)
 
 
-def fused_conv(node: Node) -> Cost:
+def fused_conv(node: OperatorNode) -> Cost:
     """Convolution, sum with a residual and activation (``FusedConv``): MACs as ``conv``."""
     return _activated(node, linear.conv(node), summed=node.optional(3) is not None)
 
 
-def fused_gemm(node: Node) -> Cost:
+def fused_gemm(node: OperatorNode) -> Cost:
     """Matrix product with bias and activation (``FusedGemm``)."""
     return _activated(node, linear.gemm(node), summed=False)
 
 
-def fused_matmul(node: Node) -> Cost:
+def fused_matmul(node: OperatorNode) -> Cost:
     """Matrix product of transposed operands, scaled (``FusedMatMul``): MACs as ``matmul``, transposes are strides."""
     inner = node.x.dims[-2] if node.attributes.get("transA", 0) and len(node.x.dims) > 1 else node.x.dims[-1]
     scaled = node.attributes.get("alpha", 1.0) != 1.0
@@ -120,7 +120,7 @@ def fused_matmul(node: Node) -> Cost:
     )
 
 
-def qgemm(node: Node) -> Cost:
+def qgemm(node: OperatorNode) -> Cost:
     """Quantised matrix product with bias (``QGemm``): outputs are scaled, and rounded if they stay quantised."""
     inner = node.x.dims[0] if node.attributes.get("transA", 0) else node.x.dims[1]
     requantised = linear.REQUANTISE_FLOPS if node.optional(7) is not None else 1
@@ -135,7 +135,7 @@ def qgemm(node: Node) -> Cost:
     )
 
 
-def dynamic_matmul(node: Node) -> Cost:
+def dynamic_matmul(node: OperatorNode) -> Cost:
     """Product with 8-bit weights whose result is scaled back to floats.
 
     ``DynamicQuantizeMatMul`` quantises its input on the way, ``MatMulIntegerToFloat`` is given it quantised.
@@ -147,14 +147,14 @@ def dynamic_matmul(node: Node) -> Cost:
     return replace(cost, flops_other=quantised + node.y.elements * (1 + biased))
 
 
-def quantised_pooling(node: Node) -> Cost:
+def quantised_pooling(node: OperatorNode) -> Cost:
     """Average pooling of integers: as of floats, then each output is scaled, rounded and shifted."""
     pooled = pointwise.pooling if node.op == "QLinearAveragePool" else pointwise.global_pooling
     cost = pooled(replace(node, inputs=node.inputs[:1]))
     return replace(cost, flops_other=cost.flops_other + linear.REQUANTISE_FLOPS * node.y.elements)
 
 
-def gather_packed(node: Node) -> Cost:
+def gather_packed(node: OperatorNode) -> Cost:
     """Rows of a table of a few bits per element (``GatherBlockQuantized``): read packed with their scales, unpacked."""
     bits, block = int(node.attributes.get("bits", 4)), int(node.attributes.get("block_size", 128))
     elements, scale = node.y.elements, node.input(2)
@@ -168,19 +168,19 @@ def gather_packed(node: Node) -> Cost:
     )
 
 
-def bias_dropout(node: Node) -> Cost:
+def bias_dropout(node: OperatorNode) -> Cost:
     """Bias, residual and dropout; at inference a sum (``BiasDropout``)."""
-    reads: list[Tensor | None] = list(node.inputs[:3])
+    reads: list[GraphTensor | None] = list(node.inputs[:3])
     sums = sum(tensor is not None for tensor in reads) - 1
     return streamed(_only_first(node), "elementwise", reads=reads, flops_other=sums * node.y.elements)
 
 
-def _activated(node: Node, cost: Cost, *, summed: bool) -> Cost:
+def _activated(node: OperatorNode, cost: Cost, *, summed: bool) -> Cost:
     name = str(node.attributes.get("activation", ""))
     per_output = (_ACTIVATIONS.get(name, 1) if name else 0) + summed
     return replace(cost, flops_other=cost.flops_other + per_output * node.y.elements)
 
 
-def _only_first(node: Node) -> Node:
+def _only_first(node: OperatorNode) -> OperatorNode:
     """Return the node without its other outputs: masks and statistics, whose shapes nobody stores."""
     return replace(node, outputs=node.outputs[:1])

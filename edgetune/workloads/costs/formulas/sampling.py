@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from edgetune.workloads.costs.node import Cost, Node, streamed
+from edgetune.workloads.costs.node import Cost, OperatorNode, streamed
 
 BILINEAR_FLOPS = 7
 """Four products and three sums per value, the weights once computed."""
@@ -16,7 +16,7 @@ ADAPTIVE_RATIO = 2
 """Samples per bin and axis where RoiAlign is left to choose (0): torchvision's detection models say 2."""
 
 
-def roi_align(node: Node) -> Cost:
+def roi_align(node: OperatorNode) -> Cost:
     """Regions pooled at fractional positions (``RoiAlign``): s x s bilinear samples per output, s the sampling ratio.
 
     W = (elements of the output) x s^2 x (``BILINEAR_FLOPS`` + 1). Read is what is sampled, four neighbours each, but no
@@ -34,7 +34,7 @@ def roi_align(node: Node) -> Cost:
     )
 
 
-def grid_sample(node: Node) -> Cost:
+def grid_sample(node: OperatorNode) -> Cost:
     """An image read at given positions (``GridSample``): interpolation per value, ``GRID_FLOPS`` per position."""
     mode = str(node.attributes.get("mode", "linear"))
     per_value = {"nearest": 0, "cubic": BICUBIC_FLOPS, "bicubic": BICUBIC_FLOPS}.get(mode, BILINEAR_FLOPS)
@@ -43,12 +43,12 @@ def grid_sample(node: Node) -> Cost:
     return streamed(node, "gather", flops_other=flops)
 
 
-def affine_grid(node: Node) -> Cost:
+def affine_grid(node: OperatorNode) -> Cost:
     """Positions under an affine map (``AffineGrid``): a product of each with a row of n + 1 numbers, n axes."""
     return streamed(node, "gemm", reads=[node.x], macs=node.y.elements * (node.y.dims[-1] + 1))
 
 
-def deform_conv(node: Node) -> Cost:
+def deform_conv(node: OperatorNode) -> Cost:
     """Convolution at learned offsets (``DeformConv``): MACs of a convolution, and a bilinear sample per input of it.
 
     W = 2 MACs + N Cin K K Hout Wout (``BILINEAR_FLOPS`` + 1[mask]) + outputs [bias]. Source: ONNX DeformConv; X. Zhu
@@ -69,6 +69,6 @@ def deform_conv(node: Node) -> Cost:
     )
 
 
-def col2im(node: Node) -> Cost:
+def col2im(node: OperatorNode) -> Cost:
     """Columns added into an image (``Col2Im``): a sum per element of the columns."""
     return streamed(node, "copy", reads=[node.x], flops_other=node.x.elements)

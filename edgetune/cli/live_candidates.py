@@ -1,0 +1,200 @@
+"""The points of a network on a device (of two networks, where two share it), as something to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.options import COOL_TIMEOUT, POINT_TIMEOUT
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.profile import Point, ProfileRow
+    from edgetune.cli.candidates import Candidates
+    from edgetune.cli.subject import WorkloadSelection
+    from edgetune.devices.device import Device
+    from edgetune.profiling.options import ProfileOptions
+    from edgetune.profiling.profiler import Profiler
+    from edgetune.search.strategies.strategy import OperatorTotals
+
+_TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
+"""What the network does in a kind of problem that is not named after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementOptions:
+    """How to measure a network, as written on the command line.
+
+    ``run_code`` is whether a Python file may be run to tell how long it takes: not by a dry run.
+    """
+
+    device: str | None
+    modes: str | None
+    batch_sizes: str | None
+    kind: str | None
+    dimensions: tuple[str, ...] = ()
+    precision: str | None = None
+    ops: str | None = None
+    inputs: str | None = None
+    point_timeout: str = POINT_TIMEOUT
+    background: str | None = None
+    background_batch: int | None = None
+    root: str | None = None
+    cool_to: str | None = None
+    cool_timeout: str = COOL_TIMEOUT
+    batch_axis: tuple[str, ...] = ()
+    run_code: bool = True
+
+    def given(self) -> list[str]:
+        """Return the options that only make sense with a network."""
+        named = {
+            "--device": self.device,
+            "--root": self.root,
+            "--cool-to": self.cool_to,
+            "--modes": self.modes,
+            "--dim": self.dimensions or None,
+            "--batch-axis": self.batch_axis or None,
+            "--precision": self.precision,
+            "--ops": self.ops,
+            "--inputs": self.inputs,
+            "--point-timeout": None if self.point_timeout == POINT_TIMEOUT else self.point_timeout,
+        }
+        return [name for name, value in named.items() if value is not None]
+
+
+@contextmanager
+def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iterator[Candidates]:
+    """Offer the points of a network on a device, and those of the background network where there is one."""
+    from edgetune.cli.candidates import Candidates
+    from edgetune.cli.device_option import open_named, recovered
+    from edgetune.cli.load_warning import warn_of_load
+    from edgetune.cli.parse_options import profile_options
+    from edgetune.cli.subject import WorkloadOptions, check, choose_subject
+    from edgetune.devices.device import Absent, TableSource
+    from edgetune.profiling.estimate import SweepEstimate, estimate
+    from edgetune.profiling.profiler import open_profiler
+    from edgetune.search.problem import PAIRS
+
+    if live.device is None:
+        raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
+    task = _TASKS.get(live.kind or "", live.kind)
+    words = WorkloadOptions(source, task, live.batch_sizes, live.modes, live.ops, live.batch_axis)
+    check(words)
+    options = profile_options(
+        dimensions=live.dimensions,
+        precision=live.precision,
+        inputs=live.inputs,
+        point_timeout=live.point_timeout,
+        cool_to=live.cool_to,
+        cool_timeout=live.cool_timeout,
+        seed=seed,
+    )
+    device = open_named(live.device, live.root, seed=seed)
+    subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
+    if live.kind in PAIRS:
+        each_options.append(replace(options, inputs=None))
+        subjects.append(_background(device, live, each_options[1]))
+    inputs = _inputs(subjects, each_options)
+    free = isinstance(device.source, TableSource)
+
+    def expect() -> SweepEstimate:
+        pairs = zip(subjects, each_options, strict=True)
+        parts = [
+            estimate(device, subject.workload, subject.points, how, run_code=live.run_code) for subject, how in pairs
+        ]
+        times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
+        return SweepEstimate(
+            sum(part.points for part in parts),
+            None if None in times else sum(time for time in times if time is not None),
+            None if None in energies else sum(energy for energy in energies if energy is not None),
+            next((part for part in parts if part.duration_s is None), parts[0]).basis,
+        )
+
+    with ExitStack() as stack:
+        profilers: list[Profiler] = [
+            stack.enter_context(open_profiler(device, subject.workload, subject.task, how))
+            for subject, how in zip(subjects, each_options, strict=True)
+        ]
+
+        def measure(point: Point) -> ProfileRow:
+            for subject, profiler in zip(subjects, profilers, strict=True):
+                if (subject.workload.name, subject.task) == (point.workload, point.task):
+                    return profiler.measure(point)
+            raise RuntimeError(f"{point} is of none of the networks here")  # pragma: no cover
+
+        data_warnings = [
+            w for s, p in zip(subjects, profilers, strict=True) for w in p.data_warnings(s.points[0].batch_size)
+        ]
+        first = subjects[0]
+        yield Candidates(
+            points=[point for subject in subjects for point in subject.points],
+            measure=measure,
+            kind=live.kind or first.task,
+            described=" with ".join(map(_described, subjects)) + f" on {device.name}",
+            simulated=device.simulated,
+            free=free,
+            inputs=inputs,
+            conditions={"device": device.name, "simulated": device.simulated, **device.conditions},
+            warnings=(*first.notes, *(w for i, w in enumerate(data_warnings) if w not in data_warnings[:i])),
+            expect=expect,
+            defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
+            no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
+            recovered=lambda: recovered(device),
+            warn_of_load=lambda screen: warn_of_load(device, screen),
+            operators=lambda: _operators(first, options),
+            background=subjects[1].workload.name if len(subjects) > 1 else None,
+            rows=device.source.rows if isinstance(device.source, TableSource) else (),
+        )
+
+
+def _described(subject: WorkloadSelection) -> str:
+    words = f"{subject.workload.name} {subject.task}"
+    return words if subject.batch is None else f"{words} ({subject.batch.partition(': ')[2]})"
+
+
+def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
+    """Return what the network costs at each batch size; nothing where its graph does not tell."""
+    from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.workloads.costs import operator_table
+
+    found = []
+    try:
+        for size in sorted({point.batch_size for point in subject.points}):
+            table = operator_table(
+                subject.workload, subject.task, size, precision=options.precision, dimensions=options.dimensions
+            )
+            weights = sum(row.weight_bytes for row in table.rows)
+            found.append(OperatorTotals(size, max(table.flops, 1), table.bytes_moved, weights))
+    except InputError:
+        return ()
+    return tuple(found)
+
+
+def _background(device: Device, live: MeasurementOptions, options: ProfileOptions) -> WorkloadSelection:
+    """Return the network without a deadline, at its one batch size."""
+    from edgetune.cli.subject import WorkloadOptions, choose_subject
+    from edgetune.search.problem import background_task
+
+    if live.background is None:
+        raise InputError(
+            f"a problem of kind {live.kind} has two networks, and one is named", "e.g. --background zoo:resnet18"
+        )
+    size = live.background_batch
+    if size is None:
+        raise InputError("no batch size for the background network", "e.g. --background-batch 16")
+    words = WorkloadOptions(live.background, background_task(str(live.kind)), str(size), live.modes, None)
+    return choose_subject(device, words, options, default_size=None)
+
+
+def _inputs(subjects: Sequence[WorkloadSelection], options: Sequence[ProfileOptions]) -> dict[str, Any]:
+    from edgetune.profiling.origin import origin_of
+
+    inputs: dict[str, Any] = {}
+    for role, subject, how in zip(("workload", "background"), subjects, options, strict=False):
+        workload = subject.workload
+        inputs[role] = origin_of(workload, how)
+        if workload.ops is not None:
+            inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
+    return inputs

@@ -1,0 +1,210 @@
+"""Points measured earlier, and ``--points FILE``: what a search measured is kept, whatever became of the search.
+
+A live search that found nothing, or was stopped, has still spent minutes of a board. Its rows are written as they are
+measured, and the next search with the same file, or with ``--known FILE``, has them for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetune.cli.output import unused
+from edgetune.cli.stopping import STOPS
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.header import DataWarning
+    from edgetune.artifacts.profile import Point, Profile, ProfileRow
+    from edgetune.cli.candidates import Candidates
+    from edgetune.cli.screen import Screen
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPoints:
+    """Rows measured earlier, one per point, and what there is to say about them."""
+
+    rows: tuple[ProfileRow, ...] = ()
+    data_warnings: tuple[DataWarning, ...] = ()
+
+
+def read_known(candidates: Candidates, known: str | None, points: str | None) -> KnownPoints:
+    """Return what was measured earlier: the rows of ``--known``, and those that ``--points`` has already.
+
+    Raises:
+        InputError: unreadable, or measured on another device.
+    """
+    from edgetune.artifacts import io
+    from edgetune.artifacts.header import DataWarning
+    from edgetune.devices.recorded import RecordedTable
+
+    names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
+    profiles = [io.read_profile(name) for name in names]
+    for name, profile in zip(names, profiles, strict=True):
+        _refuse_other_device(candidates, profile, name)
+        if name == points:
+            _refuse_other_networks(candidates, profile, name)
+    rows = [row for profile in profiles for row in profile.rows]
+    if not rows:
+        return KnownPoints()
+    table = RecordedTable.of(rows, name=" and ".join(names))
+    data_warnings = table.data_warnings
+    if not {row.point for row in table.rows} & set(candidates.points):
+        advice = f"none of the {len(table.rows)} points of {' and '.join(names)} is offered here"
+        data_warnings = (*data_warnings, DataWarning("known-unused", advice))
+    return KnownPoints(table.rows, data_warnings)
+
+
+def read_relatives(candidates: Candidates, names: Sequence[str]) -> tuple[ProfileRow, ...]:
+    """Return the rows of ``--like``, one per point: other networks on this device, a first guess for this one.
+
+    Raises:
+        InputError: unreadable, or measured on another device.
+    """
+    from edgetune.artifacts import io
+    from edgetune.artifacts.repeats import one_per_point
+
+    profiles = [io.read_profile(name) for name in names]
+    for name, profile in zip(names, profiles, strict=True):
+        _refuse_other_device(candidates, profile, name)
+    return one_per_point(row for profile in profiles for row in profile.rows).rows
+
+
+def _existing(path: str | None) -> str | None:
+    return path if path is not None and Path(path).is_file() else None
+
+
+def _refuse_other_device(candidates: Candidates, profile: Profile, name: str) -> None:
+    """Refuse rows of another device, or of another version of the network: they would pass for measurements here."""
+    here, there = candidates.conditions.get("device"), profile.header.conditions.get("device")
+    if here is not None and there is not None and here != there:
+        raise InputError(f"{name} was measured on {there}, not on {here}", "give points of this device")
+    ours, theirs = candidates.inputs.get("workload", {}), profile.header.inputs.get("workload", {})
+    hashes = {each.get("sha256") for each in (ours, theirs)}
+    if ours.get("name") == theirs.get("name") and None not in hashes and len(hashes) > 1:
+        raise InputError(f"{name} is of another {ours['name']}: the files differ", "measure this one afresh")
+
+
+def _refuse_other_networks(candidates: Candidates, profile: Profile, name: str) -> None:
+    """Refuse to add rows to a profile of other networks or tasks: it could not be searched any more."""
+    here = {(point.workload, point.task) for point in candidates.points}
+    there = {(row.workload, row.task) for row in profile.rows}
+    if not there <= here:
+        listed = ", ".join(f"{workload} {task}" for workload, task in sorted(there - here))
+        raise InputError(f"--points: {name} holds {listed}", "name another file; --known reads any")
+
+
+def check_points(path: str) -> None:
+    """Refuse a file for the points that cannot be written, or that holds something else than points.
+
+    Raises:
+        InputError: it is standard output, cannot be made, or is no profile.
+    """
+    from edgetune.artifacts import io
+    from edgetune.cli.output import Target
+
+    if path == "-":
+        raise InputError("standard output carries the plan, not the points", "name a file with --points")
+    Target(Path(path)).check()
+    if Path(path).is_file():
+        try:
+            io.read_profile(path)
+        except InputError as error:
+            raise InputError(
+                f"{path} exists, and what it holds would be lost: {error.message}", "name another file"
+            ) from None
+
+
+@dataclass(slots=True)
+class SavedPoints:
+    """What a search has measured so far.
+
+    Args:
+        measure: Measures a point, and keeps its row.
+        rows: In the order in which they were measured.
+        path: The file that has them; ``None`` where there is none (yet).
+    """
+
+    measure: Callable[[Point], ProfileRow]
+    rows: list[ProfileRow]
+    path: str | None
+
+
+@contextmanager
+def saving_points(candidates: Candidates, path: str | None, screen: Screen) -> Iterator[SavedPoints]:
+    """Keep what the offer's ``measure`` returns, and write it to ``path``.
+
+    A measurement that took a second or longer is written at once, so that not even SIGKILL loses it; the others when
+    the context ends, however it ends. Without a path they are written, to a new file, where a signal ends the context,
+    unless they came from a table.
+
+    Args:
+        candidates: Measures.
+        path: Where to. Rows that it has already stay, before the new ones.
+        screen: Told what was written.
+    """
+    from edgetune.artifacts import io
+
+    before = io.read_profile(path) if path is not None and Path(path).is_file() else None
+    rows: list[ProfileRow] = []
+
+    def measure(point: Point) -> ProfileRow:
+        row = candidates.measure(point)
+        rows.append(row)
+        if path is not None and (row.duration_s or 0.0) >= 1.0 and not candidates.free:
+            _write(candidates, rows, before, path)
+        return row
+
+    kept = SavedPoints(measure, rows, path)
+    try:
+        yield kept
+    except STOPS:
+        if path is None and rows and not candidates.free:
+            kept.path = _new_path(f"{rows[0].workload}-{rows[0].task}-points")
+        if kept.path is not None:
+            _write(candidates, rows, before, kept.path)
+        raise
+    except BaseException:
+        if path is not None:
+            _write(candidates, rows, before, path)
+        raise
+    if path is not None:
+        _write(candidates, rows, before, path)
+        screen.detail(f"wrote {path}")
+
+
+def saved_where(kept: SavedPoints, asked: str | None, *, free: bool) -> str:
+    """Return where the points of a search are that a signal ended, and how to go on, in words."""
+    if free:
+        return "every point is in the table as before; --max-points N ends a search sooner"
+    measured = "point measured is" if len(kept.rows) == 1 else f"{len(kept.rows)} points measured are"
+    how = "the same command goes on from there" if asked is not None else f"add --known {kept.path} to go on from there"
+    return f"the {measured} in {kept.path}: {how}"
+
+
+def _new_path(stem: str) -> str:
+    """Return a file that does not exist, here or, where nothing can be written here, in the temporary folder."""
+    folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
+    return str(unused(folder / f"{stem}.parquet"))
+
+
+def _write(candidates: Candidates, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:
+    """Write the rows as a profile; without any there is nothing to keep."""
+    from edgetune.artifacts import io
+    from edgetune.artifacts.header import Header
+    from edgetune.artifacts.profile import KIND, VERSION, Profile
+
+    if not rows:
+        return
+    earlier = () if before is None else before.rows
+    simulated = candidates.simulated or (before is not None and before.header.simulated)
+    header = Header.new(
+        KIND, VERSION, inputs=candidates.inputs, conditions={**candidates.conditions, "simulated": simulated},
+        warnings=candidates.warnings,
+    )  # fmt: skip
+    io.write(Profile(header, (*earlier, *rows)), path)

@@ -1,0 +1,296 @@
+"""The tenants of ``edgetune interleave``, as asked for: in options, in a plan, or in a file of tenants.
+
+kind: tenants
+version: 1
+tenants:
+- {name: camera, infer: detector.onnx, arrivals: 'uniform:30', latency_budget: 80ms, batch_size: 4}
+- {name: night, train: train.py, batch_size: 16, weight: 2}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from edgetune.cli.choices import nearest
+from edgetune.cli.plan_workloads import PlannedWorkload, workloads_of
+from edgetune.errors import InputError
+from edgetune.units import parse_time_s
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.plan import Plan
+    from edgetune.artifacts.profile import Task
+
+KIND = "tenants"
+VERSION = 1
+_HINT = "see edgetune interleave --help, and examples/tenants.yaml"
+_UNNAMED = {"infer": "inference", "train": "training"}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSpec:
+    """One workload that is to share the device.
+
+    Args:
+        name: Unique among them.
+        task: ``infer`` or ``train``.
+        reference: The workload, as in ``resolve``.
+        batch_size: Samples per minibatch; ``None`` leaves the choice to the planner.
+        arrivals: How requests come, as ``parse_arrivals`` takes it; ``None`` for training.
+        latency_budget_s: Every answer within this; ``None`` for training.
+        weight: Of a training job among others.
+        inputs: ``.npz`` of inputs.
+        handler: Python file with ``inputs`` and ``outputs``.
+        checkpoint: Where the trained state goes.
+        resume: A checkpoint to begin from.
+        dimensions: Values of symbolic dimensions besides the batch, by name.
+        precision: Element type that a simulated device is to assume, where it is not its own choice.
+        planned: What a plan says of it; ``None`` where there is no plan.
+        batch_axis: The batch axes of its inputs, as ``parse_batch_axes`` takes them.
+    """
+
+    name: str
+    task: Task
+    reference: str
+    batch_size: int | None = None
+    arrivals: str | None = None
+    latency_budget_s: float | None = None
+    weight: float = 1.0
+    inputs: str | None = None
+    handler: str | None = None
+    checkpoint: str | None = None
+    resume: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    precision: str | None = None
+    planned: PlannedWorkload | None = None
+    batch_axis: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantOptions:
+    """What the command line says of the tenants itself; it goes before what a plan says."""
+
+    infer: str | None = None
+    train: str | None = None
+    arrivals: str | None = None
+    latency_budget: str | None = None
+    infer_batch_size: int | None = None
+    train_batch_size: int | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    checkpoint: str | None = None
+    resume: str | None = None
+    batch_axis: str | None = None
+
+
+def tenants_of_options(options: TenantOptions, plan: Plan | None) -> tuple[TenantSpec, ...]:
+    """Return the tenants of a plan, or of options alone.
+
+    Raises:
+        InputError: nothing to run, or what there is to run is not said in full.
+    """
+    planned = _planned(plan) if plan is not None else {}
+    found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
+    found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
+    if not found:
+        raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
+    _refuse_idle(options, {tenant.task for tenant in found})
+    return _unique(found)
+
+
+def _refuse_idle(options: TenantOptions, tasks: Collection[Task]) -> None:
+    """Refuse what is said of a tenant that there is not.
+
+    Raises:
+        InputError: the option is named, and how to name its tenant.
+    """
+    for option, task in given(options).items():
+        if task not in tasks:
+            raise InputError(f"{option} is for a network that {task}s, and there is none", f"add --{task} MODEL")
+
+
+def given(options: TenantOptions) -> dict[str, Task]:
+    """Return the options that were given, as they are written, and which sort of tenant each is for."""
+    named: dict[Task, dict[str, Any]] = {
+        "infer": {
+            "--infer": options.infer, "--arrivals": options.arrivals, "--latency-budget": options.latency_budget,
+            "--batch-size": options.infer_batch_size, "--inputs": options.inputs, "--handler": options.handler,
+            "--batch-axis": options.batch_axis,
+        },
+        "train": {
+            "--train": options.train, "--train-batch-size": options.train_batch_size,
+            "--checkpoint": options.checkpoint, "--resume": options.resume,
+        },
+    }  # fmt: skip
+    return {option: task for task, said in named.items() for option, value in said.items() if value is not None}
+
+
+def _planned(plan: Plan) -> dict[Task, TenantSpec]:
+    """Return the tenants that a plan names, by task.
+
+    Raises:
+        InputError: two networks that infer, or a problem whose answer is no such plan.
+    """
+    problem = plan.problem
+    found: dict[Task, TenantSpec] = {}
+    for task, workload in workloads_of(plan).items():
+        tenant = TenantSpec(
+            workload.name or _UNNAMED[task], task, "", workload.batch_size, dimensions=workload.dimensions,
+            precision=workload.precision, planned=workload, batch_axis=workload.batch_axis,
+        )  # fmt: skip
+        if task == "infer":
+            rate = problem.arrival_rate_per_s
+            arrivals = None if rate is None else f"uniform:{rate:g}"
+            tenant = replace(
+                tenant, arrivals=arrivals, latency_budget_s=problem.latency_budget_s, inputs=workload.inputs
+            )
+        found[task] = tenant
+    return found
+
+
+def _inference(options: TenantOptions, planned: TenantSpec | None) -> TenantSpec:
+    tenant = planned or TenantSpec("", "infer", "")
+    tenant = _named(tenant, options.infer)
+    tenant = replace(
+        tenant,
+        inputs=options.inputs or tenant.inputs,
+        handler=options.handler,
+        batch_axis=options.batch_axis or tenant.batch_axis,
+    )
+    _require_files(tenant, "")
+    if options.arrivals is not None:
+        tenant = replace(tenant, arrivals=options.arrivals)
+    if options.latency_budget is not None:
+        tenant = replace(tenant, latency_budget_s=parse_time_s(options.latency_budget, what="--latency-budget"))
+    if options.infer_batch_size is not None:
+        tenant = replace(tenant, batch_size=options.infer_batch_size)
+    if tenant.arrivals is None:
+        raise InputError("nothing says how requests arrive", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
+    if tenant.latency_budget_s is None:
+        raise InputError("nothing says when an answer is due", "e.g. --latency-budget 80ms")
+    return tenant
+
+
+def _training(options: TenantOptions, planned: TenantSpec | None) -> TenantSpec:
+    tenant = _named(planned or TenantSpec("", "train", ""), options.train)
+    if options.train_batch_size is not None:
+        tenant = replace(tenant, batch_size=options.train_batch_size)
+    tenant = replace(tenant, checkpoint=options.checkpoint, resume=options.resume)
+    _require_files(tenant, "")
+    return tenant
+
+
+def _named(tenant: TenantSpec, reference: str | None) -> TenantSpec:
+    """Return the tenant with its workload: the one asked for, else the plan's, at the place that the plan names.
+
+    Raises:
+        InputError: the plan names no file, or it is gone, or either is another than was searched for.
+    """
+    from edgetune.workloads.resolve import resolve
+
+    planned = tenant.planned
+    if reference is None:
+        assert planned is not None
+        reference = planned.locate()
+    workload = resolve(reference)
+    if planned is not None:
+        planned.check(workload)
+    return replace(tenant, name=tenant.name or workload.name, reference=reference)
+
+
+def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
+    """Return the tenants of a parsed file of tenants.
+
+    Raises:
+        InputError: it is no such file, or says what makes no sense; the tenant and the key are named.
+    """
+    if not isinstance(document, dict) or document.get("kind") != KIND:
+        raise InputError(f"{name} is not a file of tenants", "it begins with kind: tenants")
+    if document.get("version") != VERSION:
+        raise InputError(f"{name} has version {document.get('version')!r} of tenants", f"write version: {VERSION}")
+    entries = document.get("tenants")
+    if not isinstance(entries, list) or not entries:
+        raise InputError(f"{name} names no tenants", "tenants: is a list with one mapping for each")
+    if strange := set(document) - {"kind", "version", "tenants"}:
+        raise InputError(f"{name}: unknown key {sorted(map(str, strange))[0]!r}", "keys are kind, version and tenants")
+    return _unique([_entry(entry, f"{name}, tenant {number}") for number, entry in enumerate(entries, 1)])
+
+
+_KEYS: dict[str, type | tuple[type, ...]] = {
+    "name": str, "infer": str, "train": str, "batch_size": int, "arrivals": str, "latency_budget": str,
+    "weight": (int, float), "inputs": str, "handler": str, "checkpoint": str,
+    "resume": str, "batch_axis": str,
+}  # fmt: skip
+_INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
+_FILES = {
+    "inputs": "inputs are a .npz file with one array per input",
+    "handler": "a handler is a Python file, see the README",
+    "resume": "name a checkpoint that --checkpoint wrote, or leave --resume out",
+}
+_TRAIN_ONLY = ("weight", "checkpoint", "resume")
+
+
+def _entry(entry: Any, where: str) -> TenantSpec:
+    from edgetune.workloads.resolve import resolve
+
+    if not isinstance(entry, dict):
+        raise InputError(f"{where} is not a mapping", "e.g. {infer: detector.onnx, arrivals: 'uniform:30', ...}")
+    for key, value in entry.items():
+        if key not in _KEYS:
+            raise InputError(f"{where}: unknown key {key!r}", nearest(str(key), _KEYS))
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
+            raise InputError(f"{where}: {key}: {value!r} is of the wrong kind", _HINT)
+    if ("infer" in entry) == ("train" in entry):
+        raise InputError(f"{where} says neither infer nor train, or both", "infer: MODEL, or train: MODEL")
+    task: Task = "infer" if "infer" in entry else "train"
+    if wrong := [key for key in (_TRAIN_ONLY if task == "infer" else _INFER_ONLY) if key in entry]:
+        raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
+    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and key not in entry]:
+        raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
+    size, weight = entry.get("batch_size"), float(entry.get("weight", 1.0))
+    if size is not None and size < 1:
+        raise InputError(f"{where}: batch_size: {size} is not above zero", "e.g. batch_size: 4")
+    if not 0 < weight < float("inf"):
+        raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
+    workload = resolve(entry[task])
+    budget = entry.get("latency_budget")
+    same = {key: entry[key] for key in (*_FILES, "arrivals", "checkpoint", "batch_axis") if key in entry}
+    tenant = TenantSpec(
+        entry.get("name", workload.name), task, entry[task], size, weight=weight,
+        latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
+    )  # fmt: skip
+    _require_files(tenant, f"{where}: ")
+    return tenant
+
+
+def _require_files(tenant: TenantSpec, where: str) -> None:
+    """Refuse inputs, a handler or a checkpoint that is not there, before anything is run."""
+    from pathlib import Path
+
+    for key, hint in _FILES.items():
+        file = getattr(tenant, key)
+        if file is not None and not Path(file).is_file():
+            raise InputError(f"{where}{file} does not exist", hint)
+
+
+def _unique(tenants: Sequence[TenantSpec]) -> tuple[TenantSpec, ...]:
+    """Return the tenants, one of inference and one of training with the same network told apart by their task.
+
+    Raises:
+        InputError: two have the same name and task.
+    """
+    named = []
+    for tenant in tenants:
+        others = [other for other in tenants if other is not tenant and other.name == tenant.name]
+        if any(other.task == tenant.task for other in others):
+            raise InputError(f"two tenants are called {tenant.name}", "give each a name: of its own")
+        named.append(replace(tenant, name=f"{tenant.name}-{tenant.task}") if others else tenant)
+    return tuple(named)
+
+
+def plain_tenant(tenant: TenantSpec) -> dict[str, Any]:
+    """Return what was asked for as plain data, without what was not said: for the header of a run."""
+    given = {key.name: getattr(tenant, key.name) for key in dataclasses.fields(tenant) if key.name != "planned"}
+    return {key: value for key, value in given.items() if value is not None and value != {}}

@@ -1,0 +1,165 @@
+"""Whether elastic forms do what the originals do, on a GPU: ``elastic.check`` with the cores that will run them.
+
+    trial --buffers filled--> original, three times        differs from itself: racy
+          --buffers filled--> form for 2, in halves, on 16 blocks        compared, bit for bit
+          ...
+
+A GPU chooses the order of threads and blocks itself: a race may stay unseen here that the orders of the CPU shim show.
+What it adds is the compiler's own code, warps that are warps, and memory as the GPU keeps it.
+
+This was run on the fake of CUDA's driver alone, not on a GPU so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.elastic.compiler import CompileOptions, arch_of
+from edgetune.elastic.cpu_equivalence import Verdict, different
+from edgetune.elastic.cuda.context import Context
+from edgetune.elastic.cuda.driver import KernelFailedError
+from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, launches, ways
+from edgetune.elastic.cuda.program import Build, Program
+from edgetune.elastic.forms import compile_forms
+from edgetune.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.elastic.sample_launches import SampleLaunch
+from edgetune.elastic.work import Buffer, KernelSequence
+from edgetune.errors import DeviceError, EdgetuneError
+
+_ORIGINALS = 3
+"""Runs of an original before it counts as one that does not differ from itself."""
+
+Buffers = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCheckResult:
+    """What came of trying kernels on a GPU.
+
+    Args:
+        verdicts: Of each trial that was run.
+        untried: Why one of a kernel's trials was not, by its name.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
+
+
+def build(
+    transformed: TransformResult,
+    context: Context,
+    *,
+    name: str,
+    include: Sequence[Path] = (),
+    cache: Path | None = None,
+) -> Build:
+    """Compile a source with its forms for the GPU at hand, such that equal bits may be asked for: without contraction.
+
+    Args:
+        transformed: The source.
+        context: On that GPU.
+        name: Of the file, for messages.
+        include: Folders of headers.
+        cache: Folder of what was compiled before, which is not compiled again.
+
+    Raises:
+        InputError: NVRTC refuses the source.
+        DeviceError: NVRTC is missing.
+    """
+    alone = replace(transformed, source=transformed.compiled)
+    options = CompileOptions(fmad=False, include=tuple(map(str, include)))
+    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options, cache=cache)
+    return Build(compiled.image, forms)
+
+
+def check(
+    context: Context, built: Build, transformed: TransformResult, trials: Sequence[SampleLaunch]
+) -> GpuCheckResult:
+    """Run trials of kernels in all their forms on a GPU.
+
+    After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it are not run. Nor is a
+    trial that is no launch which its kernel takes, that does not fit the GPU, or for which memory is short.
+
+    Args:
+        context: Where.
+        built: What ``build`` made of the source.
+        transformed: The source with its forms.
+        trials: Launches of the originals; those of kernels that have no forms are left out.
+    """
+    elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
+    found: list[Verdict] = []
+    untried: dict[str, EdgetuneError] = {}
+    lost: EdgetuneError | None = None
+    for trial in trials:
+        name = trial.call.kernel
+        if name not in elastic:
+            continue
+        if lost is not None:
+            untried.setdefault(name, lost)
+            continue
+        try:
+            with context.scope():
+                verdict, alive = _verdict(context, Program(context, _network(trial), built), elastic[name], trial)
+        except EdgetuneError as error:
+            untried[name], alive = error, not isinstance(error, KernelFailedError)
+        else:
+            found.append(verdict)
+        if not alive:
+            message = f"{name} failed before it, after which CUDA runs nothing more in a process"
+            lost = DeviceError(message, f"mend {name}, or check the others in a file of their own")
+    return GpuCheckResult(tuple(found), untried)
+
+
+def _network(trial: SampleLaunch) -> KernelSequence:
+    """Return a network of one launch; its memory is filled before each, whatever it is for."""
+    buffers = tuple(Buffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
+    return KernelSequence(trial.call.kernel, (trial.call,), "", buffers)
+
+
+def _verdict(context: Context, program: Program, elastic: ElasticKernel, trial: SampleLaunch) -> tuple[Verdict, bool]:
+    """Return what became of a trial, and whether CUDA still runs kernels."""
+    name, forms = elastic.kernel.name, len(elastic.variants)
+    expected: Buffers = {}
+    sequences = 0
+    for way in _ways(program):
+        try:
+            got = _run(context, program, way, trial)
+        except KernelFailedError as error:
+            if way == ORIGINAL:
+                return Verdict(name, "fails", 0, forms, error.message), False
+            return _wrong(elastic, way, sequences + 1, error.message), False
+        expected = expected or got
+        reason = different(expected, got, elastic.kernel)
+        if reason and way == ORIGINAL:
+            return Verdict(name, "racy", 0, forms, f"the original differs from itself: {reason}"), True
+        sequences += way != ORIGINAL
+        if reason:
+            return _wrong(elastic, way, sequences, reason), True
+    return Verdict(name, "equal", sequences, forms), True
+
+
+def _ways(program: Program) -> Iterator[LaunchVariant]:
+    yield from [ORIGINAL] * _ORIGINALS
+    yield from ways(program, program.sm_count)
+
+
+def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLaunch) -> Buffers:
+    """Run a launch in one way; return what is in memory then."""
+    program.write(trial.buffers)
+    with context.scope():
+        stream = context.stream()
+        for launch in launches(program, way):
+            program.launch(launch, stream)
+        context.synchronise(stream)
+    return {name: program.read(name) for name in trial.buffers}
+
+
+def _wrong(elastic: ElasticKernel, way: LaunchVariant, sequences: int, reason: str) -> Verdict:
+    blocks = "as many blocks as logical ones" if way.blocks is None else f"{way.blocks} blocks"
+    how = f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"
+    return Verdict(elastic.kernel.name, "different", sequences, len(elastic.variants), f"{how}: {reason}")

@@ -1,0 +1,248 @@
+"""A GPU with the networks of tasks ready on it, for one run or many.
+
+open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are
+                           stage(tasks) -> CudaStage    first asked for; streams and events belong to a stage
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.elastic.backend import Residency
+from edgetune.elastic.compiler import arch_of, compile
+from edgetune.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.elastic.cuda.blocks import BlockRecords
+from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.elastic.cuda.context import Context, open_context
+from edgetune.elastic.cuda.driver import load_driver
+from edgetune.elastic.cuda.durations import timed_calls
+from edgetune.elastic.cuda.green import green_context
+from edgetune.elastic.cuda.program import Build, Program, build
+from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
+from edgetune.elastic.forms import Forms
+from edgetune.elastic.gpu import Gpu, blocks_resident
+from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.work import Call, GpuTask, KernelSequence
+
+Builder = Callable[[KernelSequence, Context, bool], Build]
+"""Compiles a network for the GPU of a context; the last argument asks for block records."""
+
+
+def _built(network: KernelSequence, context: Context, recorded: bool) -> Build:
+    return build(network, context, recorded=recorded)
+
+
+def _timer_image(context: Context) -> bytes:
+    return compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+
+
+def measured_launch_s(context: Context) -> float:
+    """Return how soon a kernel can follow another on this GPU and host, s, as it is measured now; takes a moment."""
+    with context.scope():
+        return calibrate(context, compiled_for(context)).reaction_s
+
+
+class GpuSession:
+    """Networks on a GPU, and stages for tasks that ask them.
+
+    Args:
+        context: Where.
+        recorded: Whether blocks write down where and when they run; that costs time.
+        seed: Of what inputs and weights are filled with.
+        patience: How to wait.
+        builder: Compiles networks.
+        timer_image: Compiles ``TIMER_SOURCE``.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        recorded: bool = False,
+        seed: int = 0,
+        patience: WaitTimes | None = None,
+        builder: Builder = _built,
+        timer_image: Callable[[Context], bytes] = _timer_image,
+    ) -> None:
+        self.context = context
+        self.residencies: tuple[Residency, ...] = ()
+        """Where blocks of the last stage's launches were, where they were recorded."""
+        self.unrecorded = 0
+        """Launches of the last stage for whose records there was no room."""
+        self.records_apart_ns: int | None = None
+        """How far times of those blocks may be off on the host's clock, ns; ``None`` where none were recorded."""
+        self.lost: str | None = None
+        """Why nothing can be run any more; ``None`` where it can."""
+        self._recorded, self._seed, self._patience = recorded, seed, patience
+        self._builder, self._made_timer_image = builder, timer_image
+        self._programs: dict[str, Program] = {}
+        self._builds: dict[tuple[str, frozenset[str]], Build] = {}
+
+    @property
+    def gpu(self) -> Gpu:
+        """Limits of the GPU, or of the part of it that is used."""
+        return self.context.facts.gpu
+
+    @cached_property
+    def timer_image(self) -> bytes:
+        """``TIMER_SOURCE``, compiled for the GPU when it is first asked for."""
+        return self._made_timer_image(self.context)
+
+    def prepare(self, tasks: Sequence[GpuTask]) -> None:
+        """Compile, fill and warm up the networks of tasks that are not ready yet; each task has buffers of its own.
+
+        Raises:
+            InputError: a network has no source, does not compile, or does not fit the GPU.
+            DeviceError: memory is short, or a kernel fails.
+        """
+        for task in tasks:
+            known = self._programs.get(task.name)
+            if known is not None and known.network == task.network:
+                continue
+            program = Program(self.context, task.network, self._build(task.network))
+            program.write(contents(task.network, self._seed))
+            with self.context.scope():
+                program.warm_up(self.context.stream())
+            self._programs[task.name] = program
+
+    def fitted(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
+        """Return tasks whose calls say what their compiled kernels ask for, and whether they have elastic forms.
+
+        Raises:
+            InputError: a network has no source, or does not compile.
+            DeviceError: the compiler is missing.
+        """
+        return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+
+    def measured(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
+        """Make tasks ready, and return them with what each of their kernels takes here, by which policies size pieces.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        found = []
+        for task in tasks:
+            program = self._programs[task.name]
+            program.network = replace(task.network, calls=timed_calls(self.context, program, self.timer_image))
+            found.append(replace(task, network=program.network))
+        return tuple(found)
+
+    def _fitted(self, network: KernelSequence) -> KernelSequence:
+        forms = self._build(network).forms
+        calls = (
+            replace(call, resources=forms[call.kernel].resources, elastic=self._elastic(call, forms[call.kernel]))
+            if call.kernel in forms
+            else call
+            for call in network.calls
+        )
+        return replace(network, calls=tuple(calls))
+
+    def _elastic(self, call: Call, forms: Forms) -> bool:
+        """Return whether a call can be cut: there is a form for that, and it fits the GPU as the original does."""
+        form, logical = forms.elastic.get(1), call.logical
+        if form is None:
+            return False
+        return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0
+
+    def program(self, task: str) -> Program:
+        """Return the network of a task, which is ready."""
+        return self._programs[task]
+
+    @contextmanager
+    def stage(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
+        """Give a stage for one run of tasks.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
+        with self.context.scope():
+            records = self._records()
+            backend = CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
+            with _no_collection():
+                yield backend
+            self.lost = backend.lost
+            if records is not None and not backend.lost:
+                self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
+                self.records_apart_ns = records.apart_ns
+
+    def _build(self, network: KernelSequence) -> Build:
+        wanted = network.source, frozenset(call.kernel for call in network.calls)
+        found = self._builds.get(wanted)
+        if found is None:
+            found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
+        return found
+
+    def _records(self) -> BlockRecords | None:
+        if not self._recorded:
+            return None
+        return BlockRecords(self.context, GlobalTimer(self.context, self.timer_image))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect Python's garbage now and not in the middle of a run, where it would take milliseconds."""
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
+def open_gpu_session(
+    index: int,
+    *,
+    sm_count: int | None = None,
+    module: Any = None,
+    launch_s: Callable[[Context], float] = measured_launch_s,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep_s: Callable[[float], object] = time.sleep,
+    **options: Any,
+) -> Iterator[GpuSession]:
+    """Open a GPU.
+
+    Args:
+        index: Its number.
+        sm_count: Use only so many of its multiprocessors, by a green context.
+        module: In place of ``cuda.bindings.driver``.
+        launch_s: Tells what launching takes on a GPU, s, which policies need to know.
+        now_ns, sleep_s: The clock of everything.
+        options: Of ``GpuSession``.
+
+    Raises:
+        DeviceError: cuda-bindings, the driver or the GPU is missing, or it cannot be used in part.
+    """
+    driver = load_driver(module)
+    with ExitStack() as stack:
+        context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
+        if sm_count is not None:
+            context = stack.enter_context(green_context(context, sm_count))
+        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
+        yield GpuSession(context, **options)
+
+
+def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Return what to fill inputs and weights with: single-precision numbers are drawn, everything else is zero.
+
+    Zeros, as whole numbers may be places in other buffers, and there is always a first one.
+    """
+    drawn: dict[str, npt.NDArray[Any]] = dict(values(network, seed))
+    for buffer in network.buffers:
+        if buffer.name in drawn and buffer.dtype != "float32":
+            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
+    return drawn

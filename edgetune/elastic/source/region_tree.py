@@ -1,0 +1,144 @@
+"""What a kernel with barriers is taken apart into.
+
+int n = ...;              Once      the same for all threads: run once by each physical thread
+float s = x[i];           Region    run for each logical thread of a physical one
+for (...) {               Loop      a loop that holds a barrier: once, around pieces
+    tile[tx] = s;             Region
+    __syncthreads();          Barrier
+}
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from edgetune.elastic.source.name_resolution import Variable
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+@dataclass(frozen=True, slots=True)
+class RegionPart:
+    """A stretch of a region.
+
+    Args:
+        node: Its source.
+        kind: A ``statement`` as it stands; an ``expression`` without its semicolon; what ``declares`` a variable; a
+            ``directive`` or comment, which stays in front of what it was in front of; a ``condition`` that is voted on.
+        variables: That it declares.
+    """
+
+    node: Node
+    kind: Literal["statement", "expression", "declares", "directive", "condition"] = "statement"
+    variables: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Region:
+    """What is run for each logical thread.
+
+    Args:
+        number: Unique in its kernel.
+        parts: In order.
+        vote: The vote that its condition is for, by number.
+    """
+
+    number: int
+    parts: list[RegionPart]
+    vote: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UniformStatement:
+    """A statement, or the declaration of one variable, that each physical thread runs once."""
+
+    node: Node
+    variable: Variable | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BarrierStatement:
+    """``__syncthreads();``."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UniformExit:
+    """A ``return`` of all threads of the block, or a ``break`` or ``continue`` of all that are in a loop."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scope:
+    """Pieces between braces."""
+
+    pieces: list[Piece]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """An ``if`` around pieces.
+
+    Args:
+        node: The statement.
+        condition: Its condition.
+        vote: The region that evaluates the condition for each thread; ``None`` where it is uniform.
+        then: What it holds.
+        otherwise: What its ``else`` holds; ``None`` where there is none.
+    """
+
+    node: Node
+    condition: Node
+    vote: Region | None
+    then: list[Piece]
+    otherwise: list[Piece] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BarrierLoop:
+    """A loop around pieces.
+
+    Args:
+        node: The statement.
+        condition: ``None`` where it has none.
+        vote: The region that evaluates the condition for each thread; ``None`` where it is uniform.
+        header: Whether it keeps the header of its ``for``, all of which is uniform.
+        pieces: What it holds.
+        update: What the header's last part does, where it is not kept.
+        directives: In front of it, e.g. ``#pragma unroll``.
+    """
+
+    node: Node
+    condition: Node | None
+    vote: Region | None
+    header: bool
+    pieces: list[Piece]
+    update: list[Piece] = field(default_factory=list)
+    directives: tuple[Node, ...] = ()
+
+
+Piece = Region | UniformStatement | BarrierStatement | UniformExit | Scope | Branch | BarrierLoop
+
+
+def regions(pieces: list[Piece]) -> list[Region]:
+    """Return all regions, in the order of the source as far as loops go round."""
+    found: list[Region] = []
+    for piece in pieces:
+        match piece:
+            case Region():
+                found.append(piece)
+            case Scope():
+                found += regions(piece.pieces)
+            case Branch():
+                found += ([] if piece.vote is None else [piece.vote]) + regions(piece.then)
+                found += regions(piece.otherwise or [])
+            case BarrierLoop():
+                found += [] if piece.vote is None else [piece.vote]
+                found += regions(piece.pieces) + regions(piece.update)
+            case _:
+                pass
+    return found

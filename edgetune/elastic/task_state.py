@@ -1,0 +1,157 @@
+"""The requests of one task: which wait, which is being launched, and which blocks of its kernels were launched.
+
+    arrived -> waiting ... | begun: tree of call 0, of call 1, ... | all launched | answered, once all launches ended
+
+Every call of a request has a tree, from which its logical blocks are taken: none is launched twice, and a request is
+answered only when all of them are over.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from edgetune.arrivals.sources import ArrivalSource
+from edgetune.elastic.backend import Launch
+from edgetune.elastic.tree import Shard, Tree
+from edgetune.elastic.view import TaskState
+from edgetune.elastic.work import GpuTask
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A request of which something was launched.
+
+    Args:
+        number: Which of the task's, from 0.
+        arrived_ns: When it came.
+        begun_ns: When the first of its launches was made.
+        trees: Of its calls, as far as they were begun.
+        shards: What was taken from them and is not over, by number of the launch.
+        launched: Whether all of its calls were launched to the end.
+        failure: Why it will have no answer; ``None`` so far.
+        failed_ns: When that became known.
+    """
+
+    number: int
+    arrived_ns: int
+    begun_ns: int
+    trees: list[Tree] = field(default_factory=list)
+    shards: dict[int, tuple[Tree, Shard]] = field(default_factory=dict)
+    launched: bool = False
+    failure: str | None = None
+    failed_ns: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing of it runs, and nothing more of it will."""
+        return not self.shards and (self.launched or self.failure is not None)
+
+
+class TaskProgress:
+    """How a task stands: what policies see of it (``state``), and what only the loop needs.
+
+    Args:
+        task: Which.
+        source: Where its requests come from.
+
+    Raises:
+        ValueError: its network has no kernels.
+    """
+
+    def __init__(self, task: GpuTask, source: ArrivalSource) -> None:
+        if not task.network.calls:
+            raise ValueError(f"network {task.network.name} has no kernels")
+        self.task, self.source = task, source
+        self.arrived_ns: deque[int] = deque()
+        self.in_flight: deque[Launch] = deque()
+        self.state = TaskState(task, self.arrived_ns, left=task.network.calls[0].logical.blocks)
+        self.state.in_flight = self.in_flight
+        self.open: dict[int, Open] = {}
+        """By number: begun, and not answered yet."""
+        self.idle_since_ns = 0
+        """When it last had nothing to do any more."""
+        self._begun = 0
+        self._current: Open | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is open."""
+        return not (self.arrived_ns or self.open)
+
+    @property
+    def next_number(self) -> int:
+        """Number of the oldest request that waits: they begin in the order in which they came."""
+        return self._begun
+
+    def begin(self, now_ns: int) -> Open:
+        """Begin the oldest request that waits."""
+        request = Open(self._begun, self.arrived_ns.popleft(), now_ns)
+        self.open[request.number] = request
+        self._begun += 1
+        self._current, self.state.request = request, request.number
+        return request
+
+    def drop(self) -> tuple[int, int]:
+        """Give up the oldest request that waits; return its number and when it came."""
+        self._begun += 1
+        return self._begun - 1, self.arrived_ns.popleft()
+
+    def current(self, now_ns: int) -> Open:
+        """Return the request that is being launched; the oldest that waits begins where none is."""
+        return self._current or self.begin(now_ns)
+
+    def take(self, request: Open, launch: int, count: int, per_thread: int) -> Shard:
+        """Return the next logical blocks of the call that is being launched, which count as launched from now on.
+
+        Raises:
+            ValueError: it has not so many left.
+        """
+        calls, state = self.task.network.calls, self.state
+        if state.call == len(request.trees):
+            request.trees.append(Tree(calls[state.call].logical.blocks))
+        tree = request.trees[-1]
+        shard = tree.take(count, per_thread)
+        request.shards[launch] = (tree, shard)
+        if tree.left:
+            state.left = tree.left
+        elif state.call + 1 < len(calls):
+            state.call += 1
+            state.left = calls[state.call].logical.blocks
+        else:
+            request.launched = True
+            self._leave()
+        return shard
+
+    def end(self, launch: Launch, failure: str | None, now_ns: int) -> Open:
+        """Take note that a launch is over; return its request. Of one that failed, no more is launched.
+
+        Raises:
+            RuntimeError: the request is answered, and not all of its logical blocks were launched and ended once.
+        """
+        request = self.open[launch.request]
+        tree, shard = request.shards.pop(launch.number)
+        tree.done(shard)
+        self._remove(launch)
+        if failure is not None and request.failure is None:
+            request.failure, request.failed_ns = failure, now_ns
+            if request is self._current:
+                self._leave()
+        if request.over and request.failure is None:
+            whole = len(request.trees) == len(self.task.network.calls)
+            if not whole or not all(tree.finished for tree in request.trees):
+                raise RuntimeError(f"request {request.number} of {self.task.name} ended with blocks never launched")
+        return request
+
+    def _remove(self, launch: Launch) -> None:
+        if self.in_flight[0].number == launch.number:  # nearly always: a stream is in order
+            self.in_flight.popleft()
+            return
+        place = next(at for at, each in enumerate(self.in_flight) if each.number == launch.number)
+        del self.in_flight[place]
+
+    def _leave(self) -> None:
+        """Have no request that is being launched."""
+        state, calls = self.state, self.task.network.calls
+        self._current, state.request = None, None
+        state.call, state.left = 0, calls[0].logical.blocks

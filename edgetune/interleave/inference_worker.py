@@ -1,0 +1,148 @@
+"""Answering requests in the child process: one minibatch, padded to the batch that the network was loaded with.
+
+    requests 7 8 9 --inputs()--> [ 7 | 8 | 9 | 7 ] --network--> outputs()
+                                             padding
+
+A request that spoils its minibatch fails alone: the others are run again, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Arrays = Mapping[str, Any]
+"""NumPy arrays by the name of the network's input or output."""
+
+InputsOf = Callable[[int, str | None], Mapping[str, Any]]
+OutputsOf = Callable[[int, str | None, Arrays], object]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHandlers:
+    """What comes before and after the network.
+
+    Args:
+        inputs: Given a request and its line, returns one sample for each input of the network.
+        outputs: Given a request, its line and one sample of each output.
+        samples: Arrays of samples by input: request i takes sample i, again from the first when they are through.
+    """
+
+    inputs: InputsOf | None = None
+    outputs: OutputsOf | None = None
+    samples: Arrays | None = None
+
+
+class InferenceServer:
+    """A network that is loaded, and what feeds it.
+
+    Args:
+        run: Given the network's inputs, returns its outputs; raises where it fails.
+        feed: The inputs of one minibatch, which are written over; those whose first dimension is not the batch stay.
+        output_names: Of the network, in the order of ``run``.
+        batch_size: Requests per minibatch.
+        handling: What comes before and after.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Arrays], Sequence[Any]],
+        feed: Arrays,
+        output_names: Sequence[str],
+        batch_size: int,
+        handling: RequestHandlers,
+    ) -> None:
+        self._run, self._feed, self._output_names = run, feed, output_names
+        self._batch_size, self._handling = batch_size, handling
+        self._batched = {name: array for name, array in feed.items() if array.shape[:1] == (batch_size,)}
+
+    def answer(self, requests: Sequence[int], lines: Sequence[str | None]) -> list[tuple[int, str]]:
+        """Answer requests, at most as many as make a minibatch; return those that failed, with the reason."""
+        asked = list(zip(requests, lines, strict=True))
+        failed = self._fill(asked)
+        left = [(request, line) for request, line in asked if request not in failed]
+        if left:
+            try:
+                outputs = self._run(self._feed)
+            except Exception as error:
+                failed |= self._one_by_one(left, error)
+            else:
+                failed |= self._hand_on(left, outputs)
+        return list(failed.items())
+
+    def _fill(self, asked: Sequence[tuple[int, str | None]]) -> dict[int, str]:
+        """Put one sample after another into the feed, and the first into what is left; return whose inputs failed."""
+        if self._handling.inputs is None and self._handling.samples is None:
+            return {}
+        failed: dict[int, str] = {}
+        slot = 0
+        for request, line in asked:
+            try:
+                self._put(slot, self._sample(request, line))
+                slot += 1
+            except Exception as error:
+                failed[request] = describe_error(error, "inputs")
+        if slot:
+            for array in self._batched.values():
+                array[slot:] = array[0]
+        return failed
+
+    def _sample(self, request: int, line: str | None) -> Mapping[str, Any]:
+        if self._handling.inputs is not None:
+            return self._handling.inputs(request, line)
+        samples = self._handling.samples or {}
+        return {name: samples[name][request % len(samples[name])] for name in self._batched}
+
+    def _put(self, slot: int, sample: Mapping[str, Any]) -> None:
+        """Write one sample into the feed.
+
+        Raises:
+            ValueError: it lacks an input, has one that the network has not, or one of another shape.
+        """
+        if set(sample) != set(self._batched):
+            raise ValueError(f"inputs {sorted(sample)} given, the network takes {sorted(self._batched)}")
+        for name, array in self._batched.items():
+            shape = getattr(sample[name], "shape", array.shape[1:])
+            if shape != array.shape[1:]:
+                raise ValueError(f"{name} is of shape {list(shape)}, the network takes {list(array.shape[1:])}")
+            array[slot] = sample[name]
+
+    def _one_by_one(self, asked: Sequence[tuple[int, str | None]], error: Exception) -> dict[int, str]:
+        """Run each request alone, the whole batch filled with it; return those that failed again."""
+        if len(asked) == 1 or (self._handling.inputs is None and self._handling.samples is None):
+            return dict.fromkeys((request for request, _ in asked), describe_error(error, "the network"))
+        kept = {name: array[: len(asked)].copy() for name, array in self._batched.items()}
+        failed: dict[int, str] = {}
+        for slot, (request, line) in enumerate(asked):
+            for name, array in self._batched.items():
+                array[:] = kept[name][slot]
+            try:
+                failed |= self._hand_on([(request, line)], self._run(self._feed))
+            except Exception as again:
+                failed[request] = describe_error(again, "the network")
+        return failed
+
+    def _hand_on(self, asked: Sequence[tuple[int, str | None]], outputs: Sequence[Any]) -> dict[int, str]:
+        """Give each request its sample of the outputs; return those whose handler failed."""
+        if self._handling.outputs is None:
+            return {}
+        failed: dict[int, str] = {}
+        named = dict(zip(self._output_names, outputs, strict=True))
+        for slot, (request, line) in enumerate(asked):
+            try:
+                self._handling.outputs(request, line, {name: self._of(slot, array) for name, array in named.items()})
+            except Exception as error:
+                failed[request] = describe_error(error, "outputs")
+        return failed
+
+    def _of(self, slot: int, array: Any) -> Any:
+        return array[slot] if getattr(array, "shape", ())[:1] == (self._batch_size,) else array
+
+
+def describe_error(error: BaseException, what: str) -> str:
+    """Say in one line what raised."""
+    message = getattr(error, "message", None)  # of errors that are worded already
+    if isinstance(message, str):
+        return message
+    return f"{what} raised {type(error).__name__}: {' '.join(str(error).split())[:300] or 'no message'}"

@@ -1,0 +1,199 @@
+"""All that a roofline figure shows, and how it is told apart: the same on paper and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from edgetune.artifacts.roofline import Roof
+from edgetune.drawing import BLACK, COLOURS
+from edgetune.errors import InputError
+from edgetune.roofline.figures.curves import (
+    BalancePoint,
+    balance_points,
+    brief_names,
+    key_roofs,
+    shared_mode,
+    static_matters,
+)
+from edgetune.roofline.figures.points import (
+    LayerPoints,
+    PlacedNetwork,
+    PointSeries,
+    RooflinePoint,
+    layer_points,
+    series_of,
+    span,
+)
+
+NO_ENERGY = "no roofline of energy: power was not measured"
+LETTERS = "abcdefgh"
+"""Names of the layers of the largest shares; more of them hide what they name."""
+_COUNTED_SHARE = 0.99
+"""Of the time of all layers with a place: the axes show the largest that make it up. Others may lie outside."""
+_PAD = 2.2
+"""Factor of room at either end of the axis of intensity."""
+_SLOPE, _TOP = 60.0, 8.0
+"""Factors by which a roof is shown at least to the left and to the right of its balance point in time."""
+_MOST_DYNAMIC = 2
+"""With more roofs, those without static power would hide the others."""
+_SAME_PLACE = 1.07
+"""Factor between two points less than which one hides the other's batch size."""
+
+
+@dataclass(frozen=True, slots=True)
+class FigureData:
+    """What a figure shows.
+
+    Args:
+        shown: The roofs drawn in full.
+        faint: The others.
+        series: Networks.
+        layers: The layers drawn, if any.
+        across: Both ends of the axis of intensity, FLOP per byte.
+        title: Lines over the figure: where and whether simulated; what; the knobs that all roofs in full share.
+    """
+
+    shown: tuple[Roof, ...]
+    faint: tuple[Roof, ...]
+    series: tuple[PointSeries, ...]
+    layers: LayerPoints | None
+    across: tuple[float, float]
+    title: tuple[str, str, str]
+
+    @property
+    def with_dynamic(self) -> bool:
+        """Whether roofs without static power are drawn too."""
+        return len(self.shown) <= _MOST_DYNAMIC and any(map(static_matters, self.shown))
+
+    @property
+    def numbered(self) -> bool:
+        """Whether points carry their batch size, for there are several."""
+        return len({point.batch_size for each in self.series for point in each.points}) > 1
+
+    @property
+    def worded(self) -> bool:
+        """Whether points carry words: batch sizes, or the passes of a language model."""
+        return self.numbered or any(point.point is not None for each in self.series for point in each.points)
+
+    @property
+    def colours(self) -> Mapping[Roof, str]:
+        """Colours of the roofs drawn in full; a single one is black."""
+        if len(self.shown) == 1:
+            return {self.shown[0]: BLACK}
+        return {roof: COLOURS[index % len(COLOURS)] for index, roof in enumerate(self.shown)}
+
+    def colour(self, number: int) -> str:
+        """Return the colour of a series: that of its roof, beneath a single roof one of its own."""
+        if len(self.shown) == 1:
+            return COLOURS[number % len(COLOURS)]
+        return self.colours[self.series[number].roof]
+
+    def series_name(self, number: int) -> str:
+        """Return what a legend calls a series: the network, and of several roofs which."""
+        each = self.series[number]
+        return each.workload + (f", {brief_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
+
+    def balances(self, roof: Roof) -> list[BalancePoint]:
+        """Return the balance points of a roof that are marked."""
+        dynamic = self.with_dynamic and static_matters(roof)
+        return [point for point in balance_points(roof) if point.kind != "dynamic" or dynamic]
+
+    def points(self) -> list[RooflinePoint]:
+        """Return all points by which the axes are chosen."""
+        found = [point for each in self.series for point in each.points]
+        layers = () if self.layers is None else self.layers.points
+        missing = _COUNTED_SHARE * sum(point.share or 0.0 for point in layers)
+        for point in layers:
+            if missing <= 0:
+                break
+            found.append(point)
+            missing -= point.share or 0.0
+        return found
+
+
+def figure_data_of(
+    roofs: Sequence[Roof],
+    networks: Sequence[PlacedNetwork],
+    layers_of: PlacedNetwork | None,
+    device: str,
+    *,
+    simulated: bool,
+) -> FigureData:
+    """Return what a figure of these shows.
+
+    Raises:
+        InputError: there is neither a roof nor a network.
+    """
+    placed = [network.placement for network in (*networks, *([] if layers_of is None else [layers_of]))]
+    shown = key_roofs(roofs, [each.roof for each in placed])
+    if not shown:
+        raise InputError("there is no roof to draw", "measure peaks first: edgetune roofline MODEL --device NAME")
+    series = tuple(series_of(networks))
+    what = ", ".join(dict.fromkeys(each.workload for each in placed))
+    mode = shared_mode(shown)
+    title = (f"SIMULATED: {device}" if simulated else device, what, str(mode) if mode.knobs() else "")
+    layers = None if layers_of is None else layer_points(layers_of)
+    faint = tuple(roof for roof in dict.fromkeys(roofs) if roof not in shown)
+    data = FigureData(tuple(shown), faint, series, layers, (1.0, 1.0), title)
+    return FigureData(tuple(shown), faint, series, layers, _across(data), title)
+
+
+def _across(data: FigureData) -> tuple[float, float]:
+    """Return the ends of the axis of intensity: all balance points, networks, and layers that take time."""
+    found = [point.flop_per_byte for roof in data.shown for point in balance_points(roof)]
+    low, high = span([*found, *(point.flop_per_byte for point in data.points())], _PAD)
+    corners = [roof.flops_per_s / roof.bytes_per_s for roof in data.shown]
+    return min(low, min(corners) / _SLOPE), max(high, max(corners) * _TOP)
+
+
+def point_words(points: Sequence[RooflinePoint], places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return what to write beside the points of a series: batch sizes, or passes of a language model at a single one.
+
+    Of points that hide each other the last has the words of all.
+    """
+    several = len({point.batch_size for point in points}) > 1
+    words = [str(point.batch_size if several or point.point is None else point.point) for point in points]
+    for index, (here, after) in enumerate(pairwise(places)):
+        if _hides(here, after):
+            words[index], words[index + 1] = "", f"{words[index]}, {words[index + 1].rpartition(' ')[2]}"
+    return words
+
+
+def letter_words(places: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the letters to write beside layers, the largest first; of those at one place the largest has all.
+
+    A network often has many equal layers: eight letters around one point would be lines and letters all over.
+    """
+    words = [""] * len(places)
+    together: dict[int, list[int]] = {}
+    for index, here in enumerate(places[: len(LETTERS)]):
+        first = next((other for other in together if _hides(here, places[other])), index)
+        together.setdefault(first, []).append(index)
+    for first, indices in together.items():
+        words[first] = _letters(indices)
+    return words
+
+
+def _hides(here: tuple[float, float], there: tuple[float, float]) -> bool:
+    return all(max(a / b, b / a) < _SAME_PLACE for a, b in zip(here, there, strict=True))
+
+
+def _letters(indices: Sequence[int]) -> str:
+    """Return letters in order, three or more that follow each other as ``a-c``."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ", ".join(
+        f"{LETTERS[run[0]]}-{LETTERS[run[-1]]}" if len(run) > 2 else ", ".join(LETTERS[index] for index in run)
+        for run in runs
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share as people write it."""
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -1,0 +1,187 @@
+"""How requests and weights stand while networks run: what has been executed, what is resident, and who waits for it.
+
+    weights   absent -> loading -> resident -> absent
+    request   a layer is open once its inputs are there, ready once its weights are resident, and then executed
+
+The arithmetic of one request and of one copy; ``state`` keeps all of them, and what policies see of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from edgetune.schedule.network import LayeredNetwork, consumers, execution_bytes
+from edgetune.schedule.request import Request
+from edgetune.schedule.view import LayerTask
+from edgetune.units import NS
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTables:
+    """What of a network is looked up at every step.
+
+    Args:
+        network: Which.
+        readers: For each layer, the layers that read its outputs.
+        load_ns, execute_ns: What each layer is expected to take alone; loading a layer without weights takes nothing,
+            because there is nothing to load.
+        execution_bytes: Outputs and scratch of each layer.
+        sources: The layers that read the network's input.
+    """
+
+    network: LayeredNetwork
+    readers: tuple[tuple[int, ...], ...]
+    load_ns: tuple[int, ...]
+    execute_ns: tuple[int, ...]
+    execution_bytes: tuple[int, ...]
+    sources: tuple[int, ...]
+
+
+def shape_of(network: LayeredNetwork) -> NetworkTables:
+    """Return the shape of a network."""
+    layers = network.layers
+    return NetworkTables(
+        network,
+        consumers(network),
+        tuple(round(layer.load_s * NS) if layer.weight_bytes else 0 for layer in layers),
+        tuple(round(layer.execute_s * NS) for layer in layers),
+        tuple(execution_bytes(network, index) for index in range(len(layers))),
+        tuple(index for index, layer in enumerate(layers) if not layer.after),
+    )
+
+
+Residence = Literal["absent", "loading", "resident"]
+
+
+class Weights:
+    """One copy of a network's weights, layer by layer. Layers without weights are resident from the beginning.
+
+    Args:
+        name: Of the copy.
+        shape: Of the network.
+    """
+
+    __slots__ = ("absent_ns", "begun", "loads", "name", "open", "residence", "shape", "users", "wanting")
+
+    def __init__(self, name: str, shape: NetworkTables) -> None:
+        self.name, self.shape = name, shape
+        layers = shape.network.layers
+        self.residence: list[Residence] = ["absent" if layer.weight_bytes else "resident" for layer in layers]
+        self.users = [0] * len(layers)
+        """How many executions use each layer now."""
+        self.wanting: list[list[int]] = [[] for _ in layers]
+        """For each layer a heap of the requests that want it, some of which may have executed it since."""
+        self.open: list[dict[int, RequestProgress]] = [{} for _ in layers]
+        """For each layer the requests whose inputs for it are there and that have not begun it, by number."""
+        self.begun: dict[int, RequestProgress] = {}
+        """Requests that have executed a layer and are not answered yet."""
+        self.loads: dict[int, LayerTask] = {}
+        """The loads that are ready, by layer."""
+        self.absent_ns = sum(shape.load_ns)
+        """What loading takes for all layers that are not resident."""
+
+    def become(self, layer: int, residence: Residence) -> None:
+        """Note where the weights of a layer are, and what loading them would take for those who wait."""
+        before, self.residence[layer] = self.residence[layer], residence
+        gone = (residence != "resident") - (before != "resident")
+        if gone:
+            load_ns = self.shape.load_ns[layer] * gone
+            self.absent_ns += load_ns
+            for progress in self.begun.values():
+                if progress.done[layer]:
+                    progress.done_absent_ns += load_ns
+
+    def load(self, layer: int, request: int) -> LayerTask:
+        """Return the task of loading a layer for a request."""
+        network = self.shape.network
+        weight_bytes = network.layers[layer].weight_bytes
+        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, self.shape.load_ns[layer])
+
+
+@dataclass(slots=True, eq=False)
+class RequestProgress:
+    """A request that has arrived and is not answered yet; see ``view.RequestState``.
+
+    Args:
+        request: Which.
+        weights: What it is computed with.
+    """
+
+    request: Request
+    weights: Weights
+    network: LayeredNetwork = field(init=False)
+    copy: str = field(init=False)
+    left: int = field(init=False)
+    begun_ns: int | None = None
+    executing: bool = False
+    """Whether any of its executions has begun: its input is held since."""
+    done: bytearray = field(init=False)
+    """For each layer, whether it has been executed."""
+    inputs_left: list[int] = field(init=False)
+    """For each layer, how many of the layers that it reads have not been executed."""
+    ready: dict[int, LayerTask] = field(default_factory=dict)
+    """Its executions that are ready, by layer."""
+    execute_left_ns: int = field(init=False)
+    done_absent_ns: int = 0
+    """What loading takes for the layers that it has executed and that are not resident any more."""
+
+    def __post_init__(self) -> None:
+        shape = self.weights.shape
+        self.network, self.copy, self.left = shape.network, self.weights.name, len(shape.network.layers)
+        self.done = bytearray(self.left)
+        self.inputs_left = [len(layer.after) for layer in shape.network.layers]
+        self.execute_left_ns = sum(shape.execute_ns)
+
+    @property
+    def left_ns(self) -> int:
+        """Expected time of the loads and executions that it still needs, alone, ns; what runs counts until it ends."""
+        return self.execute_left_ns + self.weights.absent_ns - self.done_absent_ns
+
+    def executed(self, layer: int) -> bool:
+        """Return whether a layer has been executed."""
+        return bool(self.done[layer])
+
+    def executions(self) -> Sequence[LayerTask]:
+        """Return its executions that are ready, in the order of layers."""
+        return [self.ready[layer] for layer in sorted(self.ready)]
+
+    def loads(self) -> Sequence[LayerTask]:
+        """Return the loads that it needs, still absent and not on their way, in the order of layers."""
+        return [self.weights.loads[layer] for layer in sorted(self.weights.loads) if not self.done[layer]]
+
+    def execution(self, layer: int) -> LayerTask:
+        """Return the task of executing a layer; the first one of a request brings the network's input with it."""
+        shape = self.weights.shape
+        needed = shape.execution_bytes[layer] + (0 if self.executing else self.network.input_bytes)
+        number = self.request.number
+        return LayerTask("execute", self.network.name, self.copy, layer, number, needed, shape.execute_ns[layer])
+
+    def note_executed(self, layer: int) -> list[int]:
+        """Note that a layer has been executed; return the layers whose inputs are all there now."""
+        self.weights.begun[self.request.number] = self
+        self.done[layer] = True
+        self.left -= 1
+        self.execute_left_ns -= self.weights.shape.execute_ns[layer]
+        opened = []
+        for reader in self.weights.shape.readers[layer]:
+            self.inputs_left[reader] -= 1
+            if self.inputs_left[reader] == 0:
+                opened.append(reader)
+        return opened
+
+
+def earliest_wanting(weights: Weights, layer: int, states: Callable[[int], RequestProgress | None]) -> int:
+    """Return the earliest request that still has to execute a layer; -1 if there is none.
+
+    Those that have executed it, or are gone, are taken off the heap for good.
+    """
+    heap = weights.wanting[layer]
+    while heap:
+        progress = states(heap[0])
+        if progress is not None and not progress.done[layer]:
+            return heap[0]
+        heapq.heappop(heap)
+    return -1

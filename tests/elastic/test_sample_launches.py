@@ -1,0 +1,82 @@
+"""Launches are read from comments beside kernels."""
+
+import numpy as np
+import pytest
+from kernel_corpus import NAMES, trials
+
+from edgetune.elastic.sample_launches import sample_launches_in
+from edgetune.elastic.work import Logical, Pointer, Scalar
+from edgetune.errors import InputError
+
+
+def test_a_launch_has_its_arguments_in_order() -> None:
+    (trial,) = sample_launches_in(
+        "// launch k grid=4,3 block=8 shared=64 a=float32[2x3] n=int32:7 b=uint8[4]:zero\n", "k.cu"
+    )
+    assert trial.call.logical == Logical((4, 3, 1), (8, 1, 1), 64)
+    assert trial.call.arguments == (Pointer("a"), Scalar((7).to_bytes(4, "little")), Pointer("b"))
+    assert trial.buffers["a"].shape == (2, 3)
+    assert not trial.buffers["b"].any()
+
+
+def test_a_struct_is_its_members() -> None:
+    (trial,) = sample_launches_in("  // launch k grid=1 block=1 s=int32:1,2+float32:0.5+uint8:3,0,0,0\n", "k.cu")
+    expected = np.array([1, 2], "<i4").tobytes() + np.array([0.5], "<f4").tobytes() + bytes([3, 0, 0, 0])
+    assert trial.call.arguments == (Scalar(expected),)
+
+
+def test_memory_is_filled_as_asked() -> None:
+    (trial,) = sample_launches_in(
+        "// launch k grid=1 block=1 a=int32[5]:count b=int16[100]:-3..4 c=float64[100]\n", "k.cu"
+    )
+    np.testing.assert_array_equal(trial.buffers["a"], range(5))
+    assert set(trial.buffers["b"]) == set(range(-3, 4))
+    assert -1 <= trial.buffers["c"].min() < -0.5 < 0.5 < trial.buffers["c"].max() <= 1
+
+
+def test_the_same_text_gives_the_same_numbers_and_each_launch_its_own() -> None:
+    text = "// launch k grid=1 block=1 a=float32[9]\n" * 2
+    first, second = sample_launches_in(text, "k.cu")
+    again = sample_launches_in(text, "k.cu")[0]
+    np.testing.assert_array_equal(first.buffers["a"], again.buffers["a"])
+    assert (first.buffers["a"] != second.buffers["a"]).any()
+
+
+def test_memory_that_there_is_not_is_said() -> None:
+    with pytest.raises(InputError, match="no room here for the memory of the launch of k"):
+        sample_launches_in("// launch k grid=1 block=1 a=float32[400000000000000]\n", "k.cu")
+
+
+def test_a_sentence_is_no_launch() -> None:
+    assert sample_launches_in("// launch k with as many blocks as there are rows\nint launch;\n", "k.cu") == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("grid=1 a=float32[3]", "needs grid= and block="),
+        ("grid=0 block=1", "positive"),
+        ("grid=1,1,1,1 block=1", "one to three"),
+        ("grid=1 block=1 a", "'a' is not name=value"),
+        ("grid=1 block=1 a=3", "neither TYPE[SHAPE] nor TYPE:NUMBER"),
+        ("grid=1 block=1 a=float[3]x", "neither"),
+        ("grid=1 block=1 a=real32[3]", "no type"),
+        ("grid=1 block=1 a=int32[3]:many", "none of zero, count"),
+        ("grid=1 block=1 a=int32[3] a=int32[3]", "twice"),
+        ("grid=1 block=1 n=uint8:300", "fit"),
+        ("grid=1 block=1 n=int32:1.5", "1.5"),
+        ("grid=1 block=1 n=int:1", "'int' does not say its size: write int32 for C's int"),
+        ("grid=1 block=1 a=float[4]", "'float' does not say its size"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_line(words: str, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        sample_launches_in(f"\n\n// launch k {words}\n", "k.cu")
+    assert caught.value.message.startswith("k.cu:3: cannot read the launch of k: ")
+    assert said in caught.value.message
+    assert "// launch saxpy grid=6" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kernel_of_the_corpus_has_launches(name: str) -> None:
+    assert trials(name)

@@ -1,0 +1,159 @@
+"""Networks beneath a roof, in closed form and as properties of any table of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.roofline import Roof
+from edgetune.errors import InputError
+from edgetune.roofline.placement import layer_sums, place, with_bounds
+
+_MODE = Mode(12, 2201.6, 1300.5, 3199.0)
+_ROOF = Roof(_MODE, "fp32", 100.0, 10.0, 4.0, 1.0, 3.0)
+"""Balance in time 10, in energy (3 + 0.4)/(1 + 0.08) = 3.15 FLOP per byte."""
+
+
+def _row(name: str, flops: int, moved: int, **changed: object) -> OpRow:
+    row = OpRow(name, "Conv", "conv", "forward", "modelled", (), (), "float32", flops // 2, flops, 0, moved, 0, 0)
+    return replace(row, **changed)  # type: ignore[arg-type]
+
+
+def _table(rows: Sequence[OpRow], **changed: object) -> OpsTable:
+    table = OpsTable(Header("ops", 1, "", ""), "net", "infer", 1, "fp32", 0, False, tuple(rows))
+    return replace(table, **changed)  # type: ignore[arg-type]
+
+
+_VIEW = _row("view", 0, 0, op="Reshape", op_class="view", ledger="zero", kernels=0)
+_UNKNOWN = _row("own", 0, 0, op="com.acme:Own", op_class="unmodelled", ledger="unmodelled", kernels=0)
+_COMPUTE, _COPY = _row("conv", 400, 10), _row("relu", 0, 30, bytes_read=20, bytes_written=10)
+
+
+def test_a_network_of_two_layers() -> None:
+    """400 FLOP and 40 bytes: 4 s at either roof as a whole, 4 s + 3 s layer by layer."""
+    found = place(_table([_COMPUTE, _COPY, _VIEW]), _ROOF, measured_s=8.0)
+    assert (found.workload, found.batch_size, found.roof) == ("net", 1, _ROOF)
+    assert (found.flops, found.bytes_moved, found.flop_per_byte) == (400, 40, 10.0)
+    assert (found.roof_s, found.layers_s) == (pytest.approx(4), pytest.approx(7))
+    assert found.roof_j == pytest.approx(400 * 1 + 40 * 3 + 4 * 4)
+    assert found.layers_j == pytest.approx(400 * 1 + 40 * 3 + 4 * 7)
+    assert found.reached_share == pytest.approx(0.5)
+    conv, relu, view = found.rows
+    assert (conv.name, conv.bound, conv.seconds, conv.energy_j) == ("conv", "compute", 4.0, 400 + 30 + 16)
+    assert (relu.bound, relu.seconds, relu.flop_per_byte) == ("memory", 3.0, 0.0)
+    assert (view.bound, view.seconds, view.flop_per_byte) == (None, 0.0, None)
+    assert (found.unmodelled, found.unmodelled_nodes) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("flops", "moved", "time", "energy", "largest"),
+    [
+        (1100, 100, "compute", "compute", "compute"),
+        (900, 100, "memory", "compute", "compute"),  # between the two balance points
+        (310, 100, "memory", "memory", "compute"),  # below both, though its FLOP cost more than its bytes
+        (100, 100, "memory", "memory", "memory"),
+        (0, 100, "memory", "memory", "memory"),
+        (100, 0, "compute", "compute", "compute"),
+    ],
+)
+def test_what_bounds_in_time_and_in_energy(flops: int, moved: int, time: str, energy: str, largest: str) -> None:
+    found = place(_table([_row("one", flops, moved)]), _ROOF)
+    assert (found.bound, found.energy_bound, found.largest_energy) == (time, energy, largest)
+
+
+def test_static_power_may_be_the_largest_term() -> None:
+    found = place(_table([_row("one", 0, 100)]), replace(_ROOF, static_w=31.0))
+    assert (found.energy_bound, found.largest_energy) == ("memory", "static")
+
+
+def test_without_energy_there_is_time_only() -> None:
+    found = place(_table([_COMPUTE]), Roof(_MODE, "fp32", 100.0, 10.0))
+    assert (found.roof_j, found.layers_j, found.energy_bound, found.largest_energy) == (None, None, None, None)
+    assert (found.rows[0].energy_j, found.roof_s, found.reached_share) == (None, 4.0, None)
+
+
+def test_bert_is_bound_by_compute_in_energy_and_by_memory_in_time() -> None:
+    """Published (Pagoda, 2025): 79.14 GFLOP and 2601 MB at batch 1, so 46.8 FLOP/byte at 4, between 39.8 and 89.4."""
+    orin = Roof(_MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12)
+    first = place(_table([_row("bert", 79_140_000_000, 2_601_010_000)]), orin)
+    assert (first.bound, first.energy_bound) == ("memory", "memory")
+    weights = round(0.467 * 2_601_010_000)  # the share of bytes that a larger batch does not move again
+    moved = weights + 4 * (2_601_010_000 - weights)
+    fourth = place(_table([_row("bert", 4 * 79_140_000_000, moved)], batch_size=4), orin)
+    assert (fourth.bound, fourth.energy_bound) == ("memory", "compute")
+
+
+def test_launches_count_per_kernel() -> None:
+    small = _row("small", 0, 1, kernels=3)
+    found = place(_table([_COMPUTE, small, _VIEW]), _ROOF, launch_s=0.25)
+    assert [row.seconds for row in found.rows] == [4.25, 0.85, 0.0]
+    assert [row.bound for row in found.rows] == ["compute", "launch", None]
+    assert found.layers_s == pytest.approx(5.1)
+
+
+def test_unknown_operators_are_told() -> None:
+    found = place(_table([_COMPUTE, _UNKNOWN, _UNKNOWN]), _ROOF)
+    assert (found.unmodelled, found.unmodelled_nodes) == (("com.acme:Own",), 2)
+    assert found.rows[1].bound is None
+
+
+@pytest.mark.parametrize("rows", [[], [_VIEW], [_UNKNOWN]])
+def test_nothing_to_place_is_refused(rows: list[OpRow]) -> None:
+    with pytest.raises(InputError, match="nothing to place"):
+        place(_table(rows), _ROOF)
+
+
+def test_a_roof_of_another_precision_is_refused() -> None:
+    with pytest.raises(InputError, match="costed in fp32, and the roof is of fp16"):
+        place(_table([_COMPUTE]), replace(_ROOF, precision="fp16"))
+    assert place(_table([_COMPUTE]), replace(_ROOF, precision="tf32")).roof_s == 4.0
+
+
+def test_the_table_learns_what_bounds_each_operator() -> None:
+    table = with_bounds(_table([_COMPUTE, _COPY, _VIEW]), _ROOF)
+    assert [row.bound for row in table.rows] == ["compute", "memory", None]
+
+
+_rows = st.lists(
+    st.builds(_row, st.just("row"), st.integers(0, 10**12), st.integers(0, 10**12), kernels=st.integers(0, 9)),
+    min_size=1, max_size=8,
+).filter(lambda rows: any(row.flops or row.bytes_read for row in rows))  # fmt: skip
+_some_roof = st.builds(
+    Roof, st.just(_MODE), st.just("fp32"), st.floats(1e9, 1e15), st.floats(1e8, 1e13), st.floats(0, 100),
+    st.floats(1e-13, 1e-9), st.floats(1e-12, 1e-8),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(rows=_rows, roof=_some_roof, launch_s=st.floats(0, 1e-3))
+def test_layers_never_take_less_than_the_whole(rows: list[OpRow], roof: Roof, launch_s: float) -> None:
+    table = _table(rows)
+    found = place(table, roof, launch_s=launch_s)
+    assert found.layers_s >= found.roof_s * (1 - 1e-12)
+    assert found.layers_s == pytest.approx(sum(row.seconds for row in found.rows))
+    assert found.layers_j is not None
+    assert found.roof_j is not None
+    assert found.layers_j >= found.roof_j * (1 - 1e-12)
+    assert found.layers_j == pytest.approx(sum(row.energy_j or 0.0 for row in found.rows))
+    assert layer_sums(table, roof, launch_s=launch_s) == (
+        pytest.approx(found.layers_s), pytest.approx(found.layers_j),
+    )  # fmt: skip
+    for row in found.rows:
+        assert row.seconds >= max(row.flops / roof.flops_per_s, row.bytes_moved / roof.bytes_per_s)
+
+
+@settings(deadline=None, max_examples=100)
+@given(rows=_rows, roof=_some_roof, faster=st.floats(1, 10))
+def test_higher_roofs_never_take_longer(rows: list[OpRow], roof: Roof, faster: float) -> None:
+    table = _table(rows)
+    for better in (
+        replace(roof, flops_per_s=roof.flops_per_s * faster), replace(roof, bytes_per_s=roof.bytes_per_s * faster)
+    ):  # fmt: skip
+        assert layer_sums(table, better)[0] <= layer_sums(table, roof)[0] * (1 + 1e-12)

@@ -1,0 +1,86 @@
+"""The ledger: what is held for how long, by kind, and entries that contradict each other."""
+
+import pytest
+from schedule_builder import layer
+
+from edgetune.schedule.memory_accounting import MemoryAccounting
+from edgetune.schedule.network import LayeredNetwork
+from edgetune.schedule.view import LayerTask
+
+#   0 -> 1 -> 3,  0 -> 2 (an output of the network, as 3 is), 4 reads the input too
+GRAPH = LayeredNetwork(
+    "g",
+    (
+        layer(weights=1000, output=100, scratch=1),
+        layer(weights=2000, output=200, scratch=2, after=(0,)),
+        layer(weights=0, output=300, scratch=3, after=(0,)),
+        layer(weights=4000, output=400, scratch=4, after=(1,)),
+        layer(output=500),
+    ),
+    input_bytes=7,
+)
+
+
+def task(kind, index, request=0, copy="g"):
+    return LayerTask(kind, "g", copy, index, request, 0, 0)
+
+
+def kinds(ledger):
+    return tuple(ledger.by_kind[kind] for kind in ("weights", "activations", "scratch", "inputs"))
+
+
+def test_each_kind_is_held_as_long_as_it_is_needed():
+    ledger = MemoryAccounting({"g": GRAPH})
+    ledger.begin(task("load", 0))
+    assert kinds(ledger) == (1000, 0, 0, 0)
+    seen = []
+    for index in (0, 1, 2, 4, 3):
+        ledger.begin(task("execute", index))
+        seen.append(kinds(ledger)[1:])
+        ledger.end(task("execute", index))
+    assert seen == [
+        (100, 1, 7),
+        (100 + 200, 2, 7),
+        (100 + 200 + 300, 3, 7),  # the first output is read for the last time, the input still to be
+        (200 + 300 + 500, 0, 7),
+        (200 + 300 + 500 + 400, 4, 0),
+    ]
+    assert kinds(ledger) == (1000, 300 + 500 + 400, 0, 0), (
+        "outputs that nobody reads stay until the answer is handed over"
+    )
+    ledger.close(0)
+    assert not ledger.settled
+    ledger.unload("g", 0)
+    assert ledger.settled
+    assert ledger.peak_bytes == 1000 + 200 + 300 + 500 + 400 + 4
+
+
+def test_copies_and_requests_have_accounts_of_their_own():
+    ledger = MemoryAccounting({"g": GRAPH})
+    ledger.begin(task("load", 0, copy="g#0"))
+    ledger.begin(task("load", 0, copy="g#1"))
+    for request in (0, 1):
+        ledger.begin(task("execute", 0, request))
+    assert kinds(ledger) == (2000, 200, 2, 14)
+    assert (ledger.weights_bytes("g#1", 0), ledger.weights_bytes("g#1", 1)) == (1000, 0)
+    ledger.close(0)
+    assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
+
+
+def test_what_contradicts_what_is_held_is_an_error():
+    ledger = MemoryAccounting({"g": GRAPH})
+    ledger.begin(task("load", 0))
+    with pytest.raises(ValueError, match="layer 0 of g are held already"):
+        ledger.begin(task("load", 0))
+    with pytest.raises(ValueError, match="layer 1 of g are not held"):
+        ledger.unload("g", 1)
+    with pytest.raises(ValueError, match="layer 0 of request 0 is not being executed"):
+        ledger.end(task("execute", 0))
+    ledger.begin(task("execute", 0))
+    ledger.end(task("execute", 0))
+    with pytest.raises(ValueError, match="is not being executed"):
+        ledger.end(task("execute", 0))
+    with pytest.raises(ValueError, match="layer 0 of request 0 has been executed already"):
+        ledger.begin(task("execute", 0))
+    ledger.close(3)
+    assert ledger.held_bytes == 1000 + 100 + 7

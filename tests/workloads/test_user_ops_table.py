@@ -1,0 +1,80 @@
+"""A network with its operators given: the table is taken as it is, and only for what it is a table of."""
+
+import dataclasses
+
+import pytest
+
+from edgetune.artifacts import io
+from edgetune.errors import InputError
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.user_ops_table import with_ops
+
+
+@pytest.fixture(scope="module")
+def table():
+    return operator_table(resolve("zoo:squeezenet"), "train", 4)
+
+
+@pytest.fixture
+def file(tmp_path, table):
+    path = tmp_path / "ops.parquet"
+    io.write(table, path)
+    return str(path)
+
+
+def test_the_table_stands_in_for_the_graph(file, table):
+    workload = with_ops("zoo:squeezenet", file)
+    assert (workload.kind, workload.name, workload.sha256) == ("zoo", "squeezenet", resolve("zoo:squeezenet").sha256)
+    assert operator_table(workload, "train", 4) == io.read_ops(file)
+    assert operator_table(workload, "train", 4).rows == table.rows
+
+
+def test_a_changed_table_is_what_counts(tmp_path, file, table):
+    other = tmp_path / "other.parquet"
+    io.write(dataclasses.replace(table, rows=table.rows[:3]), other)
+    first, second = with_ops("zoo:squeezenet", file), with_ops("zoo:squeezenet", str(other))
+    assert len(operator_table(second, "train", 4).rows) == 3
+    assert first != second
+
+
+def test_a_training_file_may_have_one(tmp_path, file):
+    script = tmp_path / "squeezenet.py"
+    script.write_text("def make(batch_size):\n    return lambda: None\n")
+    workload = with_ops(str(script), file)
+    assert (workload.kind, workload.path) == ("python", script)
+    assert operator_table(workload, "train", 4).workload == "squeezenet"
+
+
+def test_a_name_that_the_table_knows_needs_no_file(file):
+    workload = with_ops("squeezenet", file)
+    assert (workload.kind, workload.path) == ("name", None)
+    assert workload.ops is not None
+    assert workload.sha256 == workload.ops.sha256
+
+
+@pytest.mark.parametrize(
+    ("task", "size", "precision", "option"),
+    [
+        ("infer", 4, "fp32", "--task train"),
+        ("train", 8, "fp32", "--batch-sizes 4"),
+        ("train", 4, "fp16", "--precision fp32"),
+    ],
+)
+def test_it_is_for_one_task_batch_size_and_precision(file, task, size, precision, option):
+    with pytest.raises(InputError, match="the table is for squeezenet train, batch size 4, fp32") as caught:
+        operator_table(with_ops("zoo:squeezenet", file), task, size, precision=precision)
+    assert caught.value.hint.startswith(f"{option}, or ")
+
+
+def test_it_is_not_for_another_network(file):
+    with pytest.raises(InputError, match="the table is for squeezenet, not for resnet18"):
+        with_ops("zoo:resnet18", file)
+    with pytest.raises(InputError, match="there is no file alexnet"):
+        with_ops("alexnet", file)
+
+
+def test_something_else_is_no_operator_table(tmp_path):
+    (tmp_path / "table.csv").write_text("workload,task\nnet,train\n")
+    with pytest.raises(InputError, match="is not a ops"):
+        with_ops("zoo:squeezenet", str(tmp_path / "table.csv"))
