@@ -110,7 +110,8 @@ def interleave(
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
-    from edgetune.cli.run_interleave import InterleaveOptions, run_interleave
+    from edgetune.cli.interleave_options import InterleaveOptions
+    from edgetune.cli.run_interleave import run_interleave
     from edgetune.cli.screen import Screen
     from edgetune.cli.tenant_options import TenantOptions
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.run_interleave import InterleaveJob
+    from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.interleave.cycle_choice import CycleChooser
 
 STRATEGY = "roofline"

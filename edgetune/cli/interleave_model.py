@@ -11,8 +11,8 @@ from edgetune.units import NS
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
+    from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.cli.interleave_points import Measuring
-    from edgetune.cli.run_interleave import InterleaveJob
     from edgetune.devices.device import Device
 
 

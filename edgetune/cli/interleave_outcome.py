@@ -16,9 +16,9 @@ from edgetune.units import parse_time_s
 if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Run
+    from edgetune.cli.interleave_options import InterleaveJob, InterleaveSetup
     from edgetune.cli.interleave_turns import InterleaveResult
     from edgetune.cli.output import Target
-    from edgetune.cli.run_interleave import InterleaveJob, InterleaveSetup
 
 
 def finish(

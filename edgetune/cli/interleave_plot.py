@@ -8,7 +8,7 @@ from edgetune.cli.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.cli.run_interleave import InterleaveJob, InterleaveOptions, InterleaveSetup
+    from edgetune.cli.interleave_options import InterleaveJob, InterleaveOptions, InterleaveSetup
 
 
 def check_figure(opts: InterleaveOptions) -> None:

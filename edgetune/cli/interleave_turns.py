@@ -18,8 +18,8 @@ from edgetune.units import NS, format_duration
 if TYPE_CHECKING:
     from edgetune.arrivals.sources import ArrivalSource
     from edgetune.artifacts.rows_file import RowsFile
+    from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.cli.interleave_points import Measuring
-    from edgetune.cli.run_interleave import InterleaveJob
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveMinibatchBackend
     from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher

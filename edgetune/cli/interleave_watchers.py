@@ -10,7 +10,7 @@ from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
-    from edgetune.cli.run_interleave import InterleaveJob
+    from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.devices.device import Device
     from edgetune.interleave.cycle import WorkloadPoint
     from edgetune.interleave.governor import Governor, MeasuredMode

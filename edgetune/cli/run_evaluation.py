@@ -6,10 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.cli.choices import choose
+from edgetune.cli.evaluation_options import EvaluationOptions
 from edgetune.cli.output import Target, choose_target
 from edgetune.cli.output_checks import check_outputs
 from edgetune.cli.screen import SIMULATED, Screen, SimulationLabel, answer, print_lines, print_over
@@ -29,38 +29,6 @@ if TYPE_CHECKING:
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 _SAMPLE = 5000
 _TELL_EVERY_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class TrafficOptions:
-    """Requests of the ``dynamic`` family, as written on the command line."""
-
-    arrivals: str | None
-    scale: str | None
-    power: str
-    latency: str
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationOptions:
-    """What to evaluate and where it goes, as written on the command line."""
-
-    tables: tuple[str, ...]
-    family: str | None
-    strategies: str
-    grid: str | None
-    sample: int | None
-    everything: bool
-    seeds: int
-    noise: str
-    tie: str
-    by: str
-    convergence: tuple[str, ...]
-    traffic: TrafficOptions
-    jobs: int | None
-    output: str | None
-    plot: str | None
-    json: bool
 
 
 def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:

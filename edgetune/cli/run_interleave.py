@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from edgetune.cli.choices import choose
+from edgetune.cli.interleave_options import InterleaveJob, InterleaveOptions, InterleaveSetup
 from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.kept_rows import keep_rows
@@ -15,7 +16,7 @@ from edgetune.cli.load_warning import warn_of_load
 from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines
 from edgetune.cli.stopping import reporting_saved
 from edgetune.cli.tenant_options import KIND as TENANTS
-from edgetune.cli.tenant_options import TenantOptions, TenantSpec, given, tenants_of_document, tenants_of_options
+from edgetune.cli.tenant_options import TenantSpec, given, tenants_of_document, tenants_of_options
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
 
@@ -26,87 +27,17 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Engine
-    from edgetune.cli.interleave_points import Measuring, TenantMeasurements
+    from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.cli.interleave_turns import InterleaveResult
     from edgetune.cli.output import Target
     from edgetune.devices.device import Device
-    from edgetune.interleave.cycle import Cycle, CycleGoals
     from edgetune.interleave.power import Budgets
-    from edgetune.interleave.tenants import Tenant
     from edgetune.profiling.options import ProfileOptions
 
 TRIED_GRID = "grid:441"
 """Modes to try where nobody says which: as many as in Fulcrum's study (2025)."""
 _UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, and --profile FILE takes it from there"
 ENGINES = ("managed", "native", "streams", "simulated")
-
-
-@dataclass(frozen=True, slots=True)
-class InterleaveOptions:
-    """What was asked for, as written on the command line."""
-
-    plan: str | None
-    said: TenantOptions
-    device: str
-    root: str | None
-    engine: str | None
-    turns: int
-    duration: str
-    power_budget: str | None
-    modes: str | None
-    profiles: tuple[str, ...]
-    dimensions: tuple[str, ...]
-    output: str | None
-    plot: str | None
-    view: str | None
-    seed: int
-    adapt: bool = False
-    govern: bool = False
-    best_effort: bool = False
-    explain: bool = False
-    dry_run: bool = False
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class InterleaveJob:
-    """What is to run.
-
-    Args:
-        tenants: With their batch sizes and times.
-        known: The same, with all that was measured of them.
-        mode: The power mode.
-        specs: How requests arrive, by tenant.
-        cycle: Where one workload answers and at most one trains.
-        goals: What the cycle was planned for.
-        budgets: Of power; ``None`` where there is none.
-        tried: Modes that may be tried during the run.
-    """
-
-    tenants: tuple[Tenant, ...]
-    known: tuple[TenantMeasurements, ...]
-    mode: Mode
-    specs: dict[str, ArrivalSpec]
-    cycle: Cycle | None = None
-    goals: CycleGoals | None = None
-    budgets: Budgets | None = None
-    tried: tuple[Mode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class InterleaveSetup:
-    """What was asked for, where, how the device is to be shared, and what measures there."""
-
-    asked: InterleaveOptions
-    device: Device
-    engines: Sequence[Engine]
-    measure: Measuring
-    screen: Screen
-
-    @property
-    def simulated(self) -> bool:
-        """Whether no figure will be of a device."""
-        return self.device.simulated or all(engine == "simulated" for engine in self.engines)
 
 
 def run_interleave(opts: InterleaveOptions, screen: Screen) -> None:

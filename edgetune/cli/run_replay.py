@@ -10,8 +10,8 @@ from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, par
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import EvaluationRun
+    from edgetune.cli.evaluation_options import EvaluationOptions, TrafficOptions
     from edgetune.cli.evaluation_tables import EvaluationTables
-    from edgetune.cli.run_evaluation import EvaluationOptions, TrafficOptions
     from edgetune.cli.screen import Screen
     from edgetune.search.evaluation.contenders import Contender
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgetune.units import format_bytes, format_duration
 
 if TYPE_CHECKING:
-    from edgetune.cli.run_schedule import ScheduleOptions, ScheduleRun
+    from edgetune.cli.schedule_options import ScheduleOptions, ScheduleRun
     from edgetune.cli.schedule_policies import ChosenPolicy
     from edgetune.cli.screen import Screen
     from edgetune.schedule.request import Request

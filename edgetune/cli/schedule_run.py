@@ -85,7 +85,8 @@ def run(
       edgetune schedule run jobs.yaml --policy bulk,masa,reuse --turns 5
       edgetune schedule run jobs.yaml --simulate --costs costs.parquet --plot gantt.svg
     """
-    from edgetune.cli.run_schedule import ScheduleOptions, run_schedule
+    from edgetune.cli.run_schedule import run_schedule
+    from edgetune.cli.schedule_options import ScheduleOptions
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.cli.run_schedule import ScheduleOptions, ScheduleRun
     from edgetune.cli.schedule_networks import Scenario
+    from edgetune.cli.schedule_options import ScheduleOptions, ScheduleRun
     from edgetune.cli.schedule_turns import ScheduleResult
 
 

@@ -134,8 +134,8 @@ def search(
       edgetune search infer.parquet train.parquet --kind train+infer \\
         --power-budget 30W --latency-budget 500ms --arrival-rate 60/s
     """
-    from edgetune.cli.candidates import open_candidates
     from edgetune.cli.live_candidates import MeasurementOptions
+    from edgetune.cli.open_candidates import open_candidates
     from edgetune.cli.problem_options import ProblemOptions, check_kind, read_file
     from edgetune.cli.run_search import SearchOptions, run_search_command
     from edgetune.cli.screen import Screen

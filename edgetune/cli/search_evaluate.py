@@ -89,7 +89,8 @@ def evaluate(
     Strategies that ignore budgets while they measure (random, nn, als, pareto) measure once and answer every problem
     from that; all others search for each problem anew.
     """
-    from edgetune.cli.run_evaluation import EvaluationOptions, TrafficOptions, run_evaluation
+    from edgetune.cli.evaluation_options import EvaluationOptions, TrafficOptions
+    from edgetune.cli.run_evaluation import run_evaluation
     from edgetune.cli.screen import Screen
 
     begin_outputs(force=force)

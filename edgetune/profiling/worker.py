@@ -23,7 +23,8 @@ from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.serving import serve
 from edgetune.workloads.layer_times import measure
-from edgetune.workloads.steps import Step, open_step
+from edgetune.workloads.steps import open_step
+from edgetune.workloads.torch_required import Step
 from edgetune.workloads.workload import Workload
 
 

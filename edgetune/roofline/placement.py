@@ -16,7 +16,7 @@ from edgetune.artifacts.ops_summary import ledger
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, costs_of, work_energy, work_time
-from edgetune.roofline.tokens import OperatingPoint, operating_point
+from edgetune.roofline.operating_point import OperatingPoint, operating_point
 
 Bound = Literal["compute", "memory", "launch"]
 EnergyBound = Literal["compute", "memory"]

@@ -19,7 +19,7 @@ from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_bytes
 from edgetune.workloads.host_product import fastest, open_host_product
 from edgetune.workloads.kernels import MATMUL, BenchmarkKernel
-from edgetune.workloads.steps import Step, require_torch
+from edgetune.workloads.torch_required import Step, require_torch
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}
 """CUDA compute capability whose tensor cores have the precision; below it PyTorch would quietly use something slower.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.steps import require_accelerator, require_torch
+from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
 
 OPTIMISATIONS = ("disabled", "basic", "extended", "all")

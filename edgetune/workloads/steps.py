@@ -5,16 +5,13 @@ This runs in the child process of the profiler, the only process that loads PyTo
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from edgetune.artifacts.profile import Task
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.workloads.kernels import kernel_of
+from edgetune.workloads.torch_required import Step, require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
-
-Step = Callable[[], object]
 
 
 def open_step(
@@ -117,32 +114,3 @@ def _finishing(step: Step, torch_device: str) -> Step:
         return result
 
     return finished
-
-
-def require_accelerator(torch_device: str) -> None:
-    """Check that PyTorch can use the device; the CPU is always there.
-
-    Raises:
-        DeviceError: it cannot.
-    """
-    if torch_device.startswith("cuda") and not require_torch().cuda.is_available():
-        raise DeviceError(
-            f"this PyTorch cannot use {torch_device}", "install a CUDA build of torch; edgetune doctor says which"
-        )
-
-
-def require_torch() -> Any:
-    """Return the torch module.
-
-    Raises:
-        DeviceError: it is not installed or cannot be loaded.
-    """
-    if "torch" in sys.modules:
-        return sys.modules["torch"]
-    try:
-        import torch
-    except ImportError as error:
-        raise DeviceError(
-            f"training and CUDA need PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
-        ) from None
-    return torch

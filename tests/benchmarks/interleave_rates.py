@@ -30,11 +30,11 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
 from edgetune.cli.device_option import open_named
+from edgetune.cli.interleave_options import InterleaveJob
 from edgetune.cli.interleave_plan import choose_tenants
 from edgetune.cli.interleave_points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
 from edgetune.cli.interleave_turns import Turns
 from edgetune.cli.parse_options import choose_modes, profile_options
-from edgetune.cli.run_interleave import InterleaveJob
 from edgetune.cli.screen import Screen
 from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.device import Device

@@ -18,7 +18,7 @@ from edgetune.elastic.source.nodes import NAME, declared_name, find, free_words,
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from edgetune.elastic.source.translation_unit import Macro
+    from edgetune.elastic.source.macros import Macro
 
 Kind = Literal["function", "macro", "type", "variable"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from edgetune.elastic.source.macros import Macro
 from edgetune.elastic.source.nodes import declared_name, find, text_of, words
-from edgetune.elastic.source.translation_unit import Macro
 
 if TYPE_CHECKING:
     from tree_sitter import Node

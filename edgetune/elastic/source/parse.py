@@ -31,8 +31,9 @@ from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.kernel_scan import described
 from edgetune.elastic.source.macro_blanking import without_invocations
 from edgetune.elastic.source.macro_expansion import expanded, used
+from edgetune.elastic.source.macros import Macro
 from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
-from edgetune.elastic.source.translation_unit import Macro, ParsedFile, ParsedFunction, ParsedKernel
+from edgetune.elastic.source.translation_unit import ParsedFile, ParsedFunction, ParsedKernel
 from edgetune.errors import DeviceError, InputError
 
 if TYPE_CHECKING:

@@ -13,28 +13,10 @@ from typing import TYPE_CHECKING
 from edgetune.elastic.kernel import CudaKernel, Refusal
 from edgetune.elastic.source.definitions import Definition
 from edgetune.elastic.source.macro_expansion import Expanded
+from edgetune.elastic.source.macros import Macro
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
-
-
-@dataclass(frozen=True, slots=True)
-class Macro:
-    """A ``#define``.
-
-    Args:
-        name: What is defined.
-        line: Where, from 1.
-        parameters: Of a macro that is called; ``None`` of one that is not.
-        body: What it stands for, as written.
-        file: Where it was defined.
-    """
-
-    name: str
-    line: int
-    parameters: tuple[str, ...] | None
-    body: str
-    file: str
 
 
 @dataclass(frozen=True, slots=True)

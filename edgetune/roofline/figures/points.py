@@ -11,8 +11,8 @@ from typing import NamedTuple
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.roofline import Roof
 from edgetune.roofline.balance import balance, costs_of, work_energy
+from edgetune.roofline.operating_point import OperatingPoint
 from edgetune.roofline.placement import Bound, EnergyBound, Placement
-from edgetune.roofline.tokens import OperatingPoint
 
 
 @dataclass(frozen=True, slots=True)
