@@ -11,7 +11,7 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile search interleave schedule roofline merge device zoo show help doctor" ;;
-        "profile") options="--task -t --batch-sizes -b --device -d --root --modes -m --output -o --target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --batch-axis --ops --precision --convergence --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --fresh --seed --force --dry-run --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --precision --seed --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --batch-sizes -b --batch-axis --convergence --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --workload --task -t --device -d --root --modes -m --column --batch-sizes -b --dim --batch-axis --ops --precision --inputs --point-timeout --cool-to --cool-timeout --known --like --roofline --output -o --trace --points --plot --seed --force --dry-run --json --quiet -q --verbose --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --strategies --grid --sample --all --seeds --noise --tie --by --convergence --arrivals --scale --power-budget --latency-budget --jobs --output -o --plot --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
@@ -50,17 +50,6 @@ _edgetune() {
     esac
     case "$key $previous" in
         " --raise-limit") values=""; expects=1 ;;
-        "profile --task") values="infer train"; expects=1 ;;
-        "profile -t") values="infer train"; expects=1 ;;
-        "profile --batch-sizes") values=""; expects=1 ;;
-        "profile -b") values=""; expects=1 ;;
-        "profile --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
-        "profile -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
-        "profile --root") values=""; expects=1 ;;
-        "profile --modes") values="MAXN grid:441 all"; expects=1 ;;
-        "profile -m") values="MAXN grid:441 all"; expects=1 ;;
-        "profile --output") values=""; expects=1 ;;
-        "profile -o") values=""; expects=1 ;;
         "profile --target-ci") values=""; expects=1 ;;
         "profile --minibatches") values=""; expects=1 ;;
         "profile --point-timeout") values=""; expects=1 ;;
@@ -70,9 +59,8 @@ _edgetune() {
         "profile --interleave-repeats") values=""; expects=1 ;;
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
-        "profile --batch-axis") values=""; expects=1 ;;
-        "profile --ops") values=""; expects=1 ;;
         "profile --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
+        "profile --seed") values=""; expects=1 ;;
         "profile --dataset") values=""; expects=1 ;;
         "profile --target-accuracy") values=""; expects=1 ;;
         "profile --max-epochs") values=""; expects=1 ;;
@@ -80,7 +68,19 @@ _edgetune() {
         "profile --jobs") values=""; expects=1 ;;
         "profile --optimizer") values=""; expects=1 ;;
         "profile --learning-rate") values=""; expects=1 ;;
-        "profile --seed") values=""; expects=1 ;;
+        "profile --task") values="infer train"; expects=1 ;;
+        "profile -t") values="infer train"; expects=1 ;;
+        "profile --batch-sizes") values=""; expects=1 ;;
+        "profile -b") values=""; expects=1 ;;
+        "profile --batch-axis") values=""; expects=1 ;;
+        "profile --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "profile -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
+        "profile --root") values=""; expects=1 ;;
+        "profile --modes") values="MAXN grid:441 all"; expects=1 ;;
+        "profile -m") values="MAXN grid:441 all"; expects=1 ;;
+        "profile --ops") values=""; expects=1 ;;
+        "profile --output") values=""; expects=1 ;;
+        "profile -o") values=""; expects=1 ;;
         "search --kind") values="train infer train+infer infer+infer accuracy"; expects=1 ;;
         "search --power-budget") values=""; expects=1 ;;
         "search --latency-budget") values=""; expects=1 ;;

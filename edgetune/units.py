@@ -32,11 +32,12 @@ BYTES: Mapping[str, float] = MappingProxyType(
 RATE: Mapping[str, float] = MappingProxyType({"/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600, "rps": 1.0, "Hz": 1.0})
 
 
-def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example: str) -> float:
+def parse_quantity(text: str | float, units: Mapping[str, float], *, what: str, example: str) -> float:
     """Return ``text`` in the base unit of ``units``.
 
     Args:
-        text: A number and its unit, e.g. ``"30W"`` or ``"1.5 GHz"``. Units are case-sensitive: mW is not MW.
+        text: A number and its unit, e.g. ``"30W"`` or ``"1.5 GHz"``. Units are case-sensitive: mW is not MW. A number
+            is in the base unit already.
         units: Factor to the base unit, by unit.
         what: What the quantity is, for the error, e.g. ``"the power budget"``.
         example: A right way to write it, for the hint.
@@ -44,6 +45,8 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example:
     Raises:
         InputError: no number, no unit, an unknown unit, NaN, infinite, zero, negative or above 1e100.
     """
+    if not isinstance(text, str):
+        text = f"{text!r}{next(unit for unit, factor in units.items() if factor == 1)}"
     match = _NUMBER.match(text)
     if match is None:
         raise InputError(f"{what} is not a quantity: {text!r}", f"write a number and a unit, e.g. {example}")
@@ -60,12 +63,12 @@ def parse_quantity(text: str, units: Mapping[str, float], *, what: str, example:
     return value
 
 
-def parse_power_w(text: str, *, what: str = "the power") -> float:
+def parse_power_w(text: str | float, *, what: str = "the power") -> float:
     """Return watts from e.g. ``30W`` or ``4500mW``."""
     return parse_quantity(text, POWER, what=what, example="30W")
 
 
-def parse_time_s(text: str, *, what: str = "the time") -> float:
+def parse_time_s(text: str | float, *, what: str = "the time") -> float:
     """Return seconds from e.g. ``80ms``, ``2s`` or ``10m``."""
     time_s = parse_quantity(text, TIME, what=what, example="80ms")
     if time_s > MOST_S:
@@ -73,22 +76,23 @@ def parse_time_s(text: str, *, what: str = "the time") -> float:
     return time_s
 
 
-def parse_bytes(text: str, *, what: str = "the size") -> int:
+def parse_bytes(text: str | float, *, what: str = "the size") -> int:
     """Return bytes from e.g. ``512MiB`` or ``1GB``."""
     return round(parse_quantity(text, BYTES, what=what, example="512MiB"))
 
 
-def parse_rate_per_s(text: str, *, what: str = "the rate") -> float:
+def parse_rate_per_s(text: str | float, *, what: str = "the rate") -> float:
     """Return events per second from e.g. ``60/s``."""
     return parse_quantity(text, RATE, what=what, example="60/s")
 
 
-def parse_share(text: str, *, what: str = "the share") -> float:
+def parse_share(text: str | float, *, what: str = "the share") -> float:
     """Return a share of one from e.g. ``5%`` or ``0.05``.
 
     Raises:
         InputError: not a number, NaN, or outside 0 to 1.
     """
+    text = text if isinstance(text, str) else repr(text)
     body, percent = (text.strip()[:-1], True) if text.strip().endswith("%") else (text, False)
     try:
         value = float(body) / (100 if percent else 1)

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from edgetune import __version__
-from edgetune.cli.choices import nearest
+from edgetune.choices import nearest
 from edgetune.cli.screen import print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.limits import set_limits

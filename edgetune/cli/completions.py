@@ -25,7 +25,7 @@ def completions(
       source <(edgetune completions bash)
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
 
     scripts = render()
     if write is None:

@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
-from edgetune.cli.output import Target
-from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
+from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import ExitCode, InputError, PartialError
 from edgetune.units import format_duration
+from edgetune.workflows.output import Target
 
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow
-    from edgetune.profiling.convergence.proxy import Proxy, Task
+    from edgetune.cli.command import Terminal
+    from edgetune.workflows.convergence import TrainingRequest
 
 
-def report_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -> None:
+def report_plan(request: TrainingRequest, terminal: Terminal) -> None:
     """Print what would be trained, and how much at most."""
+    proxy, tasks, jobs = request.proxy, request.tasks, request.jobs
     samples, options = len(proxy.dataset.x), proxy.options
     sizes, seeds = (list(dict.fromkeys(values)) for values in zip(*tasks, strict=True))
     minibatches = sum(samples // size * options.max_epochs for size, _ in tasks)
-    if json:
+    if terminal.json:
         answer(
             {
                 "workload": proxy.workload.name,
@@ -49,7 +51,7 @@ def report_plan(proxy: Proxy, tasks: Sequence[Task], jobs: int, *, json: bool) -
     print_folded(summary)
 
 
-def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> None:
+def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
     """Show the epochs by batch size on standard error, or answer in JSON; end with 5 when runs failed.
 
     Raises:
@@ -58,13 +60,13 @@ def report(runs: Convergence, target: Target, screen: Screen, *, json: bool) -> 
     from edgetune.artifacts.convergence import epochs_of
     from edgetune.artifacts.plain import plain
 
-    if json:
+    if terminal.json:
         answer({"file": str(target.path or "-"), **plain(runs)})
-    if not screen.quiet:
+    if not terminal.screen.quiet:
         show_runs(runs.rows, stream=sys.stderr)
     failed = sum(row.status == "failed" for row in runs.rows)
     if failed:
-        screen.info(f"{failed} of {len(runs.rows)} runs failed")
+        terminal.screen.info(f"{failed} of {len(runs.rows)} runs failed")
         raise typer.Exit(ExitCode.PARTIAL)
     name = str(target.path or "the table")
     try:

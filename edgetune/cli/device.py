@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli.default_command import DefaultGroup
-from edgetune.cli.device_option import Root
 from edgetune.cli.device_set import restore, set_mode
 from edgetune.cli.device_units import units
 from edgetune.cli.device_watch import watch
-from edgetune.cli.options import Force, Json, Quiet, Seed
-from edgetune.cli.output import begin_outputs
+from edgetune.cli.options import Force, Json, Quiet, Root, Seed
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_folded, print_lines, table
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device
@@ -59,7 +58,7 @@ def device(
         else:
             run_check(name, leave_out=leave_one_out, json=json, screen=screen)
     else:
-        from edgetune.cli.device_option import open_named
+        from edgetune.workflows.device_option import open_named
 
         opened = open_named(name, root, seed=seed)
         show_modes(opened, modes, json=json) if modes else show_device(opened, json=json)
@@ -74,7 +73,7 @@ def list_command(*, json: Json = False) -> None:
 @app.command(short_help="What a device can do, and its knobs.")
 def show(name: NAME = "auto", *, root: Root = None, json: Json = False) -> None:
     """Print what a device can do, its knobs with their values, and the modes it names."""
-    from edgetune.cli.device_option import open_named
+    from edgetune.workflows.device_option import open_named
 
     show_device(open_named(name, root), json=json)
 
@@ -88,7 +87,7 @@ def modes(
     json: Json = False,
 ) -> None:
     """Print the modes that SPEC names, one a line; by default all of them."""
-    from edgetune.cli.device_option import open_named
+    from edgetune.workflows.device_option import open_named
 
     show_modes(open_named(name, root), spec, json=json)
 
@@ -116,7 +115,7 @@ def list_all(*, json: bool) -> None:
 
 def show_modes(opened: Device, text: str, *, json: bool) -> None:
     """Print the modes that ``text`` names, one a line."""
-    from edgetune.cli.parse_options import choose_modes
+    from edgetune.workflows.parse_options import choose_modes
 
     chosen = [mode.settings() for mode in choose_modes(opened, text).modes]
     if json:

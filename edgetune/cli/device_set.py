@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgetune.cli.device_option import Root
-from edgetune.cli.options import Json, Quiet
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines
+from edgetune.cli.options import Json, Quiet, Root
+from edgetune.cli.screen import Screen, answer, print_folded, print_lines
+from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -47,12 +47,12 @@ def set_mode(
       edgetune device set jetson MODE_30W
       edgetune device set jetson plan.yaml -- python train.py
     """
-    from edgetune.cli.device_option import open_named
+    from edgetune.workflows.device_option import open_named
 
     screen = Screen(quiet)
     device = open_named(name, root)
     chosen = one_mode(device, mode)
-    label = SimulationLabel(device.simulated)
+    label = SimulationLabel(device.simulated, screen)
     if dry_run:
         answer({"device": device.name, "would_set": chosen.knobs()}) if json else print_lines(f"would set {chosen}")
         return
@@ -85,8 +85,8 @@ def one_mode(device: Device, text: str) -> Mode:
     Raises:
         InputError: it names several, or none that the device has.
     """
-    from edgetune.cli.parse_options import choose_modes
     from edgetune.errors import InputError
+    from edgetune.workflows.parse_options import choose_modes
 
     chosen = choose_modes(device, text).modes
     if len(chosen) != 1:
@@ -198,10 +198,10 @@ def restore(
     Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
     when there was nothing to do, and with 6 when it is not.
     """
-    from edgetune.cli.device_option import guardian_of
     from edgetune.devices.guardian.client import left_behind, restore_through_guardian
     from edgetune.devices.guardian.lock import hold_to_restore
     from edgetune.errors import InputError
+    from edgetune.workflows.device_option import guardian_of
 
     if dry_run and forget:
         raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")

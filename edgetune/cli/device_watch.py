@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgetune.cli.device_option import Root
-from edgetune.cli.options import Json
-from edgetune.cli.screen import console, print_json_line, words
-from edgetune.cli.streams import notice_lost_terminal
+from edgetune.cli.console import console, words
+from edgetune.cli.options import Json, Root
+from edgetune.cli.screen import print_json_line
+from edgetune.processes.streams import notice_lost_terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,10 +66,10 @@ def watch(
     In a terminal a table that renews itself; in a pipe, or with --json, one JSON document a line for each reading.
     Nothing is set, and root is not needed for what every user may read.
     """
-    from edgetune.cli.device_option import open_named
     from edgetune.devices.telemetry import telemetry_of
     from edgetune.errors import InputError
     from edgetune.units import parse_time_s
+    from edgetune.workflows.device_option import open_named
 
     every_s = parse_time_s(interval, what="the interval")
     device = open_named(name, root)

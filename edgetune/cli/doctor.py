@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune import __version__
-from edgetune.cli.device_option import Root
-from edgetune.cli.options import Json
+from edgetune.cli.options import Json, Root
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import DeviceError
 

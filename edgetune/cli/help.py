@@ -18,7 +18,7 @@ def show_help(
     edgetune COMMAND --help lists the options of a command.
     """
     from edgetune import manual
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.cli.screen import page, table
 
     if topic is None:

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.device_option import Root
-from edgetune.cli.output import begin_outputs
+from edgetune.cli.options import Root
+from edgetune.workflows.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
     from edgetune.cli.interleave_options import InterleaveJob, InterleaveSetup
     from edgetune.cli.interleave_turns import InterleaveResult
-    from edgetune.cli.output import Target
+    from edgetune.workflows.output import Target
 
 
 def finish(
@@ -30,9 +30,9 @@ def finish(
         BaseException: what ended the run before its time, now that the rows so far are written.
     """
     opts, device, screen = setting.asked, setting.device, setting.screen
-    from edgetune.cli.device_option import recovered
     from edgetune.cli.interleave_report import report_answer, show_run
     from edgetune.cli.screen import answer
+    from edgetune.workflows.device_option import recovered
 
     for sentence in recovered(device):
         screen.info(f"note: {sentence}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:

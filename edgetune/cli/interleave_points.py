@@ -80,8 +80,8 @@ def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Dev
         InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
     """
     from edgetune.artifacts import io
-    from edgetune.cli.batch_choice import parse_batch_axes
     from edgetune.devices.device import TableSource
+    from edgetune.workflows.batch_choice import parse_batch_axes
     from edgetune.workloads.resolve import resolve
 
     rows: list[ProfileRow] = []
@@ -154,7 +154,7 @@ def wanted_points(
         InputError: the network cannot be given its batch size.
     """
     from edgetune.artifacts.profile import Point
-    from edgetune.cli.batch_choice import choose_batch_sizes
+    from edgetune.workflows.batch_choice import choose_batch_sizes
 
     opts = known.asked
     there = {row.point for row in known.rows}

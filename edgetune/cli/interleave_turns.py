@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.run import Engine, RunRow
 from edgetune.cli.screen import Screen
-from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration
+from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.arrivals.sources import ArrivalSource

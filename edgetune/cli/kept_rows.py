@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from edgetune.cli.output import unused
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.workflows.output import unused
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.cli.output import Target
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.output import Target
 
 
 def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type, screen: Screen) -> RowsFile | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_share, parse_time_s
 

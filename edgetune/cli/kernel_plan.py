@@ -13,10 +13,10 @@ from edgetune.units import format_duration, parse_time_s
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_tasks import KernelTasks
-    from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
     from edgetune.elastic.model import GpuTimingModel
     from edgetune.elastic.work import GpuTask
+    from edgetune.workflows.output import Target
 
 _DEFAULT_NAME = "kernels.parquet"
 
@@ -128,8 +128,7 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
 
 def target_of(opts: KernelRunOptions, document: KernelTasks) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice."""
-    from edgetune.cli.output import choose_target
-    from edgetune.cli.output_checks import check_outputs
+    from edgetune.workflows.output import check_outputs, choose_target
 
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, json=opts.json)
     outputs = {"-o": target.file, "--plot": opts.plot}

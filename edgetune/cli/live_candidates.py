@@ -7,17 +7,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.options import COOL_TIMEOUT, POINT_TIMEOUT
 from edgetune.errors import InputError
+from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.candidates import Candidates
-    from edgetune.cli.subject import WorkloadSelection
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
     from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.workflows.subject import WorkloadSelection
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
@@ -68,14 +68,14 @@ class MeasurementOptions:
 def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iterator[Candidates]:
     """Offer the points of a network on a device, and those of the background network where there is one."""
     from edgetune.cli.candidates import Candidates
-    from edgetune.cli.device_option import open_named, recovered
-    from edgetune.cli.load_warning import warn_of_load
-    from edgetune.cli.parse_options import profile_options
-    from edgetune.cli.subject import WorkloadOptions, check, choose_subject
     from edgetune.devices.device import Absent, TableSource
     from edgetune.profiling.estimate import SweepEstimate, estimate
     from edgetune.profiling.profiler import open_profiler
     from edgetune.search.problem import PAIRS
+    from edgetune.workflows.device_option import open_named, recovered
+    from edgetune.workflows.load_warning import warn_of_load
+    from edgetune.workflows.parse_options import profile_options
+    from edgetune.workflows.subject import WorkloadOptions, check, choose_subject
 
     if live.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
@@ -174,8 +174,8 @@ def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[Ope
 
 def _background(device: Device, live: MeasurementOptions, options: ProfileOptions) -> WorkloadSelection:
     """Return the network without a deadline, at its one batch size."""
-    from edgetune.cli.subject import WorkloadOptions, choose_subject
     from edgetune.search.problem import background_task
+    from edgetune.workflows.subject import WorkloadOptions, choose_subject
 
     if live.background is None:
         raise InputError(

@@ -7,14 +7,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 
+from edgetune.artifacts import opened
 from edgetune.cli.screen import print_document, print_lines, show_warnings
-from edgetune.cli.stopping import STOPS, Stopped, stop_code
-from edgetune.cli.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
 from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
+from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
 from edgetune.visible import one_line
+from edgetune.workflows.stopping import STOPS, Stopped, stop_code
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -31,6 +33,7 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     """
     hold_closed_streams()
     show_warnings()
+    opened.on_moved = _report_moved
     stop_on_signals()
     _heard.clear()
     try:
@@ -40,6 +43,12 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     except BaseException as error:
         code = _end(error, verbose="--verbose" in argv)
     return code
+
+
+def _report_moved(asked: Path, written: Path) -> None:
+    """Report, even when quiet, that another program wrote an output file meanwhile."""
+    told = f"{asked} was written by another program since this command began; this result is in {written}"
+    print_lines(f"warning: {one_line(told)}", stream=sys.stderr)
 
 
 def _invoke(argv: list[str]) -> int:
@@ -158,7 +167,7 @@ def _plain(message: str) -> str:
 
 
 def _usage_hint(error: BaseException) -> str:
-    from edgetune.cli.choices import nearest
+    from edgetune.choices import nearest
 
     context = getattr(error, "ctx", None)
     if context is None:

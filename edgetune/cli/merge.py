@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs, forced
 from edgetune.errors import InputError
+from edgetune.workflows.output import begin_outputs, forced
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile
@@ -41,10 +41,11 @@ def merge(
     device, network, options or software are refused, and the first difference is named.
     """
     from edgetune.artifacts.plain import plain
-    from edgetune.cli.output import choose_target
-    from edgetune.cli.parse_options import parse_columns
-    from edgetune.cli.screen import Screen, SimulationLabel, answer
+    from edgetune.cli.screen import Screen, answer
     from edgetune.cli.table_candidates import read_table
+    from edgetune.workflows.output import choose_target
+    from edgetune.workflows.parse_options import parse_columns
+    from edgetune.workflows.reporting import SimulationLabel
 
     begin_outputs(force=force)
     screen, said = Screen(quiet), parse_columns(column or ())
@@ -55,7 +56,7 @@ def merge(
     target = choose_target(output, "merged.parquet", json=json)
     _check(output, tables)
     target.check("profile")
-    SimulationLabel(whole.header.simulated).announce()
+    SimulationLabel(whole.header.simulated, screen).announce()
     target.write(whole)
     rows = [len(profile.rows) for profile in profiles]
     if json:
@@ -92,7 +93,7 @@ def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Pr
 
 def _check(output: str | None, tables: Sequence[str]) -> None:
     """Refuse an output that holds something else; one of the tables may be it, whose rows all are in the new one."""
-    from edgetune.cli.output_checks import check_outputs
+    from edgetune.workflows.output import check_outputs
 
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:

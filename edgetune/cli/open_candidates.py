@@ -38,8 +38,8 @@ def open_candidates(
     elif live.given():
         raise InputError(f"{' and '.join(live.given())}: only for a network", "leave them out, or name a device")
     else:
-        from edgetune.cli.parse_options import parse_batch_sizes, parse_columns
         from edgetune.cli.table_candidates import TableSelection, candidates_of_tables
+        from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
         from edgetune.workloads.foreign_files import refuse_foreign
 
         refuse_foreign(Path(first), first)

@@ -45,15 +45,11 @@ Ops = Annotated[
         "--ops", metavar="FILE", help="Simulate from this operator table of MODEL, as edgetune roofline ops writes it."
     ),
 ]
-POINT_TIMEOUT = "10m"
-"""How long one point may take unless said otherwise."""
 PointTimeout = Annotated[str, typer.Option(metavar="TIME", help="Give a point up after this.")]
 CoolTo = Annotated[
     str | None,
     typer.Option("--cool-to", metavar="TEMP", help="Wait before each point until no hotter than this, e.g. 50C."),
 ]
-COOL_TIMEOUT = "5m"
-"""How long a point is waited for to cool unless said otherwise."""
 CoolTimeout = Annotated[str, typer.Option("--cool-timeout", metavar="TIME", help="Measure it anyway after this.")]
 Inputs = Annotated[str | None, typer.Option(metavar="FILE", help="A .npz with an array per input.")]
 Task = Annotated[str, typer.Option("--task", "-t", metavar="infer|train", help="What the network does.")]
@@ -117,4 +113,10 @@ LearningRate = Annotated[
     typer.Option(
         "--learning-rate", metavar="RATE", help="At batch 32; scaled by the square root of the batch. Default: 0.001."
     ),
+]
+
+
+Root = Annotated[
+    str | None,
+    typer.Option("--root", metavar="DIR", help="The folder with the sys and proc of the board: a mount, or a fake."),
 ]

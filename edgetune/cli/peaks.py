@@ -53,13 +53,13 @@ def measured_peaks(
     """
     from edgetune.artifacts import roofline as rooflines
     from edgetune.artifacts.header import Header
-    from edgetune.cli.load_warning import warn_of_load
     from edgetune.devices.device import TableSource
     from edgetune.roofline.buffer_limits import buffer_limits_on
     from edgetune.roofline.fit import fit_roofs
     from edgetune.roofline.idle import idle_run
     from edgetune.roofline.kernel_plan import plan_kernels
     from edgetune.roofline.measure import measure_peaks
+    from edgetune.workflows.load_warning import warn_of_load
 
     if isinstance(device.source, TableSource):
         raise InputError(f"{device.name} is a table: kernels cannot run on it", "--peaks FILE gives its device's peaks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
         InputError: it has no figure or not this view, or the figure cannot be written.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.cli.output import Target
     from edgetune.drawing import format_of
+    from edgetune.workflows.output import Target
 
     if not is_page(target):
         format_of(target)
@@ -188,7 +188,7 @@ def _only_figure(artifact: Artifact) -> Figure | None:
 
 def _run_figure(artifact: Run, view: str) -> Figure:
     """Return the figure of a run; ``timeline:native`` is the timeline of one of its engines."""
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.interleave.figures import VIEWS, run_figure
     from edgetune.interleave.figures import View as RunView
 
@@ -233,7 +233,7 @@ def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, f
     Raises:
         InputError: there is no such figure, or it is no such part of the time.
     """
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.schedule.figures import VIEWS
     from edgetune.units import parse_time_s
 
@@ -255,7 +255,7 @@ def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, f
 
 def _roofline_figure(artifact: Roofline, view: str) -> Figure:
     """Return the rooflines of a device, or what they are made of against its clocks."""
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.roofline.figures import clock_figure, roof_figure
 
     device, simulated = artifact.device, artifact.header.simulated
@@ -270,7 +270,7 @@ def view_of(word: str) -> View:
     Raises:
         InputError: there is none; the hint names the nearest.
     """
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.search.figures import VIEWS
 
     return cast("View", choose(word, VIEWS, what="view"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 

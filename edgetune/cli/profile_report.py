@@ -8,45 +8,40 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune.cli.artifact_report import show_profile_rows
-from edgetune.cli.output import Target
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines
+from edgetune.cli.screen import answer, print_folded, print_lines
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
+from edgetune.workflows.output import Target
+from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, Profile, ProfileRow
+    from edgetune.cli.command import Terminal
     from edgetune.devices.device import Device
-    from edgetune.profiling.options import ProfileOptions
-    from edgetune.workloads.workload import Workload
+    from edgetune.profiling.estimate import SweepEstimate
+    from edgetune.workflows.profile import ProfileRequest
 
 _SHOWN = 20
 """Rows shown to people; files hold all."""
 
 
-def report_plan(
-    device: Device, workload: Workload, points: list[Point], options: ProfileOptions, *, left: list[Point],
-    file: str | None, json: bool,
-) -> None:  # fmt: skip
+def report_plan(request: ProfileRequest, left: list[Point], expected: SweepEstimate | None, terminal: Terminal) -> None:
     """Print what would be measured, how long it may take and how many joules.
 
     Args:
-        device: Where.
-        workload: What.
-        points: Those asked for.
-        options: How.
-        left: Those that are not in the file yet.
-        file: The file that will be written.
-        json: Answer for machines.
+        request: The sweep.
+        left: The points that are not in the file yet.
+        expected: What they take; ``None`` where none is left.
+        terminal: How to answer.
     """
     from edgetune.artifacts.plain import plain
-    from edgetune.profiling.estimate import estimate
 
-    if not left:
-        _report_complete(device, points, file, json=json)
+    device, workload, points, file = request.device, request.workload, request.points, request.target.file
+    SimulationLabel(device.simulated, terminal.screen).announce()
+    if expected is None:
+        _report_complete(device, points, file, json=terminal.json)
         return
-    expected = estimate(device, workload, left, options, run_code=False)
-    SimulationLabel(device.simulated).announce()
-    if json:
+    if terminal.json:
         answer({**plain(expected), "device": device.name, "listed": [str(point) for point in left]})
         return
     print_lines(f"{workload.name} {points[0].task} on {device.name}")
@@ -65,18 +60,19 @@ def report_plan(
 
 def _report_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
     """Say that nothing would be measured."""
-    SimulationLabel(device.simulated).announce()
     if json:
         answer({"points": 0, "duration_s": 0.0, "energy_j": 0.0, "device": device.name, "listed": []})
     else:
         print_lines(f"0 points: {file} has all {len(points)} of them; --fresh measures them again")
 
 
-def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> None:
+def report(table: Profile, target: Target, terminal: Terminal) -> None:
     """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
     from edgetune.artifacts.plain import plain
+    from edgetune.workflows.profile import last_rows, unfinished
 
-    if json:
+    screen = terminal.screen
+    if terminal.json:
         answer({"file": str(target.path or "-"), **plain(table.header), "rows": [brief(row) for row in table.rows]})
     if not screen.quiet:
         show_profile_rows(table.rows[:_SHOWN], whole=table.rows, stream=sys.stderr)
@@ -87,7 +83,7 @@ def report(table: Profile, target: Target, screen: Screen, *, json: bool) -> Non
                 screen.info(f"warning: {data_warning.code}: {data_warning.advice}")
     failed = unfinished(table)
     if failed:
-        screen.info(f"{len(failed)} of {len(_last_rows(table))} points were not measured")
+        screen.info(f"{len(failed)} of {len(last_rows(table))} points were not measured")
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -96,12 +92,3 @@ def brief(row: ProfileRow) -> dict[str, Any]:
     from edgetune.artifacts.plain import plain
 
     return {k: v for k, v in plain(row).items() if v is not None and k not in ("times_s", "power_trace")}
-
-
-def unfinished(table: Profile) -> list[ProfileRow]:
-    """Return the last row of each point, in each round, that is not a measurement."""
-    return [row for row in _last_rows(table) if row.status != "ok"]
-
-
-def _last_rows(table: Profile) -> list[ProfileRow]:
-    return list({(row.point, row.round): row for row in table.rows}.values())

@@ -4,39 +4,39 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Screen, SimulationLabel, console
+from edgetune.cli.console import console
 from edgetune.units import format_duration, format_si
 from edgetune.visible import cut_in_middle, visible
+from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.profiling.cooling import Cooling
     from edgetune.profiling.sweep import SweepProgress
 
-OnProgress = Callable[["SweepProgress"], None]
 _LONGEST_NAME = 60
 """Characters of what a bar says that it is at."""
 
 
 @contextmanager
-def watch(screen: Screen, label: SimulationLabel) -> Iterator[OnProgress]:
+def watch(reporter: Reporter, label: SimulationLabel) -> Iterator[OnProgress]:
     """Return what to tell the progress of a sweep to; the label is said before the first figure."""
-    reporter = ProgressReporter(screen, label)
-    if screen.quiet or not sys.stderr.isatty():
-        yield reporter.report
+    lines = SweepReporter(reporter, label)
+    if reporter.quiet or not sys.stderr.isatty():
+        yield lines.report
     else:
-        with _bar(reporter) as on_progress:
+        with _bar(lines) as on_progress:
             yield on_progress
-    reporter.release()
+    lines.release()
 
 
 @contextmanager
-def _bar(reporter: ProgressReporter) -> Iterator[OnProgress]:
+def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
     from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TextColumn
     from rich.progress import Progress as Bar
     from rich.text import Text
@@ -61,15 +61,15 @@ def _bar(reporter: ProgressReporter) -> Iterator[OnProgress]:
                 task, description="measuring", completed=progress.done, total=progress.total, eta_s=progress.eta_s,
                 told_s=time.monotonic(),
             )  # fmt: skip
-            reporter.report(progress)
+            lines.report(progress)
 
         yield show
 
 
 @contextmanager
-def simple_bar(screen: Screen, what: str, total: float) -> Iterator[Callable[[float, str], None] | None]:
+def simple_bar(reporter: Reporter, what: str, total: float) -> Iterator[OnAdvance | None]:
     """Return what to tell how much more is done, and of what; a bar on terminals only, elsewhere ``None``."""
-    if screen.quiet or not sys.stderr.isatty():
+    if reporter.quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -101,13 +101,13 @@ def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
 
 
 @dataclass(slots=True)
-class ProgressReporter:
+class SweepReporter:
     """Says what was resumed, what failed, and with --verbose every point and every wait for the device to cool.
 
     Failures before the first success are held back: when nothing works, the error that ends the run says it alone.
     """
 
-    screen: Screen
+    reporter: Reporter
     label: SimulationLabel
     _held: list[str] | None = field(default_factory=list)
     _cooling: bool = False
@@ -118,28 +118,28 @@ class ProgressReporter:
         self._cooling = progress.cooling is not None
         if progress.cooling is not None:
             if began:
-                self.screen.detail(waiting(progress.cooling))
+                self.reporter.detail(waiting(progress.cooling))
         elif row is None:
             if progress.duplicates:
-                self.screen.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")
+                self.reporter.detail(f"{progress.duplicates} lines of the journal were there twice, and count once")
             if progress.resumed:
                 points = f"{progress.resumed} of {progress.total} points are done"
-                self.screen.info(f"resuming: {points}; --fresh starts over")
+                self.reporter.info(f"resuming: {points}; --fresh starts over")
                 self.release()
         elif row.status == "ok":
             self.release()
-            if self.screen.verbose:
+            if self.reporter.verbose:
                 self.label.announce()
-            self.screen.detail(f"{progress.done} of {progress.total}: {figures(row)}")
+            self.reporter.detail(f"{progress.done} of {progress.total}: {figures(row)}")
         elif self._held is None:
-            self.screen.info(f"{row.status}: {row.point}: {row.reason}")
+            self.reporter.info(f"{row.status}: {row.point}: {row.reason}")
         else:
             self._held.append(f"{row.status}: {row.point}: {row.reason}")
 
     def release(self) -> None:
         """Tell what was held back; from here on nothing is."""
         for line in self._held or ():
-            self.screen.info(line)
+            self.reporter.info(line)
         self._held = None
 
 

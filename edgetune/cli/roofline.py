@@ -8,9 +8,9 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
-from edgetune.cli.device_option import Root
-from edgetune.cli.output import begin_outputs
+from edgetune.cli.options import Root
 from edgetune.cli.screen import Screen, answer, print_document
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
@@ -172,13 +172,12 @@ def ops(
     from typing import cast, get_args
 
     from edgetune.artifacts.ops_summary import By
-    from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.cli.ops_report import ops_answer, show_ops
-    from edgetune.cli.output import Target, choose_target
-    from edgetune.cli.output_checks import check_outputs
-    from edgetune.cli.parse_options import parse_dimensions, parse_inputs, parse_precision, parse_task
     from edgetune.cli.phases import with_phase
+    from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
+    from edgetune.workflows.output import Target, check_outputs, choose_target
+    from edgetune.workflows.parse_options import parse_dimensions, parse_inputs, parse_precision, parse_task
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.observed import Feed
     from edgetune.workloads.resolve import resolve

@@ -40,10 +40,10 @@ def _rows_with(
 ) -> dict[Mode, ProfileRow]:
     """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
     from edgetune.artifacts.profile import Point
-    from edgetune.cli.load_warning import warn_of_contention
     from edgetune.cli.roofline_measuring import measured, tabled
     from edgetune.cli.roofline_plan import counted
     from edgetune.errors import EdgetuneError, NotRestoredError
+    from edgetune.workflows.load_warning import warn_of_contention
 
     points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]
     if asked.profile is not None:

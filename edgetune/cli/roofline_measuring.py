@@ -25,7 +25,7 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
     Raises:
         InputError: see ``profile_options``.
     """
-    from edgetune.cli.parse_options import profile_options
+    from edgetune.workflows.parse_options import profile_options
 
     return profile_options(
         inputs=asked.inputs,

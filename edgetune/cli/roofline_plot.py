@@ -25,7 +25,7 @@ def check_figure(opts: RooflineOptions) -> None:
     Raises:
         InputError: no known format or view, or a view without a figure or without what it shows.
     """
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.cli.plot import is_page
     from edgetune.drawing import require_figure
 

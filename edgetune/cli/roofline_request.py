@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.cli.parse_options import parse_batch_sizes
+from edgetune.workflows.parse_options import parse_batch_sizes
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -52,7 +52,7 @@ class RooflineOptions:
     @property
     def workload(self) -> Workload:
         """The network; there must be one."""
-        from edgetune.cli.batch_choice import parse_batch_axes
+        from edgetune.workflows.batch_choice import parse_batch_axes
         from edgetune.workloads.resolve import resolve
 
         assert self.model is not None

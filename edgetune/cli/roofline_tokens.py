@@ -27,8 +27,8 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
         InputError: a phase or context that is none, or for what is no language model; several operating points where
             the measurements or the plan are of one.
     """
-    from edgetune.cli.parse_options import parse_dimensions
     from edgetune.cli.phases import operating_points
+    from edgetune.workflows.parse_options import parse_dimensions
 
     if opts.model is None:
         if opts.phase is not None or opts.context is not None:

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.cli.evaluation_options import EvaluationOptions
-from edgetune.cli.output import Target, choose_target
-from edgetune.cli.output_checks import check_outputs
-from edgetune.cli.screen import SIMULATED, Screen, SimulationLabel, answer, print_lines, print_over
-from edgetune.cli.stopping import STOPS, reporting_saved
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines, print_over
 from edgetune.errors import InputError
 from edgetune.units import format_duration, parse_share
+from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import STOPS, reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
@@ -45,7 +45,7 @@ def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:
     check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
     tables = read_tables(opts.tables)
     family = opts.family or _family_of(tables)
-    SimulationLabel(tables.simulated and (opts.json or target.path is None)).announce()
+    SimulationLabel(tables.simulated and (opts.json or target.path is None), screen).announce()
     for data_warning in tables.data_warnings:
         screen.info(f"{data_warning.code}: {data_warning.advice}")
     if family == "dynamic":

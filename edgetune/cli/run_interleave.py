@@ -7,18 +7,19 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.cli.interleave_options import InterleaveJob, InterleaveOptions, InterleaveSetup
 from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
 from edgetune.cli.kept_rows import keep_rows
-from edgetune.cli.load_warning import warn_of_load
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines
-from edgetune.cli.stopping import reporting_saved
+from edgetune.cli.screen import Screen, answer, print_lines
 from edgetune.cli.tenant_options import KIND as TENANTS
 from edgetune.cli.tenant_options import TenantSpec, given, tenants_of_document, tenants_of_options
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
+from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.arrivals.sources import ArrivalSpec
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
     from edgetune.artifacts.run import Engine
     from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.cli.interleave_turns import InterleaveResult
-    from edgetune.cli.output import Target
     from edgetune.devices.device import Device
     from edgetune.interleave.power import Budgets
     from edgetune.profiling.options import ProfileOptions
+    from edgetune.workflows.output import Target
 
 TRIED_GRID = "grid:441"
 """Modes to try where nobody says which: as many as in Fulcrum's study (2025)."""
@@ -88,7 +89,7 @@ def run_interleave(opts: InterleaveOptions, screen: Screen) -> None:
 
 def _sized(tenants: Sequence[TenantSpec], words: Sequence[str]) -> tuple[TenantSpec, ...]:
     """Return the tenants with the dimensions of ``--dim``, which go before those of a plan."""
-    from edgetune.cli.parse_options import parse_dimensions
+    from edgetune.workflows.parse_options import parse_dimensions
 
     said = parse_dimensions(words)
     return tuple(replace(tenant, dimensions={**tenant.dimensions, **said}) for tenant in tenants)
@@ -100,9 +101,9 @@ def _opened(opts: InterleaveOptions, plan: Plan | None) -> Device:
     Raises:
         InputError, DeviceError: it is not here, or another than the plan is for.
     """
-    from edgetune.cli.device_option import open_named
     from edgetune.devices.discover import AUTO
     from edgetune.interleave.planner import refuse_other
+    from edgetune.workflows.device_option import open_named
 
     made_for = None if plan is None or plan.header.simulated else plan.header.conditions.get("device")
     unsaid = opts.device == AUTO and opts.root is None and isinstance(made_for, str)
@@ -148,8 +149,7 @@ def _target(opts: InterleaveOptions, tenants: Sequence[TenantSpec]) -> Target:
     Raises:
         InputError: one would be, or a file cannot be made.
     """
-    from edgetune.cli.output import choose_target
-    from edgetune.cli.output_checks import check_outputs
+    from edgetune.workflows.output import check_outputs, choose_target
 
     target = choose_target(opts.output, "run.parquet", last=True, json=opts.json)
     inputs = [opts.plan, *opts.profiles]
@@ -183,7 +183,7 @@ def _engines(words: str | None, device: Device) -> list[Engine]:
 
 
 def _options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOptions:
-    from edgetune.cli.parse_options import profile_options
+    from edgetune.workflows.parse_options import profile_options
 
     options = profile_options(inputs=tenant.inputs, precision=tenant.precision, seed=opts.seed)
     return replace(options, dimensions=tenant.dimensions)
@@ -194,7 +194,7 @@ def _planned(setting: InterleaveSetup, plan: Plan | None, known: Sequence[Tenant
     from edgetune.arrivals.grammar import parse_arrivals
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
-    from edgetune.cli.parse_options import choose_modes, mode_here
+    from edgetune.workflows.parse_options import choose_modes, mode_here
 
     opts, device, screen = setting.asked, setting.device, setting.screen
     specs = {k.asked.name: parse_arrivals(k.asked.arrivals) for k in known if k.asked.arrivals is not None}
@@ -209,7 +209,7 @@ def _planned(setting: InterleaveSetup, plan: Plan | None, known: Sequence[Tenant
     if opts.dry_run:
         _report_dry_run(opts, known, points, specs, screen)
         return None
-    SimulationLabel(setting.simulated).announce()
+    SimulationLabel(setting.simulated, screen).announce()
     if plan is not None and not device.simulated and not any(points.values()):
         screen.info("minibatches take what the plan says; nothing is measured again")
     complete = measure_missing(known, points, _measure(setting, known, points), screen)
@@ -240,8 +240,8 @@ def _check_input(setting: InterleaveSetup, names: Sequence[str]) -> None:
 
 def _tried(opts: InterleaveOptions, device: Device) -> tuple[Mode, ...]:
     """Return the modes that may be tried when nothing measured serves a rate: those asked for, else a grid of all."""
-    from edgetune.cli.parse_options import choose_modes
     from edgetune.devices.device import Absent
+    from edgetune.workflows.parse_options import choose_modes
 
     if isinstance(device.modes, Absent):
         return ()

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from edgetune import __version__
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_folded, print_lines, table
-from edgetune.cli.stopping import STOPS, stop_code
+from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
 from edgetune.errors import InputError, blaming
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import STOPS, stop_code
 
 if TYPE_CHECKING:
     from edgetune.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, Runner, WorkloadBenchmark
@@ -80,11 +81,10 @@ def run_kernel_bench(opts: KernelBenchOptions, screen: Screen) -> None:
     """
     from edgetune.artifacts.files import write_atomically
     from edgetune.artifacts.json_table import json_document
-    from edgetune.cli.output import choose_target
-    from edgetune.cli.output_checks import check_outputs
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import parse_time_s
+    from edgetune.workflows.output import check_outputs, choose_target
 
     target = choose_target(opts.output, "bench.json", last=True, json=opts.json)
     check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
@@ -114,7 +114,7 @@ def run_kernel_bench(opts: KernelBenchOptions, screen: Screen) -> None:
             "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
             "workloads": [asdict(each) for each in found],
         }  # fmt: skip
-    SimulationLabel(document["simulated"]).announce()
+    SimulationLabel(document["simulated"], screen).announce()
     if target.path is not None:
         write_atomically(json_document(document), target.path)
         target.report(screen)

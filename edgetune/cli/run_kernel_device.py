@@ -31,10 +31,10 @@ from edgetune.cli.run_kernel_simulate import (
     timeline_of,
 )
 from edgetune.cli.screen import Screen
-from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.elastic.cuda.driver import WITHOUT
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.units import NS
+from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_tasks import KernelTasks

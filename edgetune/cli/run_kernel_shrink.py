@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.choices import choose, nearest
+from edgetune.choices import choose, nearest
 from edgetune.cli.elastic_table_report import form_rows, show_forms, show_pieces
-from edgetune.cli.output import Target, choose_target
 from edgetune.cli.screen import Screen, answer
-from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
+from edgetune.workflows.output import Target, choose_target
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.elastic_table import ElasticTable
@@ -80,9 +80,9 @@ def run_kernel_shrink(
     Raises:
         InputError, DeviceError, InfeasibleError: as ``_shrunk``.
     """
-    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.plot import draw_kept
     from edgetune.drawing import require_figure
+    from edgetune.workflows.output import check_outputs
 
     target = choose_target(output, _DEFAULT_NAME, json=json)
     check_outputs({"-o": target.file, "--figure": figure}, [request.file], {"-o": "elastic_table"})

@@ -21,19 +21,20 @@ from edgetune.cli.kernel_plan import (
     target_of,
 )
 from edgetune.cli.progress import simple_bar
-from edgetune.cli.screen import Screen, SimulationLabel, answer
-from edgetune.cli.stopping import Stopping, noting_signals
+from edgetune.cli.screen import Screen, answer
 from edgetune.errors import PartialError
 from edgetune.units import NS
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-    from edgetune.cli.output import Target
     from edgetune.elastic.gpu import Gpu
     from edgetune.elastic.model import GpuTimingModel
     from edgetune.elastic.records import Record
     from edgetune.elastic.view import ElasticPolicy
     from edgetune.elastic.work import GpuTask
+    from edgetune.workflows.output import Target
 
 _MOST_RESIDENCIES = 100_000
 """Of each run: some fifty megabytes of memory, and more than a figure can show."""
@@ -89,7 +90,7 @@ def run_kernel_simulate(opts: KernelRunOptions, screen: Screen) -> None:
     if opts.dry_run:
         report_plan(plan, screen)
         return
-    SimulationLabel(True).announce()
+    SimulationLabel(True, screen).announce()
     outcome = KernelSimulationResult()
     with noting_signals(screen, "what is being simulated now") as stopping:
         run_all(plan, outcome, screen, stopping, simulate_one)

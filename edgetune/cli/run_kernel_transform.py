@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.kernel_check import CHECK_WITHOUT, CheckResult, KernelSource, launches_of, tried_on_cpu, tried_on_gpu
-from edgetune.cli.screen import Screen, answer, print_document, print_lines, table, write_bytes
+from edgetune.cli.screen import Screen, answer, print_document, print_lines, table
 from edgetune.errors import InputError, PartialError
+from edgetune.processes.streams import write_bytes
 
 if TYPE_CHECKING:
     from edgetune.elastic.cpu_equivalence import Verdict
@@ -61,8 +62,8 @@ def run_kernel_transform(request: TransformOptions, screen: Screen) -> None:
         PartialError: a form does something else than its original, or that could not be found out.
     """
     from edgetune.artifacts.files import read_source, write_atomically
-    from edgetune.cli.output_checks import check_outputs
     from edgetune.elastic.source.transform import transform
+    from edgetune.workflows.output import check_outputs
 
     if request.device is not None:
         from edgetune.cli.run_kernel_device import gpu_index

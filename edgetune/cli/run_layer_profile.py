@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgetune.cli.layer_costs_report import brief, show_networks
-from edgetune.cli.load_warning import warn_of_host_load
-from edgetune.cli.output import choose_target
-from edgetune.cli.output_checks import check_outputs
 from edgetune.cli.progress import simple_bar
 from edgetune.cli.screen import Screen, answer, print_lines
-from edgetune.cli.stopping import reporting_saved
 from edgetune.errors import ExitCode, InputError
 from edgetune.units import format_duration, format_si, parse_share, parse_time_s
+from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.output import check_outputs, choose_target
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
@@ -147,8 +146,8 @@ def _report_plan(networks: Sequence[Prepared], asked: LayerOptions, *, json: boo
 def _measure(networks: Sequence[Prepared], asked: LayerOptions, screen: Screen) -> LayerCosts:
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCosts
-    from edgetune.cli.device_option import open_named
     from edgetune.schedule.measure import measure_machine, measure_network
+    from edgetune.workflows.device_option import open_named
 
     rows: list[LayerCostRow] = []
     total = sum(len(network.layers) + len(network.whole) * asked.whole for network in networks)

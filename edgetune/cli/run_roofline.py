@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.exceeded_peaks import without_beaten
-from edgetune.cli.load_warning import warn_of_contention, warn_of_load
-from edgetune.cli.output import Target
-from edgetune.cli.output_checks import check_outputs
-from edgetune.cli.parse_options import choose_modes, parse_inputs, parse_task
 from edgetune.cli.peaks import choose_roof, kernel_precision, measured_peaks, read_peaks, roofs_beside
 from edgetune.cli.roofline_clocks import next_changes
 from edgetune.cli.roofline_measuring import measured, measuring, precision_to_run, tabled
 from edgetune.cli.roofline_plan import report_plan, runs_planned
 from edgetune.cli.roofline_request import Placed, RooflineOptions
 from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
-from edgetune.cli.screen import Screen, SimulationLabel
-from edgetune.cli.stopping import reporting_saved
+from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
 from edgetune.roofline.placement import beneath
+from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
+from edgetune.workflows.output import Target, check_outputs
+from edgetune.workflows.parse_options import choose_modes, parse_inputs, parse_task
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -44,7 +44,7 @@ def run_roofline(opts: RooflineOptions, screen: Screen) -> None:
         InputError: the network, the modes, the precisions, the peaks or the figure cannot be used as asked.
         DeviceError: the device is not here, or cannot run kernels.
     """
-    from edgetune.cli.device_option import open_named
+    from edgetune.workflows.device_option import open_named
 
     precisions = () if opts.precision is None else parse_precisions(opts.precision)
     opts = _with_batch(opts, screen)
@@ -99,7 +99,7 @@ def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target
 
 def _with_batch(opts: RooflineOptions, screen: Screen) -> RooflineOptions:
     """Return what is asked with batch sizes that the network can be given: without any, the one of its file."""
-    from edgetune.cli.batch_choice import choose_batch_sizes
+    from edgetune.workflows.batch_choice import choose_batch_sizes
 
     if opts.model is None:
         return opts
@@ -166,7 +166,7 @@ def parse_precisions(text: str) -> tuple[str, ...]:
     Raises:
         InputError: one is unknown.
     """
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
 
     return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
@@ -248,7 +248,7 @@ def _all_placed(
         layers = _layers(device, opts, of_network[0], roof) if opts.layers and of_network and not found else None
         here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
         found.append(replace(here, changes=next_changes(device, opts, here, screen)))
-    SimulationLabel(roofline.header.simulated or device.simulated).announce()
+    SimulationLabel(roofline.header.simulated or device.simulated, screen).announce()
     return found
 
 

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.cli.kept_rows import keep_rows, write_run
-from edgetune.cli.load_warning import warn_of_host_load
 from edgetune.cli.schedule_options import ScheduleOptions, ScheduleRun
-from edgetune.cli.screen import Screen, SimulationLabel
-from edgetune.cli.stopping import reporting_saved
+from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
+from edgetune.workflows.load_warning import warn_of_host_load
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job, Jobs
     from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.cli.output import Target
     from edgetune.cli.schedule_live import LiveRunner
     from edgetune.cli.schedule_turns import ScheduleResult, SimulatedRunner
     from edgetune.schedule.request import Request
+    from edgetune.workflows.output import Target
 
 LIMITS = ("auto", "cgroup", "accounted")
 _MOST_BYTES = 1 << 50
@@ -69,7 +70,7 @@ def run_schedule(opts: ScheduleOptions, screen: Screen) -> None:
         report_dry_run(opts, plan, requests, screen)
         _rehearse(opts, plan, requests, screen)
         return
-    SimulationLabel(opts.simulate).announce()
+    SimulationLabel(opts.simulate, screen).announce()
     if not opts.simulate:
         warn_of_host_load(screen)
     rows = keep_rows(target, lambda: timeline_of(opts, plan, ScheduleResult()), TimelineRow, screen)
@@ -134,8 +135,7 @@ def _target(opts: ScheduleOptions, jobs: Jobs) -> Target:
     Raises:
         InputError: one would be, or a file cannot be made.
     """
-    from edgetune.cli.output import choose_target
-    from edgetune.cli.output_checks import check_outputs
+    from edgetune.workflows.output import check_outputs, choose_target
 
     target = choose_target(opts.output, "timeline.parquet", last=True, json=opts.json)
     inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetune.cli.output_checks import check_outputs
 from edgetune.cli.problem_options import ProblemOptions, epochs_asked, problem_of
 from edgetune.cli.saved_points import (
     KnownPoints,
@@ -17,12 +16,13 @@ from edgetune.cli.saved_points import (
     saved_where,
     saving_points,
 )
-from edgetune.cli.screen import SimulationLabel
 from edgetune.cli.search_report import describe_step, found, give, report_baselines, report_plan
-from edgetune.cli.stopping import STOPS
 from edgetune.cli.strategy_choice import DEFAULT, OF_NAMES, StrategyChoice, choose_strategy
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.units import parse_share, parse_time_s
+from edgetune.workflows.output import check_outputs
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import STOPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +91,7 @@ def run_search_command(candidates: Candidates, budgets: ProblemOptions, opts: Se
     if choice.name is None:
         _give_unmeasured(candidates, problem, choice, opts, screen)
         return
-    label = SimulationLabel(candidates.simulated)
+    label = SimulationLabel(candidates.simulated, screen)
     try:
         result = _search(
             candidates, problem, choice.name, opts, known=known, screen=screen, label=label, time_budget_s=time_budget_s
@@ -300,7 +300,7 @@ def _give_unmeasured(
         inputs=candidates.inputs,
         conditions=candidates.conditions,
     )
-    SimulationLabel(candidates.simulated).announce()
+    SimulationLabel(candidates.simulated, screen).announce()
     screen.info(f"NOT MEASURED: whether this keeps the budgets is not known ({choice.why})")
     give(plan, opts.output, screen, json=opts.json)
 
@@ -323,7 +323,7 @@ def require_power(candidates: Candidates, problem: Problem) -> None:
 
 def _write_trace(trace: Trace | None, opts: SearchOptions, tell: Callable[[str], None]) -> None:
     from edgetune.artifacts import io
-    from edgetune.cli.output import wrote
+    from edgetune.workflows.output import wrote
 
     if opts.trace is None or trace is None:
         return

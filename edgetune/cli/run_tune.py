@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import Screen, SimulationLabel
+from edgetune.cli.screen import Screen
 from edgetune.cli.search_report import give
-from edgetune.cli.stopping import reporting_saved
 from edgetune.cli.tune_start import candidates, is_table, peak_modes, peaks_of, roofs_of, space_of
 from edgetune.units import format_si, parse_share
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -53,7 +54,7 @@ def run_tune(opts: RooflineOptions, device: Device, table: OpsTable, precision: 
     for data_warning in data_warnings:
         screen.info(f"{data_warning.code}: {data_warning.advice}")
     reference = fastest_mode(table, roofs)
-    SimulationLabel(device.simulated or roofline.header.simulated).announce()
+    SimulationLabel(device.simulated or roofline.header.simulated, screen).announce()
     told_kept = f"the modes tried are told above; {_START if opts.peaks is None else 'the same command starts over'}"
     with reporting_saved(screen, lambda: told_kept), _opened(opts, device, table) as measure:
         row = measure(reference)
@@ -88,7 +89,7 @@ def _opened(opts: RooflineOptions, device: Device, table: OpsTable) -> Iterator[
 
 def _subject(opts: RooflineOptions, table: OpsTable) -> tuple[Workload, ProfileOptions]:
     """Return the network that is tuned, and how it is measured."""
-    from edgetune.cli.parse_options import profile_options
+    from edgetune.workflows.parse_options import profile_options
 
     precision = None if opts.precision is None else table.precision
     return opts.workload, profile_options(

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetune.cli.output import unused
-from edgetune.cli.stopping import STOPS
 from edgetune.errors import InputError
+from edgetune.workflows.output import unused
+from edgetune.workflows.stopping import STOPS
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
@@ -106,7 +106,7 @@ def check_points(path: str) -> None:
         InputError: it is standard output, cannot be made, or is no profile.
     """
     from edgetune.artifacts import io
-    from edgetune.cli.output import Target
+    from edgetune.workflows.output import Target
 
     if path == "-":
         raise InputError("standard output carries the plan, not the points", "name a file with --points")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs
 from edgetune.errors import InputError
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs
@@ -68,10 +68,10 @@ def generate(
       edgetune schedule run made.yaml --simulate --policy masa,reuse
     """
     from edgetune.artifacts import io
-    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.screen import Screen, answer, table
     from edgetune.schedule.generate import generate as make
     from edgetune.units import format_bytes, format_duration
+    from edgetune.workflows.output import check_outputs
 
     begin_outputs(force=force)
     words = {"weights": weights, "outputs": outputs, "scratch": scratch, "load": load, "execute": execute}
@@ -104,7 +104,7 @@ def generate(
 
 def _design(shape: str, layers: str, width: int, words: Mapping[str, str]) -> NetworkDesign:
     """Return the design in words; ``words`` are those of the figures, by option."""
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.schedule.generate import FORMS, Form, NetworkDesign, parse_distribution
     from edgetune.units import parse_bytes
 

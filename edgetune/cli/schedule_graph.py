@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs
 from edgetune.cli.screen import Screen, answer, print_lines, table
 from edgetune.errors import InputError
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
@@ -58,11 +58,11 @@ def graph(
       edgetune schedule graph zoo:alexnet -o alexnet.svg
       edgetune schedule graph costs.parquet --network faces --mode deepeye
     """
-    from edgetune.cli.output_checks import check_outputs
     from edgetune.cli.plot import write_drawing
     from edgetune.drawing import require_figure
     from edgetune.schedule.dependencies import dependency_graph
     from edgetune.schedule.linear_extensions import count_linear_extensions
+    from edgetune.workflows.output import check_outputs
 
     begin_outputs(force=force)
     modes, screen = _modes(mode), Screen(quiet, verbose)
@@ -104,7 +104,7 @@ def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[s
 
 
 def _modes(words: str) -> list[Mode]:
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.schedule.dependencies import MODES
 
     if words == "all":

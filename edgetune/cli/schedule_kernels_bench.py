@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs
+from edgetune.workflows.output import begin_outputs
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs
 from edgetune.cli.screen import Screen, answer, print_lines, table
 from edgetune.errors import InputError
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.elastic.cuda.calibrate import LaunchCosts
@@ -49,12 +49,12 @@ def calibrate(
     from math import nan
 
     from edgetune.cli.launch_costs import costs_folder
-    from edgetune.cli.output import Target
     from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
     from edgetune.elastic.cuda.gpu_session import open_gpu_session
     from edgetune.elastic.cuda.green import why_not_green
+    from edgetune.workflows.output import Target
 
     begin_outputs(force=force)
     index = gpu_index(device)

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.schedule_networks import JobNetwork
     from edgetune.cli.schedule_policies import ChosenPolicy
-    from edgetune.cli.stopping import Stopping
     from edgetune.schedule.live_run import LiveFigures, LiveRun
     from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.records import Record
     from edgetune.schedule.request import Request
     from edgetune.schedule.verification import Verification
+    from edgetune.workflows.stopping import Stopping
 
 
 @dataclass(slots=True)
@@ -190,7 +190,7 @@ def _conditions(figures: LiveFigures, unverified: list[str] | None) -> dict[str,
 
 def host_conditions() -> dict[str, Any]:
     """Return what is known of the machine, whose processor runs the layers."""
-    from edgetune.cli.device_option import open_named
+    from edgetune.workflows.device_option import open_named
 
     device = open_named("host")
     return {**device.conditions, "device": device.name}

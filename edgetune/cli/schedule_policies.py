@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
-from edgetune.cli.choices import choose
+from edgetune.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:

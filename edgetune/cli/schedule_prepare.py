@@ -62,10 +62,10 @@ def prepare(
     and given back. Networks that are there already, from the same model with the same options, are kept. The layers
     are checked against the whole network on random inputs before they are put in place.
     """
-    from edgetune.cli.batch_choice import parse_batch_axes
     from edgetune.cli.screen import Screen
-    from edgetune.cli.stopping import reporting_saved
     from edgetune.errors import InputError
+    from edgetune.workflows.batch_choice import parse_batch_axes
+    from edgetune.workflows.stopping import reporting_saved
 
     screen = Screen(quiet)
     common = _options(dim, split, optimise, whole=whole)
@@ -87,7 +87,7 @@ def _each(
     workloads: Sequence[Workload], common: PrepareOptions, batch_size: int | None, screen: Screen
 ) -> list[PrepareOptions]:
     """Return the options of each network: the batch size asked for, else that of its file."""
-    from edgetune.cli.batch_choice import choose_batch_sizes
+    from edgetune.workflows.batch_choice import choose_batch_sizes
 
     found = []
     for workload in workloads:
@@ -101,10 +101,10 @@ def _each(
 
 
 def _options(dim: Sequence[str] | None, split: str | None, optimise: str, *, whole: bool) -> PrepareOptions:
-    from edgetune.cli.choices import choose
-    from edgetune.cli.parse_options import parse_dimensions
+    from edgetune.choices import choose
     from edgetune.errors import InputError
     from edgetune.units import parse_bytes
+    from edgetune.workflows.parse_options import parse_dimensions
     from edgetune.workloads.partition.optimised import LEVELS
     from edgetune.workloads.partition.options import PrepareOptions
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines, table
+from edgetune.cli.screen import Screen, answer, print_lines, table
 from edgetune.errors import InputError
+from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
@@ -55,9 +56,9 @@ def robustness(
       edgetune schedule robustness jobs.yaml --costs costs.parquet --noise 0.1,0.25,0.5
     """
     from edgetune.cli.schedule_policies import choose_policies
-    from edgetune.cli.stopping import STOPS
     from edgetune.schedule.robustness import responses
     from edgetune.schedule.robustness import robustness as measure
+    from edgetune.workflows.stopping import STOPS
 
     screen, amounts = Screen(quiet, verbose), _amounts(noise)
     chosen = choose_policies(policy, None)
@@ -65,7 +66,7 @@ def robustness(
         raise InputError(f"--policy is {policy}: one policy alone is in no order", f"e.g. --policy {_POLICIES}")
     made = {each.words: each.make for each in chosen}
     study, seed = _study(jobs, costs, made, memory=memory, workers=workers, duration=duration, seed=seed, screen=screen)
-    SimulationLabel(True).announce()
+    SimulationLabel(True, screen).announce()
     measured = responses(study)
     found = []
     stopped: BaseException | None = None

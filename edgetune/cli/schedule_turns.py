@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.cli.schedule_policies import ChosenPolicy
 from edgetune.cli.screen import Screen
-from edgetune.cli.stopping import Stopping, noting_signals
 from edgetune.units import NS
+from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile

@@ -7,16 +7,15 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+from typing import Any, Literal, TextIO
 
-from edgetune.cli.streams import Surviving, write
+from edgetune.cli.console import console
+from edgetune.processes.streams import write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
+from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
 
 SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
@@ -53,13 +52,6 @@ def print_over(text: str, *, last: bool = False) -> None:
     write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
 
 
-def write_bytes(data: bytes) -> None:
-    """Write the bytes of a file to standard output, as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
-
-
 def show_warnings() -> None:
     """Have Python's warnings, which may quote anything, printed visibly."""
 
@@ -78,37 +70,49 @@ def _write(lines: Sequence[str], stream: TextIO | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
-    """How much to say on standard error."""
+class Screen(Reporter):
+    """Reports on standard error, with a bar on a terminal.
+
+    Args:
+        quiet: Report nothing but that figures are simulated.
+        verbose: Report details too.
+        json: Standard output carries the answer in JSON.
+    """
 
     quiet: bool = False
     verbose: bool = False
+    json: bool = False
+
+    @property
+    def stdout(self) -> Stdout:
+        """What standard output is for."""
+        return "answer" if self.json else "terminal" if sys.stdout.isatty() else "bytes"
 
     def info(self, text: str) -> None:
-        """Tell something worth knowing, unless quiet."""
+        """Print a note, unless quiet."""
         if not self.quiet:
             print_folded(text, stream=sys.stderr)
 
     def detail(self, text: str) -> None:
-        """Tell something that only the curious want to know."""
+        """Print a detail, with --verbose."""
         if self.verbose:
             self.info(text)
 
+    def simulated(self) -> None:
+        """Print the label of simulated figures; a quiet run prints it too, because a figure without it misleads."""
+        write(f"{paint(SIMULATED, sys.stderr)}\n", sys.stderr, flush=True)
 
-@dataclass(slots=True)
-class SimulationLabel:
-    """Says once, before the first figure, that figures are simulated: an error that comes before any speaks alone.
+    def sweep(self, label: SimulationLabel) -> AbstractContextManager[OnProgress]:
+        """Return a context that shows the progress of a sweep: notes, and a bar on a terminal."""
+        from edgetune.cli.progress import watch
 
-    A quiet run is told too, because a figure without it would mislead.
-    """
+        return watch(self, label)
 
-    simulated: bool
+    def bar(self, what: str, total: float) -> AbstractContextManager[OnAdvance | None]:
+        """Return a context with a bar on a terminal; elsewhere it gives ``None``."""
+        from edgetune.cli.progress import simple_bar
 
-    def announce(self) -> None:
-        """Say it, if it is so and has not been said."""
-        if self.simulated:
-            self.simulated = False
-            write(f"{paint(SIMULATED, sys.stderr)}\n", sys.stderr, flush=True)
+        return simple_bar(self, what, total)
 
 
 def terminal_width(otherwise: int = 80) -> int:
@@ -169,21 +173,6 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: T
 
 def _cell(cell: object) -> str:
     return "-" if cell is None else cut_in_middle(visible(str(cell)), _LONGEST_CELL)
-
-
-def words(text: str, style: str = "") -> Text:
-    """Return a text as rich draws it, visible."""
-    from rich.text import Text
-
-    return Text(visible(text), style)
-
-
-def console(stream: TextIO) -> Console:
-    """Return what draws a progress bar, or a table that renews itself; its texts are made by ``words``."""
-    from rich.console import Console
-
-    survivor = cast("TextIO", Surviving(stream))
-    return Console(file=survivor, highlight=False, markup=False, emoji=False, no_color=bool(os.environ.get("NO_COLOR")))
 
 
 def page(markdown: str) -> None:

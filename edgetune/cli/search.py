@@ -8,10 +8,11 @@ import typer
 
 from edgetune.cli import options
 from edgetune.cli.default_command import DefaultGroup
-from edgetune.cli.device_option import Root
-from edgetune.cli.output import begin_outputs
+from edgetune.cli.options import Root
 from edgetune.cli.search_evaluate import evaluate
 from edgetune.cli.search_sensitivity import sensitivity
+from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
+from edgetune.workflows.output import begin_outputs
 
 app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
 app.command(short_help="Hold strategies against the best of measured tables.")(evaluate)
@@ -91,9 +92,9 @@ def search(
     ops: options.Ops = None,
     precision: options.Precision = None,
     inputs: options.Inputs = None,
-    point_timeout: options.PointTimeout = options.POINT_TIMEOUT,
+    point_timeout: options.PointTimeout = POINT_TIMEOUT,
     cool_to: options.CoolTo = None,
-    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT,
+    cool_timeout: options.CoolTimeout = COOL_TIMEOUT,
     known: Annotated[
         str | None, typer.Option(metavar="FILE", help="A profile measured earlier: its points cost nothing.")
     ] = None,

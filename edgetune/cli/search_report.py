@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import SimulationLabel, answer, print_document, print_folded
+from edgetune.cli.screen import answer, print_document, print_folded
 from edgetune.units import format_duration, format_si
+from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ def report_plan(
         limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
     most = len(candidates.points) if limit is None else min(limit, len(candidates.points))
     expected = None if candidates.expect is None else candidates.expect()
-    SimulationLabel(candidates.simulated).announce()
+    SimulationLabel(candidates.simulated, Screen()).announce()
     share = most / len(candidates.points) if candidates.points else 0.0
     duration_s, energy_j = (0.0, 0.0) if expected is None else (expected.duration_s, expected.energy_j)
     time = None if duration_s is None else duration_s * share

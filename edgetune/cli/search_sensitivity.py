@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.screen import Screen, SimulationLabel, answer, print_lines, table
+from edgetune.cli.screen import Screen, answer, print_lines, table
+from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def sensitivity(
         --convergence shapes.parquet gratings.parquet
     """
     from edgetune.artifacts.io import read_profile
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.search import sensitivity as study
     from edgetune.units import parse_power_w, parse_share
 
@@ -60,7 +61,7 @@ def sensitivity(
         objective=objective,  # type: ignore[arg-type]
         margin=parse_share(margin, what="--margin") if margin else 0.0,
     )
-    SimulationLabel(table.header.simulated).announce()
+    SimulationLabel(table.header.simulated, screen).announce()
     report_json(found) if json else report(found, objective)
 
 
@@ -71,7 +72,7 @@ def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str
         InputError: there are none, or of several networks.
     """
     from edgetune.artifacts.repeats import one_per_point
-    from edgetune.cli.choices import choose
+    from edgetune.choices import choose
     from edgetune.errors import InputError
 
     names = sorted({row.workload for row in rows if row.task == "train"})
@@ -90,8 +91,8 @@ def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: S
         InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
     """
     from edgetune.artifacts.io import read_convergence
-    from edgetune.cli.convergence_epochs import trained_epochs
     from edgetune.errors import InputError
+    from edgetune.workflows.convergence import trained_epochs
 
     if len(paths) < 2:
         raise InputError(
@@ -103,7 +104,7 @@ def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: S
     tables = {path: read_convergence(path) for path in paths}
     sizes = {row.batch_size for row in rows if row.status == "ok"}
     return {
-        name: trained_epochs(tables[path], sizes, name=path, screen=screen)
+        name: trained_epochs(tables[path], sizes, name=path, reporter=screen)
         for path, name in zip(paths, names_of(tables), strict=True)
     }
 

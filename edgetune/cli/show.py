@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgetune.cli import options
-from edgetune.cli.output import begin_outputs
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_lines
 from edgetune.errors import InputError
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
@@ -65,7 +65,7 @@ def show(
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
     from edgetune.cli.artifact_report import show_header
-    from edgetune.cli.parse_options import parse_columns
+    from edgetune.workflows.parse_options import parse_columns
 
     begin_outputs(force=force)
     said = parse_columns(column or ())
@@ -103,8 +103,7 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     """
     from edgetune.artifacts.any_file import read_any
     from edgetune.artifacts.io import write
-    from edgetune.cli.output import wrote
-    from edgetune.cli.output_checks import check_outputs
+    from edgetune.workflows.output import check_outputs, wrote
 
     if output == "-":
         raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.choices import nearest
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:

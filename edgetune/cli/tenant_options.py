@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.choices import nearest
+from edgetune.choices import nearest
 from edgetune.cli.plan_workloads import PlannedWorkload, workloads_of
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgetune.cli.parse_options import choose_modes
 from edgetune.cli.peaks import measured_peaks, read_peaks, roofs_in
 from edgetune.errors import InputError
+from edgetune.workflows.parse_options import choose_modes
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode

@@ -65,8 +65,8 @@ def run_calibration(name: str, output: str, screen: Screen) -> None:
     from pathlib import Path
 
     from edgetune.artifacts.files import write_atomically
-    from edgetune.cli.output import Target
     from edgetune.devices import twin
+    from edgetune.workflows.output import Target
 
     _require_twin(name)
     Target(Path(output)).check("set of constants", "--calibrate")

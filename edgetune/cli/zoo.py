@@ -9,7 +9,7 @@ import typer
 
 from edgetune.cli.app import LightGroup
 from edgetune.cli.options import Force, Json, Quiet, Seed
-from edgetune.cli.output import begin_outputs
+from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,8 +83,8 @@ def export(
 
     Its weights are drawn at random from the seed: it costs what the trained network costs, but knows nothing.
     """
-    from edgetune.cli.output import Target
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.output import Target
     from edgetune.workloads import zoo as networks
 
     begin_outputs(force=force)

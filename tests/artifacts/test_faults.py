@@ -21,10 +21,10 @@ from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.versions import CURRENT
-from edgetune.cli.output import Target
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession
 from edgetune.testing.file_faults import FAULTS, NAMES, Crash, Faults
+from edgetune.workflows.output import Target
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARTIFACTS = {

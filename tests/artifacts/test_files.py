@@ -11,8 +11,8 @@ import pytest
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.output_folder import partial_name
-from edgetune.cli.output import Target
 from edgetune.errors import InputError
+from edgetune.workflows.output import Target
 
 
 def test_it_writes_and_leaves_nothing_else(tmp_path: Path) -> None:

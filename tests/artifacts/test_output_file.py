@@ -9,8 +9,8 @@ import pytest
 from edgetune.artifacts import opened
 from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.output_folder import partial_name
-from edgetune.cli.output import Target, begin_outputs
 from edgetune.errors import InputError
+from edgetune.workflows.output import Target, begin_outputs
 
 
 @pytest.fixture(autouse=True)

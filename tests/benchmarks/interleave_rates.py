@@ -29,12 +29,10 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
-from edgetune.cli.device_option import open_named
 from edgetune.cli.interleave_options import InterleaveJob
 from edgetune.cli.interleave_plan import choose_tenants
 from edgetune.cli.interleave_points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
 from edgetune.cli.interleave_turns import Turns
-from edgetune.cli.parse_options import choose_modes, profile_options
 from edgetune.cli.screen import Screen
 from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.device import Device
@@ -44,6 +42,8 @@ from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import run_search
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.parse_options import choose_modes, profile_options
 from edgetune.workloads.resolve import resolve
 
 NS = 1_000_000_000

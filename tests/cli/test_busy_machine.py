@@ -14,7 +14,6 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli import peaks
 from edgetune.cli.exceeded_peaks import BEATEN, TIMES, without_beaten
-from edgetune.cli.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.cli.peaks import KernelBench
 from edgetune.cli.roofline_report import show_layers, show_network
 from edgetune.cli.roofline_request import Placed
@@ -30,6 +29,7 @@ from edgetune.roofline.measure import measure_peaks
 from edgetune.roofline.placement import place
 from edgetune.testing.fake_device import FakeClock, FakeRunner, FakeSource, fake_device
 from edgetune.testing.fake_proc import FakeProc
+from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.workloads.kernels import parse_kernel
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from edgetune.artifacts.convergence import KIND, VERSION, Convergence, ConvergenceRow
 from edgetune.artifacts.header import Header
-from edgetune.cli.convergence_epochs import command_of, trained_epochs
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
+from edgetune.workflows.convergence import command_of, trained_epochs
 
 INPUTS = {"workload": {"reference": "proxy:cnn"}, "dataset": {"reference": "my data.npz"}}
 OPTIONS = {"target_accuracy": 0.9, "max_epochs": 40, "optimizer": "adam", "learning_rate": 0.001}
@@ -19,15 +19,15 @@ TABLE = Convergence(Header.new(KIND, VERSION, inputs=INPUTS, conditions={"option
 
 
 def test_sizes_that_missed_are_told_and_left_out(capsys):
-    assert trained_epochs(TABLE, [8, 64], name="c.parquet", screen=Screen()) == {8: 2.0, 32: 3.0}
+    assert trained_epochs(TABLE, [8, 64], name="c.parquet", reporter=Screen()) == {8: 2.0, 32: 3.0}
     assert "batch size 64: its run missed the target, so it is not chosen" in capsys.readouterr().err
-    trained_epochs(TABLE, [8], name="c.parquet", screen=Screen())
+    trained_epochs(TABLE, [8], name="c.parquet", reporter=Screen())
     assert capsys.readouterr().err == ""
 
 
 def test_sizes_never_trained_are_an_error_with_the_command_that_adds_them():
     with pytest.raises(InputError) as caught:
-        trained_epochs(TABLE, [8, 16, 128], name="c.parquet", screen=Screen())
+        trained_epochs(TABLE, [8, 16, 128], name="c.parquet", reporter=Screen())
     assert "no runs at batch size 16, 128" in caught.value.message
     assert caught.value.hint == (
         "add them: edgetune profile --convergence proxy:cnn --dataset 'my data.npz' --target-accuracy 0.9 "

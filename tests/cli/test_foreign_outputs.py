@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.cli.output import Target, begin_outputs
 from edgetune.cli.plot import write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession
+from edgetune.workflows.output import Target, begin_outputs
 
 TWIN = ("--device", "twin:orin-agx")
 NOTES = b"day,what\n1,bought a board\n"

@@ -179,7 +179,7 @@ def test_a_closed_standard_error_does_not_spill_into_the_output():
 
 
 HOLDER = (
-    "from edgetune.cli.streams import hold_closed_streams as hold; import os; hold(); "
+    "from edgetune.processes.streams import hold_closed_streams as hold; import os; hold(); "
     "fd = os.open('/dev/null', os.O_RDONLY); os.write(9, str(fd).encode())"
 )
 

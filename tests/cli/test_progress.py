@@ -3,10 +3,11 @@
 import pytest
 
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.cli.progress import ProgressReporter, time_left
-from edgetune.cli.screen import Screen, SimulationLabel
+from edgetune.cli.progress import SweepReporter, time_left
+from edgetune.cli.screen import Screen
 from edgetune.profiling.cooling import Cooling
 from edgetune.profiling.sweep import SweepProgress
+from edgetune.workflows.reporting import SimulationLabel
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ def test_a_forecast_counts_down_and_does_not_lie_when_it_was_wrong(eta_s, since_
 
 
 def test_a_wait_for_the_device_to_cool_is_said_once_to_the_curious(capsys):
-    teller = ProgressReporter(Screen(verbose=True), SimulationLabel(simulated=False))
+    teller = SweepReporter(Screen(verbose=True), SimulationLabel(False, Screen()))
     teller.report(SweepProgress(0, 2, 0))
     for now_c in (61.2, 55.0):
         teller.report(SweepProgress(0, 2, 0, cooling=Cooling(now_c, 50.0)))

@@ -6,10 +6,10 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.cli.device_option import open_named
 from edgetune.profiling.journal_lines import parse_lines
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import sweep
+from edgetune.workflows.device_option import open_named
 from edgetune.workloads.resolve import resolve
 
 MODES = [Mode(cpu_cores=12, cpu_mhz=2201.6, gpu_mhz=mhz, mem_mhz=3199.0) for mhz in (318.75, 1300.5)]

@@ -66,7 +66,7 @@ def shown_again(given: Input) -> list[str]:
     from edgetune.artifacts import io
     from edgetune.artifacts.any_file import read_any
     from edgetune.artifacts.formats import ENDINGS
-    from edgetune.cli.parse_options import parse_columns
+    from edgetune.workflows.parse_options import parse_columns
 
     words = list(given.argv[1:])
     if "-" in words or "--plot" in words or len(words) < 1 or words[0].startswith("-"):

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device
-
-Root = Annotated[
-    str | None,
-    typer.Option("--root", metavar="DIR", help="The folder with the sys and proc of the board: a mount, or a fake."),
-]
 
 
 def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:

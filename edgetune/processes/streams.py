@@ -72,6 +72,13 @@ def write(text: str, out: TextIO, *, flush: bool = False) -> None:
             raise
 
 
+def write_bytes(data: bytes) -> None:
+    """Write the bytes of a file to standard output, as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
 class Surviving:
     """A text stream for a library that draws on it, written to as ``write`` does."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -12,13 +13,12 @@ from edgetune.artifacts import opened
 from edgetune.artifacts.formats import ENDINGS, check_ending
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.recognition import recognise
-from edgetune.cli.screen import print_lines, write_bytes
 from edgetune.errors import InputError
-from edgetune.visible import one_line
+from edgetune.processes.streams import write_bytes
 
 if TYPE_CHECKING:
     from edgetune.artifacts.io import Artifact
-    from edgetune.cli.screen import Screen
+    from edgetune.workflows.reporting import Reporter, Stdout
 
 
 FORCE = "--force"
@@ -26,9 +26,15 @@ FORCE = "--force"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an artifact will go; ``path`` is ``None`` for standard output."""
+    """Where an artifact will go.
+
+    Args:
+        path: The file; ``None`` for standard output.
+        discards: Whether nothing is written, as when Python takes what a workflow returns.
+    """
 
     path: Path | None
+    discards: bool = False
 
     @property
     def file(self) -> str | None:
@@ -71,12 +77,13 @@ class Target:
         if self.path is not None:
             io.write(artifact, self.path)
             return
-        write_bytes(io.to_bytes(artifact))
+        if not self.discards:
+            write_bytes(io.to_bytes(artifact))
 
-    def report(self, screen: Screen) -> None:
+    def report(self, reporter: Reporter) -> None:
         """Say that the file is written; of standard output there is nothing to say."""
         if self.path is not None:
-            screen.info(wrote(self.path))
+            reporter.info(wrote(self.path))
 
 
 _force = False
@@ -88,18 +95,11 @@ def begin_outputs(*, force: bool = False) -> None:
     global _force  # noqa: PLW0603 -- one command runs at a time
     _force = force
     opened.forget_all()
-    opened.on_moved = _tell_moved
 
 
 def forced() -> bool:
     """Return whether the command was given ``--force``."""
     return _force
-
-
-def _tell_moved(asked: Path, written: Path) -> None:
-    """Say that another program has written the file meanwhile, whatever else is to be kept quiet."""
-    told = f"{asked} was written by another program since this command began; this result is in {written}"
-    print_lines(f"warning: {one_line(told)}", stream=sys.stderr)
 
 
 def _refuse_other(output: OutputFile, kind: str, option: str) -> None:
@@ -124,8 +124,9 @@ def wrote(path: str | Path) -> str:
 
 
 def choose_target(
-    output: str | None, default_name: str, *, last: bool = False, resumes: bool = False, json: bool = False
-) -> Target:
+    output: str | None, default_name: str, *, last: bool = False, resumes: bool = False, json: bool = False,
+    stdout: Stdout | None = None,
+) -> Target:  # fmt: skip
     """Return where ``-o output`` puts an artifact; ``Target.check`` says whether it can be written there.
 
     Without ``-o`` a pipe or a file on standard output takes the bytes, unless this is the last command of a chain: its
@@ -136,18 +137,22 @@ def choose_target(
         default_name: Of the file where none is named; with a number where a file of that name exists.
         last: Whether no command reads the artifact from a pipe.
         resumes: Whether an existing file of the default name is gone on with.
-        json: Whether standard output is to carry an answer in JSON.
+        json: Whether standard output carries an answer in JSON.
+        stdout: What standard output is for; found out where it is not given.
 
     Raises:
         InputError: standard output cannot carry it, or no file is named.
     """
+    stdout = stdout or ("answer" if json else "terminal" if sys.stdout.isatty() else "bytes")
     if output == "-":
-        if json:
+        if stdout in ("answer", "none"):
             raise InputError("standard output cannot carry both the answer and the file", "name a file with -o")
-        if sys.stdout.isatty():
+        if stdout == "terminal":
             raise InputError("standard output is a terminal, which cannot show Parquet", "name a file with -o")
         return Target(None)
-    if output is None and not (last or json or sys.stdout.isatty()):
+    if output is None and stdout == "none":
+        return Target(None, discards=True)
+    if output is None and stdout == "bytes" and not last:
         return Target(None)
     if output is not None and not output.strip():
         raise InputError("-o names no file", f"e.g. -o {default_name}")
@@ -159,3 +164,31 @@ def unused(path: Path) -> Path:
     """Return the path, or with the first number from 2 that no file has: nothing that was measured is overwritten."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(each for each in numbered if not each.exists()) if path.exists() else path
+
+
+def check_outputs(
+    outputs: Mapping[str, str | None], inputs: Sequence[str | None], kinds: Mapping[str, str | None]
+) -> None:
+    """Refuse outputs that cannot be written, end in another format, are read too, one file, or hold something else.
+
+    Args:
+        outputs: The file that each option names; ``None`` and ``-`` are no files.
+        inputs: The files that are read.
+        kinds: The kind of file that an option writes, see ``Target.check``; an option that it does not name writes a
+            figure.
+
+    Raises:
+        InputError: see above; nothing has been touched.
+    """
+    read = {Path(name).resolve() for name in inputs if name is not None and name != "-"}
+    seen: dict[Path, str] = {}
+    for option, name in outputs.items():
+        if name is None or name == "-":
+            continue
+        path = Path(name).resolve()
+        if path in read:
+            raise InputError(f"{option}: {name} is read, and would be lost", "name another file")
+        if path in seen:
+            raise InputError(f"{seen[path]} and {option} both name {name}", "name two files")
+        seen[path] = option
+        Target(Path(name)).check(kinds.get(option, "figure"), option)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from edgetune.cli.screen import Screen
-from edgetune.cli.streams import leave_lost_terminal
 from edgetune.errors import ExitCode
+from edgetune.processes.streams import leave_lost_terminal
+from edgetune.workflows.reporting import Reporter
 
 
 class Stopped(BaseException):
@@ -26,17 +26,17 @@ STOPS = (KeyboardInterrupt, Stopped)
 
 
 @contextmanager
-def reporting_saved(screen: Screen, kept: Callable[[], str]) -> Iterator[None]:
+def reporting_saved(reporter: Reporter, kept: Callable[[], str]) -> Iterator[None]:
     """When a signal interrupts the context, say in one line what is kept and how to go on.
 
     Args:
-        screen: Where to say it.
+        reporter: Where to say it.
         kept: Returns what there is to say, without a full stop.
     """
     try:
         yield
     except STOPS:
-        screen.info(f"stopped; {kept()}")
+        reporter.info(f"stopped; {kept()}")
         raise
 
 
@@ -63,11 +63,11 @@ class Stopping:
 
 
 @contextmanager
-def noting_signals(screen: Screen, what: str) -> Iterator[Stopping]:
+def noting_signals(reporter: Reporter, what: str) -> Iterator[Stopping]:
     """Note the first signal; the second one does what it does anywhere else.
 
     Args:
-        screen: For telling that it was heard.
+        reporter: For telling that it was heard.
         what: After which it stops, e.g. ``the minibatch that runs``.
     """
     stopping = Stopping()
@@ -82,7 +82,7 @@ def noting_signals(screen: Screen, what: str) -> Iterator[Stopping]:
         stopping.number = number
         if number == signal.SIGHUP:
             leave_lost_terminal()
-        screen.info(f"stopping after {what}; once more to stop at once")
+        reporter.info(f"stopping after {what}; once more to stop at once")
         stopping.act()
 
     for number, handler in before.items():

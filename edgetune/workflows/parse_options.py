@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from edgetune.cli.choices import choose
-from edgetune.cli.options import COOL_TIMEOUT, POINT_TIMEOUT
+from edgetune.choices import choose
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_quantity, parse_share, parse_time_s
+from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.devices.modes import Selection
     from edgetune.profiling.options import ProfileOptions
+    from edgetune.workflows.profile_options import MeasuringOptions
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
@@ -47,14 +48,14 @@ def parse_task(text: str | None, *, model: str = "") -> Task:
     )
 
 
-def parse_batch_sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes in ``1,4,16``, in that order, each once.
+def parse_batch_sizes(text: str | Sequence[int]) -> tuple[int, ...]:
+    """Return the sizes in ``1,4,16`` or a sequence, in that order, each once.
 
     Raises:
         InputError: one is not a whole number above zero.
     """
     sizes = []
-    for word in text.split(","):
+    for word in text.split(",") if isinstance(text, str) else map(str, text):
         size = _count(word.strip())
         if size is None:
             raise InputError(
@@ -157,12 +158,12 @@ def parse_inputs(path: str | None) -> str | None:
 
 def profile_options(
     *,
-    target_ci: str = "2%",
+    target_ci: str | float = "2%",
     minibatches: int | None = None,
-    point_timeout: str = POINT_TIMEOUT,
+    point_timeout: str | float = POINT_TIMEOUT,
     retries: int = 2,
-    cool_to: str | None = None,
-    cool_timeout: str = COOL_TIMEOUT,
+    cool_to: str | float | None = None,
+    cool_timeout: str | float = COOL_TIMEOUT,
     interleave_repeats: int = 1,
     inputs: str | None = None,
     dimensions: Sequence[str] = (),
@@ -188,4 +189,21 @@ def profile_options(
         dimensions=parse_dimensions(dimensions),
         precision=None if precision is None else parse_precision(precision),
         seed=seed,
+    )
+
+
+def measuring_options(opts: MeasuringOptions) -> ProfileOptions:
+    """Return how points are measured, in base units; errors as ``profile_options``."""
+    return profile_options(
+        target_ci=opts.target_ci,
+        minibatches=opts.minibatches,
+        point_timeout=opts.point_timeout,
+        retries=opts.retries,
+        cool_to=opts.cool_to,
+        cool_timeout=opts.cool_timeout,
+        interleave_repeats=opts.interleave_repeats or 1,
+        inputs=opts.inputs,
+        dimensions=opts.dim,
+        precision=opts.precision,
+        seed=opts.seed,
     )

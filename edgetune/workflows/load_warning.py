@@ -6,38 +6,38 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.screen import Screen
     from edgetune.devices.clock import Clock
     from edgetune.devices.cpu_load import CpuLoad
     from edgetune.devices.device import Device
+    from edgetune.workflows.reporting import Reporter
 
 
-def warn_of_load(device: Device, screen: Screen) -> None:
+def warn_of_load(device: Device, reporter: Reporter) -> None:
     """Tell what other processes use of the CPUs, where workloads run on this machine and others use much."""
     if device.load is not None:
-        _warn(device.load, device.clock, screen)
+        _warn(device.load, device.clock, reporter)
 
 
-def warn_of_host_load(screen: Screen) -> None:
+def warn_of_host_load(reporter: Reporter) -> None:
     """Tell the same before something runs on this machine that needs no device."""
     from edgetune.devices.clock import MonotonicClock
     from edgetune.devices.cpu_load import CpuLoad
     from edgetune.devices.sysfs import Sysfs
 
-    _warn(CpuLoad(Sysfs()), MonotonicClock(), screen)
+    _warn(CpuLoad(Sysfs()), MonotonicClock(), reporter)
 
 
-def _warn(reader: CpuLoad, clock: Clock, screen: Screen) -> None:
-    load = None if screen.quiet else reader.sample(clock)
+def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
+    load = None if reporter.quiet else reader.sample(clock)
     if load is not None and load.busy:
         cores = f"{load.cpus} core{'' if load.cpus == 1 else 's'}"
         used = f"other processes use {load.share:.0%} of them"
-        screen.info(f"note: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
+        reporter.info(f"note: load {load.runnable:.0f} on {cores}, {used}: figures are of a busy machine")
 
 
-def warn_of_contention(point: Point, row: ProfileRow, screen: Screen) -> None:
+def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
     """Tell that others used the CPUs while a point was measured, if they did."""
     from edgetune.profiling.cpu_contention import describe_contention
 
     if (words := describe_contention(row.others_cpu_share)) is not None:
-        screen.info(f"note: {point}: {words}")
+        reporter.info(f"note: {point}: {words}")

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.cli.batch_choice import choose_batch_sizes, parse_batch_axes
-from edgetune.cli.parse_options import choose_modes, parse_batch_sizes, parse_task
 from edgetune.errors import InputError
+from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
+from edgetune.workflows.parse_options import choose_modes, parse_batch_sizes, parse_task
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
@@ -28,7 +28,7 @@ class WorkloadOptions:
 
     model: str
     task: str | None
-    batch_sizes: str | None
+    batch_sizes: str | Sequence[int] | None
     modes: str | None
     ops: str | None = None
     batch_axis: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ def _recorded(
     """Return the network that a table knows by that name, or by that of the file, and the batch sizes it has."""
     from pathlib import Path
 
-    from edgetune.cli.choices import nearest
+    from edgetune.choices import nearest
     from edgetune.devices.recorded import workloads_of
     from edgetune.workloads.workload import Workload
 

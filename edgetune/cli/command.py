@@ -1,0 +1,135 @@
+"""Makes a command of an options dataclass: its fields are the options, listed by group in ``--help``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import wraps
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+from edgetune.cli.screen import Screen
+from edgetune.workflows.options import Option
+from edgetune.workflows.output import begin_outputs
+
+_HEADINGS = ("Problem", "Where", "How", "Files", "Output")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminal:
+    """How a command answers; no workflow knows it."""
+
+    json: Annotated[bool, Option("Answer in JSON, for machines.", ("--json",), "Output")] = False
+    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
+    verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
+
+    @property
+    def screen(self) -> Screen:
+        """What reports to the terminal."""
+        return Screen(self.quiet, self.verbose, self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanningTerminal(Terminal):
+    """Of a command that can say what it would do."""
+
+    dry_run: Annotated[
+        bool, Option("Say what would be measured and how long it may take.", ("--dry-run",), "Output")
+    ] = False
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose ``--help`` lists its options by group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section per group, in the order of ``_HEADINGS``; the arguments come first."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = parameter.param_type_name == "argument"
+                group = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Output"
+                sections[group].append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
+
+    The fields of both dataclasses are the command's options. The function's docstring is its help.
+    """
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function)
+        kinds = [hints[name] for name in inspect.signature(function).parameters]
+        parameters = [_parameter(*field) for kind in kinds for field in _declared(kind)]
+
+        @wraps(function)
+        def run(**given: Any) -> None:
+            begin_outputs(force=bool(given.get("force")))
+            function(*(_filled(kind, given) for kind in kinds))
+
+        parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        del run.__wrapped__
+        app.command(name, cls=GroupedCommand)(run)
+        return function
+
+    return register
+
+
+def _declared(kind: type) -> Iterator[tuple[Field[Any], Any, Option]]:
+    """Yield each field of an options dataclass with its type and what the terminal shows of it."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        annotation = hints[field.name]
+        assert get_origin(annotation) is Annotated, f"{kind.__name__}.{field.name} has no Option"
+        inner, *extras = get_args(annotation)
+        (shown,) = (extra for extra in extras if isinstance(extra, Option))
+        yield field, inner, shown
+
+
+def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
+    missing = field.default is MISSING and field.default_factory is MISSING
+    default: Any = inspect.Parameter.empty if missing else None if shown.repeatable else field.default
+    if shown.argument:
+        made: Any = typer.Argument(metavar=shown.metavar, help=shown.help, show_default=False)
+    else:
+        names = shown.names or (f"--{field.name.replace('_', '-')}",)
+        made = typer.Option(
+            *names,
+            metavar=shown.metavar,
+            help=shown.help,
+            rich_help_panel=shown.group,
+            hidden=shown.hidden,
+            min=shown.least,
+            max=shown.most,
+        )
+    annotation: Any = Annotated[_words_type(inner, shown), made]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _words_type(inner: Any, shown: Option) -> Any:
+    """Return the type of a value on the command line: a flag or number where it is nothing else, otherwise a word."""
+    members = set(get_args(inner) or (inner,))
+    if shown.repeatable:
+        return list[str] | None
+    plain = next((kind for kind in (bool, int, float) if members <= {kind, NoneType}), str)
+    return plain | None if NoneType in members else plain
+
+
+def _filled(kind: type, given: dict[str, Any]) -> Any:
+    values = {field.name: given[field.name] for field in fields(kind)}
+    return kind(**{name: tuple(value or ()) if _repeats(kind, name) else value for name, value in values.items()})
+
+
+def _repeats(kind: type, name: str) -> bool:
+    return any(field.name == name and shown.repeatable for field, _, shown in _declared(kind))

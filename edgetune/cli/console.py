@@ -1,0 +1,28 @@
+"""TODO"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, TextIO, cast
+
+from edgetune.processes.streams import Surviving
+from edgetune.visible import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+
+def words(text: str, style: str = "") -> Text:
+    """Return a text as rich draws it, visible."""
+    from rich.text import Text
+
+    return Text(visible(text), style)
+
+
+def console(stream: TextIO) -> Console:
+    """Return what draws a progress bar, or a table that renews itself; its texts are made by ``words``."""
+    from rich.console import Console
+
+    survivor = cast("TextIO", Surviving(stream))
+    return Console(file=survivor, highlight=False, markup=False, emoji=False, no_color=bool(os.environ.get("NO_COLOR")))

@@ -1,0 +1,21 @@
+"""One workflow per thing that a person asks for: it joins devices, workloads and stages, and returns an artifact.
+
+    cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print: cli/profile_report.py
+        v
+    workflows/profile.py    profile(opts, reporter) -> the table, and where it was written
+        v                   plan_profile(opts, reporter) -> what --dry-run prints
+    devices, workloads, stages
+
+Each command has
+
+- ``workflows/NAME_options.py``: one frozen dataclass, a field per option, annotated with an ``options.Option``. It
+  imports nothing heavy, because ``--help`` reads it. Options that several commands share are aliases in
+  ``workflows/options.py``, or dataclasses to inherit from, such as ``profile_options.MeasuringOptions``.
+- ``workflows/NAME.py``: functions that take these options whole and a ``Reporter``, and return what was made. They
+  import at the top of the file, raise the errors of ``edgetune.errors``, and neither print nor exit.
+- ``cli/NAME.py``: ``@command(app)`` on ``function(opts: Options, terminal: Terminal)``, which imports the workflow
+  inside the function, calls it and prints what it returns; exit codes are decided there.
+
+To add an option, add a field. The Python interface (``edgetune.profile(...)``) takes the same fields by name, as words
+with units or as numbers in base SI units.
+"""

@@ -1,0 +1,248 @@
+"""Trains a small task at several batch sizes: from the options of ``--convergence`` to a table of epochs."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts.convergence import Convergence, epochs_of
+from edgetune.artifacts.io import read_convergence
+from edgetune.devices.cpu import usable_cpus
+from edgetune.errors import InputError
+from edgetune.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
+from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
+from edgetune.profiling.convergence.proxies import resolve_proxy
+from edgetune.profiling.convergence.proxy import Proxy, Task
+from edgetune.profiling.convergence.runs import RunProgress, train_all
+from edgetune.profiling.identity import default_journal_path, identity_sha256
+from edgetune.profiling.journal import discard_journal
+from edgetune.profiling.sweep import SweepProgress
+from edgetune.search.accuracy import require_sizes
+from edgetune.units import parse_share
+from edgetune.workflows.output import Target, choose_target, forced
+from edgetune.workflows.parse_options import parse_batch_sizes
+from edgetune.workflows.profile_options import ConvergenceOptions, ProfileCommandOptions, given
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
+
+_DEFAULT_SIZES = "16,32,64,128,256"
+_DEFAULT_DATASET = "shapes"
+_DEFAULT_SEEDS = 3
+_DEFAULT_EPOCHS = 40
+_GPU_JOBS = 4
+"""Runs at a time on a GPU unless told: each takes some hundred MB of its memory before it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRequest:
+    """Training runs as asked for.
+
+    Args:
+        proxy: What is trained, its data set loaded.
+        tasks: Batch size and seed of each run.
+        jobs: Runs at a time.
+        target: Where the table goes.
+    """
+
+    proxy: Proxy
+    tasks: list[Task]
+    jobs: int
+    target: Target
+
+
+def refuse_training(opts: ConvergenceOptions) -> None:
+    """Refuse options of training where nothing is trained.
+
+    Raises:
+        InputError: one is given.
+    """
+    for option in given(opts, ConvergenceOptions):
+        raise InputError(f"{option} is for --convergence, which is not given", f"add --convergence, or drop {option}")
+
+
+def convergence(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Convergence, Target]:
+    """Train every run that is not in the file yet, and write the table; return it with where it went.
+
+    Raises:
+        InputError: an option has no use here or cannot be used.
+    """
+    request = training_request(opts, reporter)
+    request.target.check("convergence")
+    return train_missing(request, fresh=opts.fresh, reporter=reporter), request.target
+
+
+def training_request(opts: ProfileCommandOptions, reporter: Reporter) -> TrainingRequest:
+    """Return the runs to train; nothing is trained yet."""
+    _refuse_measuring(opts)
+    proxy = _proxy(opts)
+    sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
+    seeds = range(opts.seed, opts.seed + (opts.seeds or _DEFAULT_SEEDS))
+    tasks = [(size, seed) for seed in seeds for size in sizes]
+    jobs = min(opts.jobs or _default_jobs(proxy.device), len(tasks))
+    name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
+    return TrainingRequest(proxy, tasks, jobs, choose_target(opts.output, name, resumes=True, stdout=reporter.stdout))
+
+
+def _refuse_measuring(opts: ProfileCommandOptions) -> None:
+    if opts.task == "infer":
+        raise InputError("--convergence trains, and --task is infer", "leave --task out")
+    measuring = {
+        "--modes": opts.modes, "--ops": opts.ops, "--inputs": opts.inputs, "--minibatches": opts.minibatches,
+        "--dim": opts.dim, "--batch-axis": opts.batch_axis, "--cool-to": opts.cool_to,
+        "--interleave-repeats": opts.interleave_repeats,
+    }  # fmt: skip
+    for option, value in measuring.items():
+        if value:
+            message = f"{option} is for measuring: how many epochs a training takes depends on no device"
+            raise InputError(message, f"leave {option} out, or --convergence")
+
+
+def _proxy(opts: ProfileCommandOptions) -> Proxy:
+    """Return what is to be trained, its data set loaded and everything checked.
+
+    Raises:
+        InputError: something cannot be used as asked.
+    """
+    workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
+    sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
+    reference = opts.dataset or _DEFAULT_DATASET
+    dataset = load_dataset(reference)
+    options = TrainingOptions(
+        target_accuracy=_target_accuracy(opts.target_accuracy, reference),
+        max_epochs=opts.max_epochs or _DEFAULT_EPOCHS,
+        optimizer=opts.optimizer or "adam",
+        learning_rate=1e-3 if opts.learning_rate is None else opts.learning_rate,
+    )
+    check_sizes(sizes, dataset, options)
+    return Proxy(workload, dataset, _absolute(reference, dataset), options, device)
+
+
+def _absolute(reference: str, dataset: Dataset) -> str:
+    return reference if dataset.sha256 is None else str(Path(reference).resolve())
+
+
+def _target_accuracy(text: str | float | None, reference: str) -> float:
+    if text is not None:
+        return parse_share(text, what="--target-accuracy")
+    if reference not in DRAWN:
+        raise InputError(f"which accuracy is good enough on {reference} is not said", "e.g. --target-accuracy 90%")
+    return DRAWN[reference].target_accuracy
+
+
+def _torch_device(name: str) -> str:
+    """Return the PyTorch device that a device's name stands for.
+
+    Raises:
+        InputError: a simulated or recorded device, on which nothing can be trained.
+    """
+    kind, _, number = name.partition(":")
+    if name in ("auto", "host", "cpu"):
+        return "auto" if name == "auto" else "cpu"
+    if kind in ("nvidia", "cuda") and (number.isdigit() or not number):
+        return f"cuda:{number or 0}"
+    raise InputError(f"--convergence really trains, which {name} cannot", "--device auto, host or nvidia:0")
+
+
+def _default_jobs(device: str) -> int:
+    cores = len(usable_cpus()) or os.cpu_count() or 1
+    return min(cores, _GPU_JOBS) if device.startswith("cuda") else cores
+
+
+def train_missing(request: TrainingRequest, *, fresh: bool, reporter: Reporter) -> Convergence:
+    """Train what neither the journal nor the table has yet, write the table, and only then discard the journal."""
+    proxy, tasks, target = request.proxy, request.tasks, request.target
+    regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
+    journal = default_journal_path(regular, proxy.identity, tasks)
+    known = None
+    if target.path is not None and target.path.is_file() and not fresh:
+        known = _earlier(target.path, identity_sha256(proxy.identity))
+        if known is not None and {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(
+            tasks
+        ):
+            reporter.info(f"{target.path} has these runs already; --fresh trains them again")
+            return known
+    kept = "finished runs are kept, and the same command resumes"
+    with (
+        reporting_saved(reporter, lambda: kept if journal.exists() else "no run was finished yet"),
+        reporter.sweep(SimulationLabel(False, reporter)) as on_progress,
+    ):
+
+        def tell(progress: RunProgress) -> None:
+            resumed = progress.resumed if progress.row is None else 0
+            on_progress(SweepProgress(progress.done, progress.total, resumed, progress.eta_s))
+            if progress.row is not None:
+                _report_run(progress, reporter)
+
+        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_progress=tell, fresh=fresh)
+    target.write(table)
+    discard_journal(journal)
+    target.report(reporter)
+    return table
+
+
+def _report_run(progress: RunProgress, reporter: Reporter) -> None:
+    row = progress.row
+    assert row is not None
+    what = f"batch {row.batch_size} seed {row.seed}"
+    if row.reached:
+        reporter.detail(f"{progress.done} of {progress.total}: {what}: {row.epochs:.3g} epochs")
+    else:
+        reporter.info(f"{row.status}: {what}: {row.reason}")
+
+
+def _earlier(path: Path, request_sha256: str) -> Convergence | None:
+    """Return the table in an existing file when its runs are of this very request; batch sizes and seeds may differ.
+
+    Raises:
+        InputError: it is something else, which is not overwritten unasked.
+    """
+    hint = "name another file with -o, or --fresh to replace it"
+    try:
+        table = read_convergence(str(path))
+    except InputError:
+        if forced():
+            return None
+        raise InputError(f"{path} exists and is not a convergence table", "name another file, or add --force") from None
+    asked = table.header.inputs.get("request", {})
+    if path.suffix.lower() == ".csv" and not asked:
+        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was trained", hint)
+    if asked.get("sha256") != request_sha256:
+        raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
+    return table
+
+
+def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, reporter: Reporter) -> dict[int, float]:
+    """Return the epochs by batch size that a choice may be made by; those that missed the target are told of.
+
+    Args:
+        table: Of one task.
+        sizes: Batch sizes to choose from. Those that miss the target are not in the answer: drop their points.
+        name: The table's file.
+        reporter: For notes.
+
+    Raises:
+        InputError: it was never trained at one of the sizes, or misses the target at all of them.
+    """
+    found, sizes = epochs_of(table, name=name), set(sizes)
+    require_sizes(sizes, [*found.by_batch, *found.absent], name=name, command=command_of(table, name))
+    for size, why in found.absent.items():
+        if size in sizes:
+            reporter.info(f"note: {name}, batch size {size}: {why}, so it is not chosen")
+    return found.by_batch
+
+
+def command_of(table: Convergence, path: str) -> str:
+    """Return the command that adds batch sizes to a table, less the sizes."""
+    header = table.header
+    model = header.inputs.get("workload", {}).get("reference", "MODEL")
+    words = ["edgetune", "profile", "--convergence", model]
+    if "dataset" in header.inputs:
+        words += ["--dataset", str(header.inputs["dataset"]["reference"])]
+    if "options" in header.conditions:
+        chosen = header.conditions["options"]
+        words += ["--target-accuracy", f"{chosen['target_accuracy']:g}", "--max-epochs", str(chosen["max_epochs"])]
+        words += ["--optimizer", chosen["optimizer"], "--learning-rate", f"{chosen['learning_rate']:g}"]
+    return shlex.join([*words, "-o", path])

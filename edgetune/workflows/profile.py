@@ -1,0 +1,215 @@
+"""Measures a network at every point of a sweep: from the options of ``edgetune profile`` to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.merging import first_difference
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.devices.device import Device
+from edgetune.errors import InputError
+from edgetune.processes.private_folder import temporary_folder
+from edgetune.profiling.estimate import SweepEstimate, estimate
+from edgetune.profiling.growth import grown, missing_points
+from edgetune.profiling.identity import default_journal_path, identify, identity_sha256
+from edgetune.profiling.journal import discard_journal, points_in_journal
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.sweep import request_header, sweep
+from edgetune.workflows.convergence import refuse_training
+from edgetune.workflows.device_option import open_named, recovered
+from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.output import Target, choose_target, forced
+from edgetune.workflows.parse_options import measuring_options
+from edgetune.workflows.profile_options import ProfileCommandOptions
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.subject import WorkloadOptions, check, choose_subject
+from edgetune.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """A sweep as asked for.
+
+    Args:
+        device: Measures it.
+        workload: The network.
+        points: All points asked for.
+        options: How they are measured.
+        target: Where the table goes.
+    """
+
+    device: Device
+    workload: Workload
+    points: list[Point]
+    options: ProfileOptions
+    target: Target
+
+
+def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, Target]:
+    """Measure every point that is not in the file yet, and write the table; return it with where it went.
+
+    Raises:
+        InputError: an option cannot be used, or the file holds something else.
+        DeviceError: the device is not here, or cannot set the modes.
+    """
+    request = request_of(opts, reporter)
+    request.target.check("profile")
+    return measure(request, fresh=opts.fresh, reporter=reporter), request.target
+
+
+def plan_profile(
+    opts: ProfileCommandOptions, reporter: Reporter
+) -> tuple[ProfileRequest, list[Point], SweepEstimate | None]:
+    """Return the sweep, the points that would be measured, and what they take; ``None`` where no point is left.
+
+    Raises:
+        InputError, DeviceError: see ``profile``.
+    """
+    request = request_of(opts, reporter)
+    left = request.points if opts.fresh else sweep_state(request).left
+    expected = estimate(request.device, request.workload, left, request.options, run_code=False) if left else None
+    return request, left, expected
+
+
+def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
+    """Open the device and choose the points; nothing is measured yet."""
+    refuse_training(opts)
+    options = measuring_options(opts)
+    words = WorkloadOptions(opts.model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
+    check(words)
+    device = open_named(opts.device, opts.root, seed=options.seed)
+    subject = choose_subject(device, words, options, default_size=1)
+    for note in subject.notes:
+        reporter.info(f"note: {note.advice}")
+    if subject.batch is not None:
+        reporter.info(subject.batch)
+    for sentence in subject.fed:
+        reporter.detail(sentence)
+    name = f"{subject.workload.name}-{subject.task}-{device.name.partition(':')[0]}.parquet"
+    target = choose_target(opts.output, name, resumes=True, stdout=reporter.stdout)
+    return ProfileRequest(device, subject.workload, list(dict.fromkeys(subject.points)), options, target)
+
+
+def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Profile:
+    """Measure what the journal does not have yet, write the table, and only then discard the journal."""
+    device, workload, points = request.device, request.workload, request.points
+    options, target = request.options, request.target
+    label = SimulationLabel(device.simulated, reporter)
+    stands = SweepState(None, points) if fresh else sweep_state(request)
+    if stands.before is not None and not stands.left:
+        label.announce()
+        reporter.info(f"{target.path} has these points already; --fresh measures them again")
+        return stands.before
+    warn_of_load(device, reporter)
+    identity = identify(device, workload, points[0].task, options)
+    journal = default_journal_path(_regular(target), identity, points)
+    if journal.parent == temporary_folder():
+        reporter.info(f"note: no state folder can be written, so the journal is {journal}")
+    if stands.before is not None:
+        known = len(points) - len(stands.left)
+        reporter.info(f"{target.path} has {known} of {len(points)} points and grows by {len(stands.left)}")
+    kept = "what was measured is kept, and the same command resumes"
+    try:
+        with (
+            reporting_saved(reporter, lambda: kept if journal.exists() else "nothing was measured yet"),
+            reporter.sweep(label) as on_progress,
+        ):
+            table = sweep(device, workload, stands.left, options, journal, on_progress=on_progress, fresh=fresh)
+    finally:
+        for sentence in recovered(device):
+            reporter.info(f"note: {sentence}")
+    if stands.before is not None:
+        table = grown(stands.before, table)
+    try:
+        target.write(table)
+    except BrokenPipeError:
+        reporter.info(f"nobody read the table; its points are kept in {journal} for the same command run again")
+        raise
+    if not unfinished(table):
+        discard_journal(journal)
+    label.announce()
+    target.report(reporter)
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class SweepState:
+    """What a file holds of the points asked for.
+
+    Args:
+        before: The table that grows; ``None`` where there is none, or where a sweep of all points is under way.
+        left: The points to measure.
+    """
+
+    before: Profile | None
+    left: list[Point]
+
+
+def sweep_state(request: ProfileRequest) -> SweepState:
+    """Return what the file that will be written holds already, when it was measured in the same way.
+
+    Raises:
+        InputError: the file holds something else, which is not overwritten unasked; the first difference is named.
+    """
+
+    device, workload, points, options = request.device, request.workload, request.points, request.options
+    path = _regular(request.target)
+    if path is None or not path.is_file():
+        return SweepState(None, points)
+    identity = identify(device, workload, points[0].task, options)
+    under_way = points_in_journal(default_journal_path(path, identity, points), identity)
+    try:
+        table = read_profile(str(path))
+    except InputError:
+        if forced():
+            return SweepState(None, points)
+        hint = "name another file with -o, or --force to replace it"
+        raise InputError(f"{path} exists and is not a profile", hint) from None
+    hint = "name another file with -o, or --fresh to replace it"
+    if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
+        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was measured", hint)
+    differs = _difference(table, request_header(device, workload, options), identity)
+    if differs is None:
+        left = missing_points(table, points)
+        if under_way <= set(left):
+            return SweepState(table, left)
+    elif not under_way:
+        raise InputError(f"{path} exists and holds another profile: {differs}", hint)
+    return SweepState(None, points)  # of a sweep with --fresh, or of one with failures, that is gone on with
+
+
+def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) -> str | None:
+    """Return in what a table differs from a request; ``None`` where it was measured in the same way."""
+
+    differs = first_difference(table.header, request)
+    if differs is not None:
+        return str(differs)
+    tasks, task = sorted({row.task for row in table.rows}), str(identity["task"])
+    if tasks != [task]:
+        return f"its task is {' and '.join(tasks)}, not {task}"
+    if table.header.inputs.get("request", {}).get("sha256") == identity_sha256(identity):
+        return None
+    if table.header.tool != (tool := f"edgetune {identity['version']}"):
+        return f"it was written by {table.header.tool}, and this is {tool}"
+    return "it does not say that it was measured with the same inputs and options"
+
+
+def _regular(target: Target) -> Path | None:
+    """Return the file that will be written; ``None`` for standard output, a device or a pipe."""
+    return target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
+
+
+def unfinished(table: Profile) -> list[ProfileRow]:
+    """Return the last row of each point, in each round, that is not a measurement."""
+    return [row for row in last_rows(table) if row.status != "ok"]
+
+
+def last_rows(table: Profile) -> list[ProfileRow]:
+    """Return the last row of each point in each round."""
+    return list({(row.point, row.round): row for row in table.rows}.values())

@@ -1,0 +1,100 @@
+"""The options of ``edgetune profile``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from edgetune.workflows import options
+from edgetune.workflows.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions:
+    """How points are measured, as written; ``parse_options.measuring`` checks it."""
+
+    target_ci: Annotated[
+        str | float, Option("Stop when the median is known this well (95 % interval).", metavar="SHARE")
+    ] = "2%"
+    minibatches: Annotated[
+        int | None,
+        Option("Time exactly so many minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
+    ] = None
+    point_timeout: options.PointTimeout = options.POINT_TIMEOUT
+    retries: Annotated[int, Option("Measure a throttled point again so often.", metavar="N", least=0)] = 2
+    cool_to: options.CoolTo = None
+    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT
+    interleave_repeats: Annotated[
+        int | None,
+        Option("Visit all points N times, each round in a new random order.", metavar="N", least=1, most=1000),
+    ] = None
+    inputs: options.Inputs = None
+    dim: options.Dim = ()
+    precision: options.Precision = None
+    seed: options.Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvergenceOptions:
+    """What ``--convergence`` trains; what is not given is ``None``."""
+
+    dataset: Annotated[
+        str | None, Option("To train on: shapes, gratings or a .npz of x and y.", ("--dataset",), "Problem", "NAME")
+    ] = None
+    target_accuracy: Annotated[
+        str | float | None, Option("Until so many are right, e.g. 90%.", ("--target-accuracy",), "Problem", "SHARE")
+    ] = None
+    max_epochs: Annotated[
+        int | None, Option("Train so long. Default: 40.", ("--max-epochs",), metavar="N", least=1)
+    ] = None
+    seeds: Annotated[int | None, Option("Runs per batch size. Default: 3.", ("--seeds",), metavar="N", least=1)] = None
+    jobs: Annotated[int | None, Option("Runs at a time. Default: one per core.", ("--jobs",), metavar="N", least=1)] = (
+        None
+    )
+    optimizer: Annotated[str | None, Option("adam (default) or adamw.", ("--optimizer",), metavar="NAME")] = None
+    learning_rate: Annotated[
+        float | None,
+        Option("At batch 32; scaled by the square root of the batch. Default: 0.001.", metavar="RATE"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
+    """The options of ``edgetune profile``."""
+
+    model: Annotated[
+        str,
+        Option(
+            "An ONNX file, a Python training file, zoo:NAME, or a name in a table; proxy:NAME to --convergence.",
+            metavar="MODEL", argument=True,
+        ),
+    ]  # fmt: skip
+    task: Annotated[
+        str | None,
+        Option(
+            "Default: train for a Python file, infer for a network.", ("--task", "-t"), "Problem", "infer|train"
+        ),
+    ] = None  # fmt: skip
+    batch_sizes: options.BatchSizes = None
+    batch_axis: options.BatchAxis = ()
+    convergence: Annotated[
+        bool,
+        Option(
+            "Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size.", ("--convergence",), "Problem"
+        ),
+    ] = False
+    device: options.Device = "auto"
+    root: options.Root = None
+    modes: options.Modes = None
+    ops: options.Ops = None
+    output: Annotated[
+        str | None, Option("Default: the pipe, else a named file.", ("-o", "--output"), "Files", "FILE")
+    ] = None
+    fresh: options.Fresh = False
+    force: options.Force = False
+
+
+def given(opts: Any, kind: type) -> list[str]:
+    """Return the options of a dataclass ``kind`` that ``opts`` sets to something else than their defaults."""
+    changed = [field.name for field in fields(kind) if getattr(opts, field.name) != field.default]
+    return [f"--{name.replace('_', '-')}" for name in changed]
