@@ -10,7 +10,6 @@ from edgetune.cli.screen import Screen
 from edgetune.cli.tenant_options import TenantOptions
 
 if TYPE_CHECKING:
-    from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.run import Engine
     from edgetune.cli.interleave_points import Measuring, TenantMeasurements
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from edgetune.interleave.cycle import Cycle, CycleGoals
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
+    from edgetune.serving.arrivals import ArrivalSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from edgetune.errors import InfeasibleError
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
-    from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
     from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
+    from edgetune.serving.arrivals import ArrivalSpec
 
 
 def choose_tenants(

@@ -16,7 +16,6 @@ from edgetune.units import NS, format_duration
 from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
-    from edgetune.arrivals.sources import ArrivalSource
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.interleave_options import InterleaveJob
     from edgetune.cli.interleave_points import Measuring
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from edgetune.interleave.recorded import RecordedRun
     from edgetune.interleave.simulated import SimulatedMinibatchBackend
     from edgetune.interleave.snapshot import InterleavePolicy
+    from edgetune.serving.sources import ArrivalSource
 
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
@@ -153,7 +153,7 @@ class Turns:
         from edgetune.cli.interleave_model import PointModel
         from edgetune.interleave.policies.managed import Managed
         from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
-        from edgetune.sim.clock import EventClock
+        from edgetune.serving.clock import EventClock
 
         model, clock, recorded = PointModel(self._device, self._planned, self._measure), EventClock(), self._recorded
         measured = resampled(model.times_ns, self._seed)
@@ -213,10 +213,10 @@ class Turns:
         policy: InterleavePolicy,
         watchers: Sequence[Watcher],
     ) -> None:
-        from edgetune.arrivals.sources import LineArrivals
         from edgetune.interleave.live import LiveMinibatchBackend
         from edgetune.interleave.loop import InterleaveLoop
         from edgetune.interleave.recorded import Recorder
+        from edgetune.serving.sources import LineArrivals
 
         begin_ns = backend.now_ns()
         end_ns = begin_ns + round(self._duration_s * NS)

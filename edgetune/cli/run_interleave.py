@@ -22,7 +22,6 @@ from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
 if TYPE_CHECKING:
-    from edgetune.arrivals.sources import ArrivalSpec
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Point, ProfileRow
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.interleave.power import Budgets
     from edgetune.profiling.options import ProfileOptions
+    from edgetune.serving.arrivals import ArrivalSpec
     from edgetune.workflows.output import Target
 
 TRIED_GRID = "grid:441"
@@ -191,9 +191,9 @@ def _options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOptions:
 
 def _planned(setting: InterleaveSetup, plan: Plan | None, known: Sequence[TenantMeasurements]) -> InterleaveJob | None:
     """Return what is to run, measured where it was not known; ``None`` after a dry run."""
-    from edgetune.arrivals.grammar import parse_arrivals
     from edgetune.cli.interleave_plan import choose_tenants
     from edgetune.cli.interleave_points import measure_missing, wanted_points
+    from edgetune.serving.arrivals import parse_arrivals
     from edgetune.workflows.parse_options import choose_modes, mode_here
 
     opts, device, screen = setting.asked, setting.device, setting.screen

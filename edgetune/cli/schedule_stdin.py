@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from edgetune.arrivals.sources import LineArrivals
 from edgetune.errors import InputError
+from edgetune.serving.sources import LineArrivals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Job

@@ -15,7 +15,7 @@ from edgetune.elastic.solo import SOLO, Solo
 from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 _TURNS = 10_000

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from edgetune import limits
-from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.leftover_table import PieceShape
 from edgetune.elastic.model import GpuTimingModel
 from edgetune.elastic.piece_size import about_s
 from edgetune.elastic.work import Call, GpuTask
 from edgetune.errors import InputError
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.units import format_duration
 
 _LONGEST_KERNEL_S = 3600.0

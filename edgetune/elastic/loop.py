@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.backend import GpuBackend, Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu
@@ -21,6 +20,7 @@ from edgetune.elastic.task_state import Open, TaskProgress
 from edgetune.elastic.view import Decision, ElasticPolicy, LaunchPiece, View
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError, InputError, blaming
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
@@ -311,7 +311,7 @@ def check_tasks(tasks: Sequence[GpuTask]) -> None:
 
     Raises:
         InputError: there are none, or two of one name, or one without kernels, or arrivals that are no words of
-            ``edgetune.arrivals``, or come from standard input.
+            ``edgetune.serving.arrivals``, or come from standard input.
     """
     if not tasks:
         raise InputError("there are no tasks to run", "name at least one")

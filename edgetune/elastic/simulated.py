@@ -23,7 +23,7 @@ from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.elastic.multiprocessors import BlockGroup, Multiprocessors
 from edgetune.elastic.work import Call, GpuTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 

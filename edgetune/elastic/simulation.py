@@ -13,7 +13,7 @@ from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import GpuTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 

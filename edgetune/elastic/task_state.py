@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from edgetune.arrivals.sources import ArrivalSource
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.tree import Shard, Tree
 from edgetune.elastic.view import TaskState
 from edgetune.elastic.work import GpuTask
+from edgetune.serving.sources import ArrivalSource
 
 
 @dataclass(slots=True, eq=False)

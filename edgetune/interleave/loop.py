@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from edgetune.arrivals.sources import ArrivalSource
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Engine, Outcome, RunRow
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
@@ -22,6 +21,7 @@ from edgetune.interleave.estimate import DurationEstimate
 from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
 from edgetune.interleave.tenant_state import TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
+from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
 
 

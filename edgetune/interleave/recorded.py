@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
 from edgetune.interleave.simulated import Durations, Overhead
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 Change = tuple[str | None, str, bool]
 """A kind of change, as ``simulated.Overhead`` has it: who ran until then, who runs next, whether it was lined up."""

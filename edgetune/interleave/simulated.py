@@ -20,7 +20,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.tenants import Tenant
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3

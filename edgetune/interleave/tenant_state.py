@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
-from edgetune.arrivals.sources import ArrivalSource
 from edgetune.interleave.estimate import DurationEstimate
 from edgetune.interleave.tenants import Inference, Training
+from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
 
 _GAP_WEIGHT = 1 / 16

@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from itertools import count, islice, repeat, takewhile
 from typing import Literal, cast, get_args
 
-from edgetune.arrivals.grammar import parse_arrivals
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
+from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
 from edgetune.units import NS, parse_time_s
 
 _HINT = (

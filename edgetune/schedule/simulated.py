@@ -18,7 +18,7 @@ from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.paging import FITS, Paging
 from edgetune.schedule.request import Request
 from edgetune.schedule.view import LayerTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3

@@ -13,7 +13,7 @@ from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.view import SchedulePolicy
 from edgetune.schedule.whole import taken_by
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 _MS = 1_000_000
 _promise = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])

@@ -16,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count, pairwise, takewhile
 
-from edgetune.arrivals.sources import ScheduledArrivals
 from edgetune.interleave.admission import admit
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Tenant, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
+from edgetune.serving.sources import ScheduledArrivals
 
 NS = 1_000_000_000
 _RANDOM_PHASINGS = 2

@@ -20,7 +20,7 @@ from edgetune.elastic.mdtb.networks import network
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.solo import Solo
 from edgetune.elastic.work import GpuTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")

@@ -16,7 +16,6 @@ import random
 import statistics
 from dataclasses import replace
 
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InfeasibleError
@@ -25,7 +24,8 @@ from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

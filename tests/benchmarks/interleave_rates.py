@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetune.arrivals.sources import ArrivalSpec, Spacing, rates_per_window
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
@@ -42,6 +41,8 @@ from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import run_search
+from edgetune.serving.arrivals import ArrivalSpec, Spacing
+from edgetune.serving.sources import rates_per_window
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.parse_options import choose_modes, profile_options
 from edgetune.workloads.resolve import resolve

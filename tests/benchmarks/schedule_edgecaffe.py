@@ -26,7 +26,7 @@ from edgetune.schedule.policies.policy import NamedSchedulePolicy
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.stats import percentile
 from edgetune.units import NS
 

@@ -18,7 +18,7 @@ from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.view import LayerTask, SchedulePolicy, View
 from edgetune.schedule.whole import taken_by
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 
 class Simplest:

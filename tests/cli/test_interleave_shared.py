@@ -1,6 +1,5 @@
 """Minibatches measured while the tenants take turns: what happens to one is not what happens to the others."""
 
-from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.cli.interleave_plan import choose_tenants, explained
@@ -8,6 +7,7 @@ from edgetune.cli.interleave_points import TenantMeasurements
 from edgetune.cli.interleave_shared import measure_shared
 from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.host import open_host
+from edgetune.serving.arrivals import parse_arrivals
 from edgetune.workloads.resolve import resolve
 
 JOB = """

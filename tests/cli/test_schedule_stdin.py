@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgetune.arrivals.sources import LineArrivals
 from edgetune.artifacts.jobs import Job
 from edgetune.cli import schedule_stdin
 from edgetune.cli.schedule_stdin import feeding
+from edgetune.serving.sources import LineArrivals
 
 
 class Run:

@@ -9,7 +9,7 @@ from edgetune.elastic.model import GpuTimingModel
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, View
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 US = 1000
 """Nanoseconds in a microsecond."""

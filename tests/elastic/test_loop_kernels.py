@@ -14,7 +14,7 @@ from edgetune.elastic.simulation import simulate
 from edgetune.elastic.solo import Solo
 from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):

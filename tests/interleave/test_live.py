@@ -19,7 +19,6 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.arrivals.sources import ArrivalSpec, LineArrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
@@ -32,6 +31,8 @@ from edgetune.interleave.live_tenants import LiveTenant, SavedCheckpoint
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies import find_policy
 from edgetune.interleave.tenants import Inference, Training
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.sources import LineArrivals
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
 

@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.arrivals.sources import ScheduledArrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import InterleaveLoop
@@ -13,7 +12,8 @@ from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend
 from edgetune.interleave.snapshot import Serve, Train, Wait
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
+from edgetune.serving.sources import ScheduledArrivals
 
 MS = 1_000_000
 

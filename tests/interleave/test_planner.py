@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from edgetune.arrivals.grammar import parse_arrivals
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
@@ -24,7 +23,8 @@ from edgetune.interleave.planner import best_cycle, cautious_s, halves, refuse_o
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import parse_arrivals
+from edgetune.serving.clock import EventClock
 
 NS = 1_000_000_000
 SECONDS = 6

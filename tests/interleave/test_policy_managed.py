@@ -4,7 +4,6 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.interleave.admission import admit
 from edgetune.interleave.demand import NEVER_NS
 from edgetune.interleave.loop import InterleaveLoop
@@ -12,7 +11,8 @@ from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 
 MS = 1_000_000
 NOW = 1 << 40

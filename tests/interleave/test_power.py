@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
@@ -14,7 +13,8 @@ from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 
 LOW, HIGH = Mode(gpu_mhz=300.0), Mode(gpu_mhz=600.0)
 POWER_W = {LOW: 10.0, HIGH: 30.0}

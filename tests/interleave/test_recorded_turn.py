@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.interleave.backend import Minibatch
 from edgetune.interleave.loop import InterleaveLoop
@@ -14,7 +13,8 @@ from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.recorded import RecordedRun, Recorder, Series
 from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend, resampled
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

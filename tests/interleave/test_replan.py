@@ -5,7 +5,6 @@ from collections import deque
 
 import pytest
 
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
@@ -17,7 +16,8 @@ from edgetune.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.interleave.replan import SHARE, Replanner
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.serving.clock import EventClock
 
 NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))

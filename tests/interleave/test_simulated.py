@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetune.arrivals.grammar import parse_arrivals
-from edgetune.arrivals.sources import ArrivalSpec
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
 from edgetune.interleave.backend import Minibatch
@@ -16,7 +14,8 @@ from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
 from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedMinibatchBackend, resampled
 from edgetune.interleave.tenants import Inference, Training
-from edgetune.sim.clock import EventClock
+from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
+from edgetune.serving.clock import EventClock
 
 NS = 1_000_000_000
 MS = 1_000_000

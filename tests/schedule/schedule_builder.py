@@ -6,7 +6,7 @@ from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 MS = 1_000_000
 BYTES = st.integers(0, 60)

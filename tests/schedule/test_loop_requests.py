@@ -8,7 +8,7 @@ from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
 from edgetune.errors import InputError
 from edgetune.schedule.arrivals import DependentRequests
 from edgetune.schedule.request import Request
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 ONE = chain("one", {"weights": 100, "output": 10, "load_ms": 10, "execute_ms": 20})
 TWO = chain("two", *[{"weights": 100, "output": 10, "scratch": 1, "load_ms": 10, "execute_ms": 20}] * 2, input_bytes=3)

@@ -7,7 +7,7 @@ from edgetune.errors import EdgetuneError, InfeasibleError, InputError
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.simulated import Machine
 from edgetune.schedule.view import LayerTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 TWO = chain(
     "two",

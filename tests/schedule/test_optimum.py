@@ -214,7 +214,7 @@ def test_times_that_lie_on_no_grid_are_rounded_up_to_microseconds():
 def test_a_request_that_fails_is_left_out_of_the_plan():
     from edgetune.schedule.loop import ScheduleLoop
     from edgetune.schedule.simulated import SimulatedTaskBackend
-    from edgetune.sim.clock import EventClock
+    from edgetune.serving.clock import EventClock
 
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
     fails = {("load", 0, "a"): "the disk is gone"}

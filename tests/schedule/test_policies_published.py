@@ -8,7 +8,7 @@ from edgetune.schedule.policies import POLICIES, find_policy, make_policy
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.whole import taken_by
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 

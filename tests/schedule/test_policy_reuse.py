@@ -12,7 +12,7 @@ from edgetune.schedule.request import Request
 from edgetune.schedule.request_order import PASSES
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.view import LayerTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 from edgetune.testing.schedule_contract import made_networks
 from edgetune.units import NS
 

@@ -12,7 +12,7 @@ from edgetune.schedule.paging import Paging
 from edgetune.schedule.request import Request
 from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.view import LayerTask
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 NET = LayeredNetwork(
     "net",

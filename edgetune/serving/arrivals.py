@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from edgetune import limits
-from edgetune.arrivals.sources import ArrivalSpec, Spacing
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
-from edgetune.units import parse_rate_per_s, parse_time_s
+from edgetune.serving.sources import ArrivalSource, ClosedLoopArrivals, LineArrivals, ScheduledArrivals
+from edgetune.units import NS, parse_rate_per_s, parse_time_s
 
 _HINT = "write uniform:60, poisson:60, closed, closed:4, trace:FILE, trace:FILE@60/s, or - for standard input"
 _TRACE = re.compile(
@@ -110,3 +113,113 @@ def _scaled_times(times_s: tuple[float, ...], rate_per_s: float | None, name: st
     period_s = times_s[-1] * len(times_s) / (len(times_s) - 1)
     factor = 1.0 if rate_per_s is None else len(times_s) / period_s / rate_per_s
     return ArrivalSpec("trace", times_s=tuple(time_s * factor for time_s in times_s), period_s=period_s * factor)
+
+
+_DRAWN_AT_ONCE = 1024
+
+
+Spacing = Literal["uniform", "poisson"]
+
+
+ArrivalKind = Literal["uniform", "poisson", "closed", "trace", "live"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalSpec:
+    """How requests arrive, before it is known when a run begins.
+
+    Args:
+        kind: See the head of this module.
+        rates_per_s: Requests per second in one window after another, over again when they are through; one value
+            where it stays the same, none where it is unknown or ``times_s`` says more.
+        window_s: How long each of several rates lasts, s.
+        spacing: How requests are spaced within a window.
+        clients: Of ``closed``; ``None`` takes as many as make a batch.
+        times_s: Of a trace of arrivals: when each came since the first, s.
+        period_s: After which such a trace is repeated, s; ``None`` where it is not.
+    """
+
+    kind: ArrivalKind
+    rates_per_s: tuple[float, ...] = ()
+    window_s: float = math.inf
+    spacing: Spacing = "uniform"
+    clients: int | None = None
+    times_s: tuple[float, ...] = ()
+    period_s: float | None = None
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """Mean rate, requests per second; ``None`` where there is no telling."""
+        if self.rates_per_s:
+            return math.fsum(self.rates_per_s) / len(self.rates_per_s)
+        return None if self.period_s is None else len(self.times_s) / self.period_s
+
+    @property
+    def peak_rate_per_s(self) -> float | None:
+        """Rate of the busiest window, which a plan has to serve; of a trace of arrivals the mean, bursts or not."""
+        return max(self.rates_per_s) if self.rates_per_s else self.rate_per_s
+
+    @property
+    def duration_s(self) -> float | None:
+        """How long a trace is, s; ``None`` for what has no end of its own."""
+        if self.kind != "trace":
+            return None
+        if self.rates_per_s:
+            return self.window_s * len(self.rates_per_s)
+        return self.times_s[-1] if self.period_s is None else self.period_s
+
+    def source(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0, batch_size: int = 1) -> ArrivalSource:
+        """Return the requests of a run.
+
+        Args:
+            begin_ns, end_ns: Of the run, on the stage's clock; nothing arrives at its end or later.
+            seed: The same seed gives the same arrivals; of several tenants, give each another.
+            batch_size: Requests per minibatch: how many clients there are where nobody said.
+        """
+        if self.kind == "live":
+            return LineArrivals(end_ns=end_ns)
+        if self.kind == "closed":
+            return ClosedLoopArrivals(self.clients or batch_size, begin_ns, end_ns)
+        return ScheduledArrivals(self.times_ns(begin_ns, end_ns, seed))
+
+    def times_ns(self, begin_ns: int, end_ns: int, seed: int | Sequence[int] = 0) -> Iterator[int]:
+        """Return when requests arrive that do not depend on answers or on anybody outside; see ``source``."""
+        until_s = (end_ns - begin_ns) / NS
+        offsets_s = self._repeated() if self.times_s else self._by_rate(seed, until_s)
+        offsets_s = itertools.takewhile(lambda offset_s: offset_s <= until_s, offsets_s)
+        times_ns = (begin_ns + round(offset_s * NS) for offset_s in offsets_s)
+        return itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns)
+
+    def _repeated(self) -> Iterator[float]:
+        for turn in itertools.count() if self.period_s is not None else range(1):
+            begin_s = turn * (self.period_s or 0.0)
+            yield from (begin_s + time_s for time_s in self.times_s)
+
+    def _by_rate(self, seed: int | Sequence[int], until_s: float) -> Iterator[float]:
+        """Return times at which as many requests are due as the integral of the rate says: 1, 2, 3 or at random.
+
+        A Poisson process of changing rate is one of rate 1 on the clock that runs as fast as the rate is high
+        (Lewis and Shedler, 1979).
+        """
+        dues = (float(due) for due in itertools.count(1)) if self.spacing == "uniform" else _unit_poisson(seed)
+        due, passed, begin_s = next(dues), 0.0, 0.0
+        for rate_per_s in itertools.cycle(self.rates_per_s):
+            while rate_per_s > 0 and due - passed <= rate_per_s * self.window_s:
+                yield begin_s + max(due - passed, 0.0) / rate_per_s
+                due = next(dues)
+            passed += rate_per_s * self.window_s
+            begin_s += self.window_s
+            if begin_s >= until_s:
+                return
+
+
+def _unit_poisson(seed: int | Sequence[int]) -> Iterator[float]:
+    """Return the times of a Poisson process of one request per unit of time."""
+    import numpy as np
+
+    drawn = np.random.default_rng(seed)
+    last = 0.0
+    while True:
+        for gap in drawn.standard_exponential(_DRAWN_AT_ONCE).tolist():
+            last += gap
+            yield last

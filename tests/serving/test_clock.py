@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.sim.clock import EventClock
+from edgetune.serving.clock import EventClock
 
 
 def test_events_happen_in_order_of_time_and_ties_in_the_order_asked_for():

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.arrivals.grammar import parse_arrivals
-from edgetune.arrivals.sources import ArrivalSpec, ClosedLoopArrivals, LineArrivals, rates_per_window
 from edgetune.errors import InputError
+from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
+from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals, rates_per_window
 
 NS = 1_000_000_000
 MS = 1_000_000

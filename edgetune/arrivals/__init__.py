@@ -1,1 +1,0 @@
-"""Requests: the words that say how they come, and where they come from in a run."""

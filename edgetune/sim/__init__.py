@@ -1,1 +1,0 @@
-"""An event clock: simulated time in integer nanoseconds."""
