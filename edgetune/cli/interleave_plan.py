@@ -180,7 +180,7 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
 
 def _at_random(planned: InterleaveJob) -> list[str]:
     """Say that nothing is certain where requests do not come evenly, and that nothing trains where they never end."""
-    names = [name for name, spec in planned.specs.items() if spec.kind not in ("uniform", "closed")]
+    names = [name for name, spec in planned.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
     if len(planned.specs) == len(planned.tenants):
         return lines

@@ -9,13 +9,14 @@ from edgetune.elastic.backend import GpuBackend
 from edgetune.elastic.bench import RequestLatencies, Runner
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.records import Outcome, RequestRecord
+from edgetune.elastic.records import RequestRecord
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.solo import SOLO, Solo
 from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError
 from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import Outcome
 from edgetune.units import NS
 
 _TURNS = 10_000

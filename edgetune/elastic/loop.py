@@ -15,32 +15,19 @@ from dataclasses import dataclass
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.backend import GpuBackend, Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.records import LaunchRecord, Outcome, Record, RequestRecord
+from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
 from edgetune.elastic.task_state import Open, TaskProgress
 from edgetune.elastic.view import Decision, ElasticPolicy, LaunchPiece, View
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
+from edgetune.serving.clock import earliest_ns
+from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
 """Of the stage's time, after which it is asked whether somebody stopped the run: a simulation takes about as long."""
 _TIME_IS_UP = "the run ended before it was answered"
-
-
-@dataclass(frozen=True, slots=True)
-class ElasticOverhead:
-    """What deciding cost, in real time.
-
-    Args:
-        decisions: How often the policy was asked.
-        decisions_s: How long it took in all, s.
-        longest_s: How long it took at the most, s.
-    """
-
-    decisions: int
-    decisions_s: float
-    longest_s: float
 
 
 @dataclass(slots=True)
@@ -102,12 +89,7 @@ class ElasticLoop:
         self._in_flight: dict[int, _InFlight] = {}
         self._resident: dict[int, Launch] = {}
         self._number = 0
-        self._decisions, self._decisions_s, self._longest_s = 0, 0.0, 0.0
-
-    @property
-    def overhead(self) -> ElasticOverhead:
-        """What deciding cost so far."""
-        return ElasticOverhead(self._decisions, self._decisions_s, self._longest_s)
+        self.overhead = DecisionOverhead()
 
     def run(self) -> None:
         """Run until time is up and what was launched is over; all records are there then.
@@ -132,16 +114,15 @@ class ElasticLoop:
         if self._stopped() or now_ns >= self._end_ns:
             return False
         self._decide()
-        known = [self._end_ns]
-        coming = [each.source.next_ns() for each in self._progress.values() if not each.source.ended]
-        known += [at_ns for at_ns in coming if at_ns is not None]
-        if not self._in_flight and len(known) == 1:
+        coming_ns = earliest_ns(each.source.next_ns() for each in self._progress.values() if not each.source.ended)
+        if not self._in_flight and coming_ns is None:
             if (any(each.arrived_ns for each in self._progress.values()) or self._begun()) and not self._stopped():
                 raise self._stuck()
             return False
+        until_ns = self._end_ns if coming_ns is None else min(coming_ns, self._end_ns)
         if self._poll_interval_ns is not None:
-            known.append(self._backend.now_ns() + self._poll_interval_ns)
-        self._take_events(self._wait(min(known)))
+            until_ns = min(until_ns, self._backend.now_ns() + self._poll_interval_ns)
+        self._take_events(self._wait(until_ns))
         return True
 
     def _wait(self, until_ns: int) -> Sequence[LaunchEvent]:
@@ -182,10 +163,7 @@ class ElasticLoop:
             view = View(self._backend.now_ns(), self._gpu, states, list(self._resident.values()))
             begun_s = time.perf_counter()
             decisions = self._policy.decide(view)
-            took_s = time.perf_counter() - begun_s
-            self._decisions += 1
-            self._decisions_s += took_s
-            self._longest_s = max(self._longest_s, took_s)
+            self.overhead.add(time.perf_counter() - begun_s)
             if not decisions:
                 return
             for decision in decisions:

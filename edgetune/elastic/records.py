@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.work import GpuTask
-
-Outcome = Literal["ok", "failed", "abandoned"]
-"""What became of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
+from edgetune.serving.requests import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.elastic.multiprocessors import BlockGroup, Multiprocessors
 from edgetune.elastic.work import Call, GpuTask
-from edgetune.serving.clock import EventClock
+from edgetune.serving.clock import EventClock, earliest_ns
 from edgetune.units import NS
 
 
@@ -144,13 +144,11 @@ class SimulatedGpu:
 
     def _next_ns(self) -> int | None:
         """Return when something happens next."""
-        known = (self._on.next_ns(), self._clock.next_ns())
-        return min((each for each in known if each is not None), default=None)
+        return earliest_ns((self._on.next_ns(), self._clock.next_ns()))
 
     def _advance(self, until_ns: int | None) -> None:
         """Move on to what happens next, ``until_ns`` at the latest, and let it happen."""
-        known = [each for each in (until_ns, self._next_ns()) if each is not None]
-        self._clock.run_until(min(known))
+        self._clock.advance(until_ns, self._on.next_ns())
         now_ns = self.now_ns()
         for group in self._on.take_ended(now_ns):
             self._end_group(group)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from edgetune.elastic.backend import Residency
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.loop import ElasticLoop, ElasticOverhead
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.model import GpuTimingModel
 from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
 from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import GpuTask
 from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import DecisionOverhead
 from edgetune.units import NS
 
 
@@ -35,7 +36,7 @@ class ElasticSimulation:
     residencies: tuple[Residency, ...]
     residencies_until_s: float | None
     blocks: int
-    overhead: ElasticOverhead
+    overhead: DecisionOverhead
 
 
 def simulate(

@@ -15,7 +15,7 @@ from typing import Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.elastic.solo import SOLO
-from edgetune.stats import median, percentile
+from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +85,6 @@ def summarise(timeline: KernelTimeline) -> tuple[PolicyFigures, ...]:
     return tuple(_policy(policy, rows, alone, told) for policy, rows in by_policy.items())
 
 
-def latencies_s(rows: Iterable[KernelTimelineRow]) -> list[float]:
-    """Return the time from arrival to answer of every request that was answered, s."""
-    return [
-        row.finished_s - row.arrived_s
-        for row in rows
-        if row.event == "request" and row.status == "ok" and row.arrived_s is not None
-    ]
-
-
 def _by_task(rows: Iterable[KernelTimelineRow]) -> dict[str, list[KernelTimelineRow]]:
     found: dict[str, list[KernelTimelineRow]] = {}
     for row in rows:
@@ -145,36 +136,30 @@ def _task(
 ) -> TaskFigures:
     requests = [row for row in rows if row.event == "request"]
     launches = [row for row in rows if row.event == "launch"]
-    times_s, alone_s = latencies_s(requests), latencies_s(alone)
+    times_s = latencies_s(requests)
+    alone_s = latencies_s(row for row in alone if row.event == "request")
     due = [row for row in requests if row.deadline_s is not None and _decided(row)]
-    middle, late = _figure(times_s, 50), _figure(times_s, 99)
+    (middle, late), (alone_middle, alone_late) = (percentiles_s(each, 50, 99) for each in (times_s, alone_s))
     return TaskFigures(
         name,
         priority,
-        len(requests),
-        sum(row.status == "ok" for row in requests),
-        sum(row.status == "failed" for row in requests),
-        sum(row.status == "abandoned" for row in requests),
+        *count_outcomes(requests),
         len(due),
         sum(not (row.status == "ok" and row.met) for row in due),
         middle,
         late,
-        None if middle is None or not alone_s else middle / median(alone_s),
-        None if late is None or not alone_s else late / percentile(alone_s, 99),
+        None if middle is None or alone_middle is None else middle / alone_middle,
+        None if late is None or alone_late is None else late / alone_late,
         len(times_s) / seconds if seconds else 0.0,
         len(launches),
         sum(bool(row.elastic) for row in launches),
-        next((row.reason for row in requests if row.status == "failed"), None),
+        first_failure(requests),
     )
 
 
 def _decided(row: KernelTimelineRow) -> bool:
     """Return whether a request had its chance: one that was given up before its deadline neither met nor missed it."""
     return row.status != "abandoned" or (row.deadline_s is not None and row.finished_s >= row.deadline_s)
-
-
-def _figure(times_s: Sequence[float], percent: float) -> float | None:
-    return percentile(times_s, percent) if times_s else None
 
 
 def _busy(rows: Iterable[KernelTimelineRow], kept_s: Mapping[int, float], gpu: Any) -> float | None:

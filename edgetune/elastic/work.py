@@ -129,7 +129,7 @@ class GpuTask:
         name: Unique in a run.
         network: What is asked.
         priority: 0 is best effort; of two others the higher one is more critical.
-        arrivals: In the words of ``edgetune.serving.arrivals``: ``closed``, ``uniform:10/s``, ``poisson:10/s``, a trace.
+        arrivals: In the words of ``edgetune.serving.arrivals``: ``closed``, ``uniform:10/s``, ``trace:FILE``.
         deadline_s: A request is due this long after it came; ``None`` where it never is.
     """
 

@@ -21,6 +21,7 @@ from edgetune.interleave.estimate import DurationEstimate
 from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
 from edgetune.interleave.tenant_state import TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
+from edgetune.serving.clock import earliest_ns
 from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
 
@@ -236,12 +237,17 @@ class InterleaveLoop:
             return True
         self._free_since_ns = None
         self._write()
-        until = [decision.until_ns, None if over else self._end_ns, *self._arrivals_ns(over=over)]
-        until += [] if over else [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
-        known = [time_ns for time_ns in until if time_ns is not None]
-        if not known and not self._busy():
+        times_ns = [decision.until_ns]
+        if not over:
+            times_ns += [
+                self._end_ns,
+                *(served.source.next_ns() for served in self._served.values() if not served.lost),
+            ]
+            times_ns += [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
+        until_ns = earliest_ns(times_ns)
+        if until_ns is None and not self._busy():
             return False
-        self._finish(self._backend.wait(min(known, default=None)))
+        self._finish(self._backend.wait(until_ns))
         return True
 
     def _serve(self, decision: Serve, now_ns: int) -> None:
@@ -386,9 +392,6 @@ class InterleaveLoop:
             if not trained.lost
         ]
         return Snapshot(now_ns, queues, jobs)
-
-    def _arrivals_ns(self, *, over: bool) -> list[int | None]:
-        return [] if over else [served.source.next_ns() for served in self._served.values() if not served.lost]
 
     def _waiting(self) -> bool:
         return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)

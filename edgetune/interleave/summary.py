@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.run import Engine, Run, RunRow
 from edgetune.interleave.occupancy import Occupancy, minibatches, occupancy
 from edgetune.interleave.power_use import PowerUse, power_use, together
-from edgetune.stats import percentile
+from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,31 +176,24 @@ def _later(row: RunRow, by_s: float) -> RunRow:
 
 
 def _answered(tenant: str, rows: Sequence[RunRow], energy_j: float | None) -> InferenceSummary:
-    good = [row for row in rows if row.status == "ok"]
-    latencies_s = sorted(row.finished_s - row.arrived_s for row in good if row.arrived_s is not None)
+    counts = count_outcomes(rows)
+    median_s, p95_s, p99_s, peak_s = percentiles_s(latencies_s(rows), 50, 95, 99, 100)
     budgets_s = [budget_s for row in rows if (budget_s := latency_budget_s(row)) is not None]
     violations = sum(violated(row) for row in rows)
     return InferenceSummary(
         tenant,
-        len(rows),
-        len(good),
-        sum(row.status == "failed" for row in rows),
-        sum(row.status == "abandoned" for row in rows),
+        *counts,
         violations,
         violations / len(rows) if rows else None,
         min(budgets_s, default=None),
-        _percentile(latencies_s, 50),
-        _percentile(latencies_s, 95),
-        _percentile(latencies_s, 99),
-        _percentile(latencies_s, 100),
+        median_s,
+        p95_s,
+        p99_s,
+        peak_s,
         len(minibatches(rows)),
-        energy_j / len(good) if good and energy_j is not None else None,
-        _first_reason(rows),
+        energy_j / counts.answered if counts.answered and energy_j is not None else None,
+        first_failure(rows),
     )
-
-
-def _percentile(latencies_s: Sequence[float], percent: float) -> float | None:
-    return percentile(latencies_s, percent) if latencies_s else None
 
 
 def latency_budget_s(row: RunRow) -> float | None:
@@ -229,12 +222,8 @@ def _trained(tenant: str, rows: Sequence[RunRow], duration_s: float, energy_j: f
         _finite(losses[-1]) if losses else None,
         any(row.loss is not None and not math.isfinite(row.loss) for row in rows),
         energy_j / samples if samples and energy_j is not None else None,
-        _first_reason(rows),
+        first_failure(rows),
     )
-
-
-def _first_reason(rows: Sequence[RunRow]) -> str | None:
-    return next((row.reason for row in rows if row.status == "failed" and row.reason is not None), None)
 
 
 def _finite(loss: float) -> float | None:

@@ -6,54 +6,9 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
 
 from edgetune.errors import InputError
 from edgetune.schedule.request import Request
-
-
-class RequestSource(Protocol):
-    """Where requests come from while a run goes on; times are of the stage's clock, ns."""
-
-    def next_ns(self) -> int | None:
-        """Return when the next request arrives, as far as that is known."""
-        ...
-
-    def take(self, now_ns: int) -> Sequence[Request]:
-        """Return the requests that have arrived up to now and were not taken yet, in the order of arrival."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more will come."""
-        ...
-
-
-class ListedRequests:
-    """Requests that are known before the run.
-
-    Args:
-        requests: In the order of arrival.
-    """
-
-    def __init__(self, requests: Sequence[Request]) -> None:
-        self._coming = deque(requests)
-
-    def next_ns(self) -> int | None:
-        """Return when the next request arrives."""
-        return self._coming[0].arrival_ns if self._coming else None
-
-    def take(self, now_ns: int) -> Sequence[Request]:
-        """Return the requests that have arrived up to now and were not taken yet."""
-        taken = []
-        while self._coming and self._coming[0].arrival_ns <= now_ns:
-            taken.append(self._coming.popleft())
-        return taken
-
-    @property
-    def ended(self) -> bool:
-        """Whether no more will come."""
-        return not self._coming
 
 
 @dataclass(slots=True)

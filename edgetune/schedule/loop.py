@@ -11,32 +11,22 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
 
 from edgetune.errors import InputError
-from edgetune.schedule.arrivals import DependentRequests, ListedRequests, RequestSource, check_requests
+from edgetune.schedule.arrivals import DependentRequests, check_requests
 from edgetune.schedule.backend import FinishedTask, TaskBackend
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.records import BudgetRecord, Outcome, Record, RequestRecord, TaskRecord
+from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.refusals import check_budget, illegal, stuck
 from edgetune.schedule.request import Request
 from edgetune.schedule.request_state import RequestProgress
 from edgetune.schedule.state import State
 from edgetune.schedule.view import LayerTask, SchedulePolicy
+from edgetune.serving.clock import earliest_ns
+from edgetune.serving.requests import DecisionOverhead, Outcome
+from edgetune.serving.sources import ListedRequests, RequestSource
 from edgetune.units import format_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleOverhead:
-    """What deciding cost.
-
-    Args:
-        decisions: How often the policy was asked.
-        decisions_s: How long it took in all, s.
-    """
-
-    decisions: int
-    decisions_s: float
 
 
 class ScheduleLoop:
@@ -75,7 +65,7 @@ class ScheduleLoop:
         workers: int,
         cores: int | None = None,
         streams: int = 1,
-        source: RequestSource | None = None,
+        source: RequestSource[Request] | None = None,
         stopped: Callable[[], bool] = lambda: False,
         poll_interval_ns: int | None = None,
         on_record: Callable[[Record], None] = lambda _: None,
@@ -96,7 +86,8 @@ class ScheduleLoop:
             streams=streams,
         )
         self._policy, self._backend, self._networks = policy, backend, networks
-        self._sources: list[RequestSource] = [ListedRequests(requests), *([] if source is None else [source])]
+        listed = ListedRequests(requests, attrgetter("arrival_ns"))
+        self._sources: list[RequestSource[Request]] = [listed, *([] if source is None else [source])]
         self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
         self._idle = list(range(workers))
         self._started: dict[tuple[str, str, int, int], tuple[LayerTask, int, int]] = {}
@@ -104,14 +95,9 @@ class ScheduleLoop:
         self._waiting = DependentRequests()
         self._leaving: dict[int, tuple[RequestProgress, Outcome, str]] = {}
         """Requests that have no answer, of which something still runs, with the reason."""
-        self._decisions, self._decisions_s = 0, 0.0
+        self.overhead = DecisionOverhead()
         if not policy.whole:  # whole networks are what is run where memory is not looked at
             check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
-
-    @property
-    def overhead(self) -> ScheduleOverhead:
-        """What deciding cost so far."""
-        return ScheduleOverhead(self._decisions, self._decisions_s)
 
     def run(self) -> None:
         """Run until every request is answered, has failed or was abandoned; all records are there then.
@@ -147,20 +133,19 @@ class ScheduleLoop:
             if self.state.requests:
                 raise stuck(self._policy, self.state)
             return False
-        known = [at_ns for at_ns in coming if at_ns is not None]
-        if self._poll_interval_ns is not None:
-            known.append(self._backend.now_ns() + self._poll_interval_ns)
-        elif not known and not running:
-            raise ValueError("requests come at times that nobody knows: say with look_ns how often to look")
-        self._end_all(self._backend.wait(min(known, default=None)))
+        polled_ns = None if self._poll_interval_ns is None else self._backend.now_ns() + self._poll_interval_ns
+        until_ns = earliest_ns([*coming, polled_ns])
+        if until_ns is None and not running:
+            raise ValueError("requests come at unknown times: say with poll_interval_ns how often to look")
+        self._end_all(self._backend.wait(until_ns))
         return True
 
     def _choose(self) -> None:
         """Start what the policy chooses until it chooses nothing."""
-        begun_s = time.perf_counter()
+        begun_s, decisions = time.perf_counter(), 0
         while True:
             self.state.now_ns = self._backend.now_ns()
-            self._decisions += 1
+            decisions += 1
             choice = self._policy.choose(self.state)
             if choice is None:
                 break
@@ -169,7 +154,7 @@ class ScheduleLoop:
                 self._unload(task)
             else:
                 self._start(task)
-        self._decisions_s += time.perf_counter() - begun_s
+        self.overhead.add(time.perf_counter() - begun_s, decisions)
 
     def _checked(self, choice: LayerTask) -> LayerTask:
         """Return the task chosen, as the state knows it.

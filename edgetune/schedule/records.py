@@ -6,13 +6,10 @@ Times are ns on the clock of the run. Standard library only, because the process
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from edgetune.schedule.request import Request
 from edgetune.schedule.view import TaskKind
-
-Outcome = Literal["ok", "failed", "abandoned"]
-"""What became of a request; ``abandoned`` where somebody asked to stop, or the run broke down, before its answer."""
+from edgetune.serving.requests import Outcome
 
 
 @dataclass(frozen=True, slots=True)

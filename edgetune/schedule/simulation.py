@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from edgetune.schedule.loop import ScheduleLoop, ScheduleOverhead
+from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import Record
 from edgetune.schedule.request import Request
@@ -14,6 +14,7 @@ from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
 from edgetune.schedule.view import SchedulePolicy
 from edgetune.schedule.whole import taken_by
 from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import DecisionOverhead
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class ScheduleSimulation:
 
     records: tuple[Record, ...]
     networks: Mapping[str, LayeredNetwork]
-    overhead: ScheduleOverhead
+    overhead: DecisionOverhead
     peak_bytes: int
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.stats import median, percentile
+from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,31 +155,20 @@ def _by_job(requests: Sequence[TimelineRow]) -> Iterable[Responses]:
 
 
 def _responses(rows: Sequence[TimelineRow], job: str | None, network: str | None) -> Responses:
-    times_s = responses_s(rows)
+    times_s = latencies_s(rows)
+    median_s, p95_s, longest_s = percentiles_s(times_s, 50, 95, 100)
     return Responses(
         job,
         network,
-        len(rows),
-        sum(row.status == "ok" for row in rows),
-        sum(row.status == "failed" for row in rows),
-        sum(row.status == "abandoned" for row in rows),
+        *count_outcomes(rows),
         sum(row.deadline_s is not None for row in rows),
         sum(row.deadline_s is not None and not (row.status == "ok" and row.met) for row in rows),
         sum(times_s) / len(times_s) if times_s else None,
-        median(times_s) if times_s else None,
-        percentile(times_s, 95) if times_s else None,
-        max(times_s, default=None),
-        next((row.reason for row in rows if row.status == "failed"), None),
+        median_s,
+        p95_s,
+        longest_s,
+        first_failure(rows),
     )
-
-
-def responses_s(rows: Iterable[TimelineRow]) -> list[float]:
-    """Return the time from arrival to answer of every request that was answered, s."""
-    return [
-        row.finished_s - row.arrived_s
-        for row in rows
-        if row.event == "request" and row.status == "ok" and row.arrived_s is not None
-    ]
 
 
 def _count(told: Mapping[str, Any], name: str) -> int | None:

@@ -213,7 +213,7 @@ class _Run:
 
 
 class _Outside:
-    """Requests that come from outside while the run goes on; an ``arrivals.RequestSource``.
+    """Requests that come from outside while the run goes on; a ``serving.sources.RequestSource``.
 
     Args:
         lines: Commands: ``ask`` for one more, ``end`` for no more.

@@ -1,39 +1,28 @@
-"""Where requests come from: evenly spaced, at random, on answers, as a trace tells, or line by line from outside.
-
-Evenly spaced, at random, one batch after the answers to another, and as recorded at another mean rate:
-
-    uniform:60   |    |    |    |    |        poisson:60        | ||     |  |      ||
-    closed:2     ||  (answered)  ||           trace:FILE@60/s   |   || |   |||    |
-"""
+"""Where the requests of a run come from: a list of times, clients that wait for answers, or lines of input."""
 
 from __future__ import annotations
 
-import math
 import os
 import select
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 _READ_AT_ONCE = 1 << 20
 
+Each = TypeVar("Each")
+Each_co = TypeVar("Each_co", covariant=True)
 
-class ArrivalSource(Protocol):
-    """Where the requests of one tenant come from; times are of the stage's clock, ns."""
+
+class RequestSource(Protocol[Each_co]):
+    """Where requests come from while a run goes on; times are of the stage's clock, ns."""
 
     def next_ns(self) -> int | None:
         """Return when the next request arrives, as far as that is known."""
         ...
 
-    def take(self, now_ns: int) -> Sequence[int]:
-        """Return when the requests arrived that have come up to now and were not taken yet, ascending."""
-        ...
-
-    def answered(self, requests: Sequence[int], now_ns: int) -> None:
-        """Learn that requests were answered, by their numbers: what waits for answers sends the next ones then.
-
-        They are numbered from 0 as they were taken, and need not be answered in that order.
-        """
+    def take(self, now_ns: int) -> Sequence[Each_co]:
+        """Return the requests that have arrived up to now and were not taken yet, in the order of arrival."""
         ...
 
     @property
@@ -42,36 +31,57 @@ class ArrivalSource(Protocol):
         ...
 
 
-class ScheduledArrivals:
-    """Requests whose times are known beforehand, whatever becomes of them.
+class ArrivalSource(RequestSource[int], Protocol):
+    """Where the requests of one tenant come from; each is the time at which it arrived, ns."""
+
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
+        """Note that requests were answered.
+
+        Args:
+            requests: Their numbers, in any order; requests are numbered from 0 as they were taken.
+            now_ns: When; clients of a closed loop send their next request then.
+        """
+        ...
+
+
+class ListedRequests(Generic[Each]):
+    """Requests that are known before the run.
 
     Args:
-        times_ns: When they arrive, ascending, on the stage's clock.
+        requests: In the order of arrival.
+        arrival_ns: Returns when a request arrives.
     """
 
-    def __init__(self, times_ns: Iterator[int]) -> None:
-        self._times_ns = times_ns
-        self._next_ns = next(times_ns, None)
+    def __init__(self, requests: Iterable[Each], arrival_ns: Callable[[Each], int]) -> None:
+        self._coming, self._arrival_ns = iter(requests), arrival_ns
+        self._next = next(self._coming, None)
 
     def next_ns(self) -> int | None:
         """Return when the next request arrives."""
-        return self._next_ns
+        return None if self._next is None else self._arrival_ns(self._next)
 
-    def take(self, now_ns: int) -> Sequence[int]:
-        """Return when the requests arrived that have come up to now and were not taken yet."""
-        taken: list[int] = []
-        while self._next_ns is not None and self._next_ns <= now_ns:
-            taken.append(self._next_ns)
-            self._next_ns = next(self._times_ns, None)
+    def take(self, now_ns: int) -> Sequence[Each]:
+        """Return the requests that have arrived up to now and were not taken yet."""
+        taken: list[Each] = []
+        while self._next is not None and self._arrival_ns(self._next) <= now_ns:
+            taken.append(self._next)
+            self._next = next(self._coming, None)
         return taken
-
-    def answered(self, requests: Sequence[int], now_ns: int) -> None:
-        """Nobody waits for answers."""
 
     @property
     def ended(self) -> bool:
         """Whether all have been taken."""
-        return self._next_ns is None
+        return self._next is None
+
+
+class ScheduledArrivals(ListedRequests[int]):
+    """Requests whose times, ns on the stage's clock and ascending, do not depend on answers."""
+
+    def __init__(self, times_ns: Iterable[int]) -> None:
+        super().__init__(times_ns, int)
+
+    def answered(self, requests: Sequence[int], now_ns: int) -> None:
+        """Do nothing: no client waits for answers."""
 
 
 class ClosedLoopArrivals:
@@ -85,7 +95,7 @@ class ClosedLoopArrivals:
 
     def __init__(self, clients: int, begin_ns: int, end_ns: int) -> None:
         self._sent_ns = deque([begin_ns] * clients)
-        self._waiting, self._end_ns, self._over = 0, end_ns, False
+        self._end_ns, self._over = end_ns, False
 
     def next_ns(self) -> int | None:
         """Return when the next request arrives; ``None`` while all clients wait for answers."""
@@ -117,7 +127,7 @@ class LineArrivals:
 
     Args:
         descriptor: Of the file or pipe to read; 0 is standard input.
-        end_ns: From when on what is written is no request of this run; ``None`` for as long as lines come.
+        end_ns: Lines that come later are no requests of this run; ``None`` for as long as lines come.
     """
 
     def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
@@ -126,11 +136,11 @@ class LineArrivals:
         self._count = 0
 
     def fileno(self) -> int:
-        """Return what to ``select`` on; only while it has not ended, for an end is readable for ever."""
+        """Return what to ``select`` on while it has not ended: an end is readable for ever."""
         return self._descriptor
 
     def next_ns(self) -> None:
-        """Return nothing: nobody knows when someone will write."""
+        """Return nothing: the time of the next line is unknown."""
 
     def take(self, now_ns: int) -> Sequence[int]:
         """Read what is there, without waiting for more; each whole line is a request that arrives now."""
@@ -162,12 +172,3 @@ class LineArrivals:
     def ended(self) -> bool:
         """Whether the end of the file was read, or it is too late for more."""
         return self._ended
-
-
-def rates_per_window(arrivals_s: Sequence[float], window_s: float, duration_s: float) -> list[float]:
-    """Return how many requests per second arrived in each window; the last may be shorter than ``window_s``."""
-    counts = [0] * max(math.ceil(duration_s / window_s), 1)
-    for arrived_s in arrivals_s:
-        counts[min(int(arrived_s / window_s), len(counts) - 1)] += 1
-    last_s = duration_s - window_s * (len(counts) - 1)
-    return [count / window_s for count in counts[:-1]] + [counts[-1] / last_s]

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
@@ -41,8 +43,7 @@ from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import run_search
-from edgetune.serving.arrivals import ArrivalSpec, Spacing
-from edgetune.serving.sources import rates_per_window
+from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.parse_options import choose_modes, profile_options
 from edgetune.workloads.resolve import resolve
@@ -183,7 +184,7 @@ def over_budget_s(rows: Sequence[RunRow], power_budget_w: float) -> int:
     return sum(row.power_w is not None and row.power_w > power_budget_w for row in rows if row.event == "power")
 
 
-def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: Spacing, seed: int, *, steps: bool) -> str:
+def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: str, seed: int, *, steps: bool) -> str:
     """Run a pair twice and return its line of the table."""
     device = open_named("twin:orin-agx", None, seed=seed)
     low, high = pair.rates_per_s
@@ -251,8 +252,8 @@ def rates_of(file: str | None, windows: int) -> list[float]:
     arrivals = read_arrivals(file)
     if arrivals.rates:
         return list(itertools.islice(itertools.cycle(arrivals.values), windows))
-    duration_s = arrivals.values[-1]
-    return rates_per_window(arrivals.values, duration_s / windows, duration_s)[:windows]
+    counts, edges = np.histogram(arrivals.values, bins=windows, range=(0.0, arrivals.values[-1]))
+    return (counts / np.diff(edges)).tolist()
 
 
 def main() -> None:

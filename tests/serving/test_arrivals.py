@@ -1,5 +1,6 @@
 """Where requests come from: spacing, seeds, traces, lines; and the words for them."""
 
+import itertools
 import os
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
-from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals, rates_per_window
+from edgetune.schedule.job_arrivals import times_s
+from edgetune.serving.arrivals import PROCESSES, ArrivalProcess, ArrivalSpec, parse_arrivals
+from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals
 
 NS = 1_000_000_000
 MS = 1_000_000
@@ -20,6 +23,12 @@ def arrivals_s(spec, seconds, *, begin_s=0.0, seed=0, batch_size=1):
     begin_ns, end_ns = round(begin_s * NS), round((begin_s + seconds) * NS)
     source = spec.source(begin_ns, end_ns, seed, batch_size)
     return [(time_ns - begin_ns) / NS for time_ns in source.take(end_ns)]
+
+
+def rates_per_s(found_s, windows, window_s):
+    """How many arrive per second in each of so many windows."""
+    counts, _ = np.histogram(found_s, bins=windows, range=(0, windows * window_s))
+    return (counts / window_s).tolist()
 
 
 def trace(tmp_path, text):
@@ -88,6 +97,28 @@ def test_clients_answered_at_the_end_are_taken_before_the_source_ends():
     assert source.ended
 
 
+def test_gaps_of_jobs_are_understood_everywhere():
+    assert arrivals_s(parse_arrivals("periodic:250ms"), 1) == [0, 0.25, 0.5, 0.75]
+    gaps = np.diff(arrivals_s(parse_arrivals("normal:1s,100ms"), 4000))
+    assert (gaps.mean(), gaps.std()) == (pytest.approx(1, abs=0.008), pytest.approx(0.1, rel=0.06))
+
+
+def test_a_process_is_one_row_of_the_table(monkeypatch):
+    def parse(word, rest):
+        return ArrivalSpec(word, (float(rest),), spacing=word)
+
+    def dues(seed, deviation):
+        return (float(number // 2) for number in itertools.count(2))
+
+    monkeypatch.setitem(PROCESSES, "pairs", ArrivalProcess("pairs", ("pairs:2",), parse, dues))
+    assert arrivals_s(parse_arrivals("pairs:2"), 1.6) == [0.5, 0.5, 1, 1, 1.5, 1.5]
+    assert list(times_s(Job("j", ("a",), "pairs:2", count=3), {}, seed=(0,))) == [0.5, 0.5, 1]
+    assert list(times_s(Job("j", ("a",), "pairs", intensity=0.5, count=2), {"a": 1.0}, seed=(0,))) == [2, 2]
+    monkeypatch.delitem(PROCESSES, "pairs")
+    with pytest.raises(InputError, match="nothing is known of arrivals 'pairs:2'"):
+        parse_arrivals("pairs:2")
+
+
 # ---- traces
 
 
@@ -119,13 +150,13 @@ def test_rates_of_windows_evenly_spaced_keep_what_is_due(tmp_path):
     assert (spec.rate_per_s, spec.peak_rate_per_s, spec.duration_s) == (10, 20, 3)
     found = arrivals_s(spec, 6.01)
     assert found[:12] == pytest.approx([*(n / 10 for n in range(1, 11)), 2.05, 2.1])
-    assert rates_per_window(found, 1.0, 6.0)[:3] == [9, 1, 19], "the tenth comes at the very end of its window"
+    assert rates_per_s(found, 6, 1.0)[:3] == [9, 1, 19], "the tenth comes at the very end of its window"
     assert len(found) == 60
 
 
 def test_rates_of_windows_at_random_come_out_in_each_window(tmp_path):
     spec = parse_arrivals(trace(tmp_path, "rate_per_s\n100\n0\n400\n") + ":100s")
-    first, none, third = rates_per_window(arrivals_s(spec, 300, seed=2), 100.0, 300.0)
+    first, none, third = rates_per_s(arrivals_s(spec, 300, seed=2), 3, 100.0)
     assert none == 0
     assert first == pytest.approx(100, abs=3)  # three standard errors: 3 sqrt(rate / 100 s)
     assert third == pytest.approx(400, abs=6)
@@ -143,11 +174,6 @@ def test_rates_last_five_minutes_where_nobody_says_otherwise(tmp_path):
     assert (parse_arrivals(words).window_s, parse_arrivals(words).duration_s) == (300, 900)
     both = parse_arrivals(words + "@30/s:2m")
     assert (both.window_s, both.rates_per_s) == (120, pytest.approx((30, 0, 60)))
-
-
-def test_a_last_window_may_be_shorter():
-    assert rates_per_window([0.1, 0.2, 1.1, 2.0, 2.4], 1.0, 2.5) == [2, 1, 4]
-    assert rates_per_window([], 10.0, 2.5) == [0]
 
 
 @given(

@@ -32,6 +32,7 @@ from edgetune.drawing import (
 from edgetune.errors import InputError
 from edgetune.interleave.figures.chosen import tenants_of, title_of, written
 from edgetune.interleave.summary import EngineSummary, summarise
+from edgetune.serving.requests import latencies_s
 from edgetune.stats import percentile
 from edgetune.units import format_si
 
@@ -100,15 +101,16 @@ def _left_out(rows: Sequence[RunRow], summaries: Sequence[EngineSummary], tenant
 
 def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant: str, *, last: bool) -> Any:
     """Draw one tenant's boxes and return the axes of throughput at the right, ``None`` where nothing trained."""
-    latencies_s = [_latencies_s(run.rows, summary.engine, tenant) for summary in summaries]
-    factor, unit = time_unit(max(max(times_s) for times_s in latencies_s if times_s))
-    boxes = [_box(number, times_s, factor) for number, times_s in enumerate(latencies_s) if times_s]
+    requests = [row for row in run.rows if row.event == "request" and (row.tenant or "") == tenant]
+    of_engines = [latencies_s(row for row in requests if row.engine == summary.engine) for summary in summaries]
+    factor, unit = time_unit(max(max(times_s) for times_s in of_engines if times_s))
+    boxes = [_box(number, times_s, factor) for number, times_s in enumerate(of_engines) if times_s]
     axes.bxp(
         [box for _, box in boxes], positions=[number for number, _ in boxes], widths=2 * _BOX, showfliers=False,
         patch_artist=True, boxprops={"facecolor": "#d9d9d9", "edgecolor": BLACK, "linewidth": 0.9},
         medianprops={"color": BLACK, "linewidth": 1.8}, whiskerprops={"linewidth": 0.9}, capprops={"linewidth": 0.9},
     )  # fmt: skip
-    peaks = [(number, factor * max(times_s)) for number, times_s in enumerate(latencies_s) if times_s]
+    peaks = [(number, factor * max(times_s)) for number, times_s in enumerate(of_engines) if times_s]
     axes.plot(*zip(*peaks, strict=True), linestyle="none", marker="o", color=BLACK, fillstyle="none", label="peak")
     axes.plot([], [], linestyle="none", label=_WHISKERS)
     found = {of.latency_budget_s for summary in summaries for of in summary.answered if of.tenant == tenant}
@@ -125,15 +127,6 @@ def _draw_tenant(axes: Any, run: Run, summaries: Sequence[EngineSummary], tenant
     due = [f"due in {' or '.join(format_si(budget_s, 's') for budget_s in budgets_s)}"] if budgets_s else []
     set_title(axes, ", ".join(filter(None, [written(tenant), *due])))
     return _draw_training(axes, summaries, last=last)
-
-
-def _latencies_s(rows: Sequence[RunRow], engine: str, tenant: str) -> list[float]:
-    return [
-        row.finished_s - row.arrived_s
-        for row in rows
-        if (row.engine, row.event, row.tenant or "", row.status) == (engine, "request", tenant, "ok")
-        and row.arrived_s is not None
-    ]
 
 
 def _box(number: int, times_s: Sequence[float], factor: float) -> tuple[int, dict[str, Any]]:

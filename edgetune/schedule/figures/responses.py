@@ -28,7 +28,7 @@ from edgetune.drawing import (
 )
 from edgetune.errors import InputError
 from edgetune.schedule.figures.chosen import jobs_of, title_of, written
-from edgetune.schedule.summary import responses_s
+from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def responses_figure(timeline: Timeline) -> Figure:
         DeviceError: matplotlib is missing.
     """
     jobs = jobs_of(timeline.rows)
-    if not responses_s(timeline.rows):
+    if not latencies_s(row for row in timeline.rows if row.event == "request"):
         raise InputError("the timeline has no answered request to draw", "see its figures with edgetune show")
     panels: list[str | None] = [*jobs] if len(jobs) <= _MOST_PANELS else [None]
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
@@ -79,7 +79,7 @@ def _unanswered(rows: Sequence[TimelineRow], policies: Sequence[str]) -> list[st
 
 def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | None) -> None:
     rows = [row for row in timeline.rows if row.event == "request" and (job is None or (row.job or "") == job)]
-    by_policy = {policy: responses_s(row for row in rows if row.policy == policy) for policy in policies}
+    by_policy = {policy: latencies_s(row for row in rows if row.policy == policy) for policy in policies}
     shown = {place: times for place, times in enumerate(by_policy.values()) if times}
     factor, unit = time_unit(max((max(times) for times in shown.values()), default=1.0))
     scaled = [[factor * time_s for time_s in times] for times in shown.values()]

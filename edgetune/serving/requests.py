@@ -1,0 +1,88 @@
+"""What became of requests, in figures that every stage reports, and the time that its decisions took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from edgetune.stats import percentile
+
+Outcome = Literal["ok", "failed", "abandoned"]
+"""What became of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
+
+
+class RequestRow(Protocol):
+    """A row of a request, in a file of any stage."""
+
+    @property
+    def status(self) -> str:
+        """See ``Outcome``."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why it has no answer."""
+        ...
+
+    @property
+    def arrived_s(self) -> float | None:
+        """When it arrived, s since the run began."""
+        ...
+
+    @property
+    def finished_s(self) -> float:
+        """When it was answered or given up, s since the run began."""
+        ...
+
+
+class OutcomeCounts(NamedTuple):
+    """How many requests came, and what became of them."""
+
+    requests: int
+    answered: int
+    failed: int
+    abandoned: int
+
+
+def count_outcomes(rows: Sequence[RequestRow]) -> OutcomeCounts:
+    """Return how many requests came, and what became of them."""
+    statuses = [row.status for row in rows]
+    return OutcomeCounts(len(rows), *(statuses.count(status) for status in ("ok", "failed", "abandoned")))
+
+
+def latencies_s(rows: Iterable[RequestRow]) -> list[float]:
+    """Return the time from arrival to answer of every request that was answered, s, in the order of the rows."""
+    return [row.finished_s - row.arrived_s for row in rows if row.status == "ok" and row.arrived_s is not None]
+
+
+def percentiles_s(times_s: Sequence[float], *percents: float) -> tuple[float | None, ...]:
+    """Return percentiles of latencies, s; ``None`` for each where there are none."""
+    ordered = sorted(times_s)
+    return tuple(percentile(ordered, percent) if ordered else None for percent in percents)
+
+
+def first_failure(rows: Iterable[RequestRow]) -> str | None:
+    """Return why the first request that failed did; ``None`` where none did or no reason is known."""
+    return next((row.reason for row in rows if row.status == "failed" and row.reason is not None), None)
+
+
+@dataclass(slots=True)
+class DecisionOverhead:
+    """What the decisions of a policy cost, in real time.
+
+    Args:
+        decisions: How often the policy was asked.
+        decisions_s: How long it took in all, s.
+        longest_s: How long it took at most without a pause, s.
+    """
+
+    decisions: int = 0
+    decisions_s: float = 0.0
+    longest_s: float = 0.0
+
+    def add(self, took_s: float, decisions: int = 1) -> None:
+        """Count decisions that took so long together, s."""
+        self.decisions += decisions
+        self.decisions_s += took_s
+        self.longest_s = max(self.longest_s, took_s)
