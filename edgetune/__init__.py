@@ -1,3 +1,35 @@
-"""edgetune: power modes, batch sizes and schedules for neural networks on edge accelerators."""
+"""edgetune: power modes, batch sizes and schedules for neural networks on edge accelerators.
+
+    import edgetune
+
+    table = edgetune.profile("net.onnx", batch_sizes=[1, 4], device="jetson", modes="grid:441", output="net.parquet")
+    with edgetune.measure("jetson") as window:
+        train_one_epoch()
+
+What is listed in ``__all__`` is the public interface, see ``edgetune help python``; the rest may move. It is loaded
+when it is used first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import EdgetuneError
+
+if TYPE_CHECKING:
+    from edgetune.interface import measure, profile, read
 
 __version__ = "0.1.0"
+__all__ = ["EdgetuneError", "__version__", "measure", "profile", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'edgetune' has no attribute {name!r}")
+    from edgetune import interface
+
+    return getattr(interface, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

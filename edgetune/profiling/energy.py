@@ -140,3 +140,16 @@ def _too_few(counted: int, inside: int) -> str:
 def power_trace(readings: Sequence[PowerReading], start_ns: int) -> tuple[PowerSample, ...]:
     """Return the readings with times counted from ``start_ns``, s."""
     return tuple(PowerSample((reading.time_ns - start_ns) / 1e9, reading.power_w) for reading in readings)
+
+
+def window_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> PowerFigures:
+    """Return mean and peak power of all readings between two readings of the clock, transients included.
+
+    Args:
+        readings, start_ns, end_ns, refresh_s: See ``power_figures``.
+    """
+    window = _inside(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=refresh_s)
+    if len(window) < MINIMUM_SAMPLES:
+        return PowerFigures(len(window), reason=_too_few(len(window), len(window)))
+    peak_w = max(covered.reading.power_w for covered in window)
+    return PowerFigures(len(window), start_ns, settled=True, power_w=_mean_w(window), peak_w=peak_w)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any
 
 from edgetune.workflows import options
@@ -68,7 +68,7 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
             "An ONNX file, a Python training file, zoo:NAME, or a name in a table; proxy:NAME to --convergence.",
             metavar="MODEL", argument=True,
         ),
-    ]  # fmt: skip
+    ] = field(kw_only=False)  # fmt: skip
     task: Annotated[
         str | None,
         Option(
@@ -96,5 +96,5 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
 
 def given(opts: Any, kind: type) -> list[str]:
     """Return the options of a dataclass ``kind`` that ``opts`` sets to something else than their defaults."""
-    changed = [field.name for field in fields(kind) if getattr(opts, field.name) != field.default]
+    changed = [each.name for each in fields(kind) if getattr(opts, each.name) != each.default]
     return [f"--{name.replace('_', '-')}" for name in changed]

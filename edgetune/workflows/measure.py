@@ -1,0 +1,41 @@
+"""Measures what a program does on a device, at a power mode if one is asked for; the mode found is put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from edgetune.devices.device import Absent
+from edgetune.errors import InputError
+from edgetune.profiling.measure import apply_mode
+from edgetune.profiling.window import Window, measured_window
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.parse_options import choose_modes
+
+
+@contextmanager
+def measure(device: str = "auto", *, mode: str | None = None, root: str | None = None) -> Iterator[Window]:
+    """Measure the body of the ``with`` statement.
+
+    Args:
+        device: As ``edgetune device`` lists it; one that really runs, so neither a twin nor a table.
+        mode: A power mode to set meanwhile, as ``--modes`` names one; the mode as found without it.
+        root: The folder that has the board's files, as ``--root``.
+
+    Raises:
+        InputError: no such device or mode, or several modes.
+        DeviceError: the device is not here, runs nothing, or cannot set the mode.
+    """
+    opened = open_named(device, root)
+    with opened.exclusive():
+        modes = () if mode is None else choose_modes(opened, mode).modes
+        if len(modes) > 1:
+            raise InputError(f"{mode} names {len(modes)} modes, and a window has one", "name one, e.g. MAXN")
+        try:
+            for each in modes:
+                apply_mode(opened, each)
+            with measured_window(opened) as window:
+                yield window
+        finally:
+            if modes and not isinstance(opened.modes, Absent):
+                opened.modes.restore()

@@ -1,0 +1,55 @@
+"""Figures of a window are closed-form answers on a device whose clock and power are scripted."""
+
+from dataclasses import replace
+
+import pytest
+
+from edgetune.devices.device import Absent, LiveSource
+from edgetune.profiling.window import measured_window
+from edgetune.testing.fake_device import FakeClock, FakePower, FakeSource, fake_device
+
+
+def device(clock, power):
+    return replace(fake_device(clock, FakeSource(clock)), source=LiveSource((), "cpu"), simulated=False, power=power)
+
+
+def test_energy_is_the_mean_power_times_the_time():
+    clock = FakeClock(start_ns=7)
+    with measured_window(device(clock, FakePower(clock, energy_j=lambda t_s: 5 * t_s))) as window:
+        clock.sleep_s(2.0)
+    assert window.time_s == pytest.approx(2.0)
+    assert window.power_w == pytest.approx(5.0)
+    assert window.energy_j == pytest.approx(10.0)
+    assert window.power_samples == 20
+    assert window.power_source == "fake"
+
+
+def test_a_burst_counts_as_it_is():
+    clock = FakeClock()
+    burst = FakePower(clock, energy_j=lambda t_s: 2 * t_s + 8 * min(max(t_s - 0.5, 0), 0.5))
+    with measured_window(device(clock, burst)) as window:
+        clock.sleep_s(2.0)
+    assert window.energy_j == pytest.approx(8.0)
+    assert window.power_peak_w == pytest.approx(10.0)
+
+
+def test_too_few_readings_give_no_energy_and_the_reason():
+    clock = FakeClock()
+    with measured_window(device(clock, FakePower(clock, energy_j=lambda t_s: 5 * t_s))) as window:
+        clock.sleep_s(0.3)
+    assert window.energy_j is None
+    assert window.power_w is None
+    assert "too few power samples" in window.reason
+
+
+def test_a_device_without_a_sensor_says_why():
+    clock = FakeClock()
+    with measured_window(device(clock, Absent("no sensor here"))) as window:
+        clock.sleep_s(1.0)
+    assert (window.energy_j, window.reason) == (None, "no power: no sensor here")
+
+
+def test_an_error_inside_passes_through():
+    clock = FakeClock()
+    with pytest.raises(KeyError), measured_window(device(clock, Absent("none"))):
+        raise KeyError

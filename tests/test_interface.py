@@ -1,0 +1,76 @@
+"""The Python interface: the same workflows, words and errors as on the command line."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import edgetune
+
+
+def test_importing_loads_nothing_heavy():
+    heavy = ("numpy", "pyarrow", "onnx", "torch", "rich", "typer", "pydantic")
+    code = f"import sys, edgetune; print([name for name in {heavy} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(edgetune, name) is not None for name in edgetune.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        edgetune.nothing  # noqa: B018
+
+
+def test_a_sweep_returns_the_table_that_it_writes_and_resumes(tmp_path, capfd):
+    path = tmp_path / "table.parquet"
+    options = {"task": "infer", "device": "twin:orin-agx", "output": path}
+    first = edgetune.profile("zoo:mobilenet_v2", batch_sizes=[1], **options)
+    assert [row.batch_size for row in first.rows] == [1]
+    both = edgetune.profile("zoo:mobilenet_v2", batch_sizes=[1, 4], **options)
+    assert [row.batch_size for row in both.rows] == [1, 4]
+    assert edgetune.read(path) == both
+    shown = capfd.readouterr()
+    assert not shown.out
+    assert "SIMULATED" in shown.err
+
+
+def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
+    monkeypatch.chdir(tmp_path)
+    table = edgetune.profile("zoo:mobilenet_v2", batch_sizes="2", task="infer", device="twin:orin-agx")
+    assert [row.batch_size for row in table.rows] == [2]
+    assert not list(tmp_path.iterdir())
+    assert not capfdbinary.readouterr().out
+
+
+def test_quantities_are_words_or_numbers_in_base_units():
+    words = edgetune.profile("zoo:mobilenet_v2", task="infer", device="twin:orin-agx", point_timeout="2m", target_ci="5%")
+    numbers = edgetune.profile("zoo:mobilenet_v2", task="infer", device="twin:orin-agx", point_timeout=120, target_ci=0.05)
+    assert words.rows[0].times_s == numbers.rows[0].times_s
+
+
+def test_errors_are_raised_with_their_hint():
+    with pytest.raises(edgetune.EdgetuneError, match="unknown task") as caught:
+        edgetune.profile("zoo:mobilenet_v2", task="sleep")
+    assert "infer" in caught.value.hint
+
+
+def test_the_signature_shows_the_options():
+    parameters = inspect.signature(edgetune.profile).parameters
+    assert next(iter(parameters)) == "model"
+    assert parameters["retries"].default == 2
+
+
+def test_a_window_on_the_host_has_time_and_memory():
+    with edgetune.measure("host") as window:
+        held = bytearray(64 << 20)
+        held[::4096] = b"x" * len(held[::4096])
+    assert window.time_s > 0
+    assert window.memory_bytes > 64 << 20
+    assert (window.power_w is None) == (window.energy_j is None)
+    assert window.power_w is not None or window.reason
+
+
+def test_a_window_needs_a_device_that_runs_things():
+    with pytest.raises(edgetune.EdgetuneError, match="runs nothing"), edgetune.measure("twin:orin-agx"):
+        pass
