@@ -44,8 +44,9 @@ def test_without_output_nothing_is_written(tmp_path, monkeypatch, capfdbinary):
 
 
 def test_quantities_are_words_or_numbers_in_base_units():
-    words = edgetune.profile("zoo:mobilenet_v2", task="infer", device="twin:orin-agx", point_timeout="2m", target_ci="5%")
-    numbers = edgetune.profile("zoo:mobilenet_v2", task="infer", device="twin:orin-agx", point_timeout=120, target_ci=0.05)
+    options = {"task": "infer", "device": "twin:orin-agx"}
+    words = edgetune.profile("zoo:mobilenet_v2", point_timeout="2m", target_ci="5%", **options)
+    numbers = edgetune.profile("zoo:mobilenet_v2", point_timeout=120, target_ci=0.05, **options)
     assert words.rows[0].times_s == numbers.rows[0].times_s
 
 
