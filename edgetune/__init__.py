@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import EdgetuneError
+from edgetune.version import __version__
 
 if TYPE_CHECKING:
     from edgetune.interface import measure, profile, read
 
-__version__ = "0.1.0"
 __all__ = ["EdgetuneError", "__version__", "measure", "profile", "read"]
 
 

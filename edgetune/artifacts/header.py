@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
-from edgetune import __version__
+from edgetune.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from edgetune import __version__
 from edgetune.choices import nearest
 from edgetune.cli.screen import print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.limits import set_limits
 from edgetune.processes.privilege import give_root_up
+from edgetune.version import __version__
 
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune import __version__
 from edgetune.cli.options import Json, Root
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import DeviceError
+from edgetune.version import __version__
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Device

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune import __version__
 from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
 from edgetune.errors import InputError, blaming
+from edgetune.version import __version__
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import STOPS, stop_code
 

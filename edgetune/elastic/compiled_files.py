@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from edgetune import __version__
 from edgetune.artifacts.files import write_atomically
 from edgetune.elastic.headers import STAND_INS
 from edgetune.errors import InputError
+from edgetune.version import __version__
 
 MOST_FILES = 200
 """Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. Those that were not used for longest go first."""

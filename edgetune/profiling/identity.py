@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune import __version__
 from edgetune.artifacts.merging import NOT_MEASURED
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.profile import Task
@@ -18,6 +17,7 @@ from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import make_private, temporary_folder
 from edgetune.profiling.options import ProfileOptions
+from edgetune.version import __version__
 from edgetune.workloads.workload import Workload
 
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from edgetune import __version__
 from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.version import __version__
 
 _US = 1e6
 

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetune import __version__
 from edgetune.cli.run_kernel_device import gpu_index
 from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench
 from edgetune.elastic.bench_runs import runner
@@ -50,6 +49,7 @@ from edgetune.elastic.timeline import timeline_rows
 from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import parse_time_s
+from edgetune.version import __version__
 
 PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30

@@ -10,7 +10,6 @@ import sys
 import pytest
 from command_line import assert_two_lines
 
-from edgetune import __version__
 from edgetune.cli import main as boundary
 from edgetune.errors import (
     DeviceError,
@@ -20,6 +19,7 @@ from edgetune.errors import (
     NotRestoredError,
     PartialError,
 )
+from edgetune.version import __version__
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from edgetune import __version__
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.beneath import open_beneath
+from edgetune.version import __version__
 
 FOLDER = "var/lib/edgetune"
 VERSION = 1

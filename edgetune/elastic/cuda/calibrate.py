@@ -18,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from edgetune import __version__
 from edgetune.artifacts.files import read_source, write_atomically
 from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
 from edgetune.elastic.compiler import arch_of, compile
@@ -28,6 +27,7 @@ from edgetune.elastic.cuda.timers import EventTimes
 from edgetune.errors import InputError
 from edgetune.stats import median
 from edgetune.units import NS
+from edgetune.version import __version__
 
 EMPTY_KERNEL = "edgetune_empty"
 SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}\n'

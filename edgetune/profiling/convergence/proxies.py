@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from edgetune import __version__
 from edgetune.errors import InputError
+from edgetune.version import __version__
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgetune import __version__
 from edgetune.profiling.convergence.datasets import Dataset
 from edgetune.profiling.convergence.options import TrainingOptions
+from edgetune.version import __version__
 from edgetune.workloads.workload import Workload
 
 Task = tuple[int, int]

@@ -12,8 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune import __version__
 from edgetune.artifacts.plain import plain
+from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
