@@ -19,7 +19,7 @@ from typing import Any
 from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel
 
 

@@ -23,8 +23,8 @@ from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.versions import CURRENT
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession
-from edgetune.testing.file_faults import FAULTS, NAMES, Crash, Faults
 from edgetune.workflows.output import Target
+from fakes.file_faults import FAULTS, NAMES, Crash, Faults
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ARTIFACTS = {

@@ -28,8 +28,8 @@ from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.modes import parse_modes
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_description import describe
-from edgetune.testing.fake_device import FakeClock
 from edgetune.testing.fake_jetson import open_fake_jetson
 
 WORDS = {"cpu_cores": "cores", "cpu_mhz": "CPU", "gpu_mhz": "GPU", "mem_mhz": "memory"}

@@ -11,9 +11,9 @@ from edgetune.elastic.cuda.gpu_session import open_gpu_session
 from edgetune.elastic.cuda.program import Build
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
-from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda, fake_image, ticking
+from fakes.cuda_gpu import FakeCudaGpu
 
 NEEDS = Resources(registers_per_thread=32)
 

@@ -27,10 +27,11 @@ from edgetune.roofline.fit import fit_roofs
 from edgetune.roofline.kernel_plan import plan_kernels
 from edgetune.roofline.measure import measure_peaks
 from edgetune.roofline.placement import place
-from edgetune.testing.fake_device import FakeClock, FakeRunner, FakeSource, fake_device
-from edgetune.testing.fake_proc import FakeProc
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.workloads.kernels import parse_kernel
+from fakes.device import FakeRunner, FakeSource, fake_device
+from fakes.proc import FakeProc
 
 
 class Clock(FakeClock):

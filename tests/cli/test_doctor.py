@@ -17,7 +17,7 @@ from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_l
 from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.jetpack import JetsonRelease, detect_board
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml
+from fakes.nvml import FakeGpu, FakeNvml
 
 
 def fake_jetson(root: Path, release: str | None, *, compatible: str = "nvidia,p3737-0000\0nvidia,tegra234\0") -> Path:

@@ -6,9 +6,9 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.elastic.cuda import gpu_session
-from edgetune.testing.fake_cuda_driver import FakeCuda
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda
+from fakes.cuda_gpu import FakeCudaGpu
 
 SHORT = ("schedule", "kernels", "bench", "A", "--turns", "1", "--duration", "5ms")
 

@@ -14,9 +14,9 @@ from edgetune.cli import run_kernel_device
 from edgetune.elastic import compiler
 from edgetune.elastic.cuda import gpu_session
 from edgetune.elastic.cuda.calibrate import read_costs
-from edgetune.testing.fake_cuda_driver import CUresult, FakeCuda, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import CUresult, FakeCuda, ticking
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 SOURCE = """
 __global__ void scale(const float *x, float *y, int n) {

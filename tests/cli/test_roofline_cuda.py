@@ -16,12 +16,13 @@ from edgetune.artifacts.io import read_roofline
 from edgetune.devices.device import Absent
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.profiling import supervisor, worker
-from edgetune.testing.fake_device import FakeClock, FakePower
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakePower
+from fakes.nvml import FakeGpu, FakeNvml
 
 pytest.importorskip("torch")
 
-from edgetune.testing.fake_cuda import FakeCuda
+from fakes.torch_cuda import FakeCuda
 
 ASKED = ("roofline", "--device", "nvidia:0", "--quick")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Ended, Seen, bare
 from foreign import NETWORKS, ForeignNetwork
+
+from conftest import Ended, Seen, bare
 
 
 def corpus(*, runs: bool):

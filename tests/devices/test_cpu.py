@@ -5,7 +5,7 @@ import os
 import pytest
 
 from edgetune.devices.cpu import cpu_model, cpu_quota, usable_cpus
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 
 @pytest.fixture

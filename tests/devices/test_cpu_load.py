@@ -7,7 +7,7 @@ import pytest
 
 from edgetune.devices.cpu_load import CpuLoad, CpuTimes, others_share
 from edgetune.devices.sysfs import Sysfs
-from edgetune.testing.fake_proc import FakeProc
+from fakes.proc import FakeProc
 
 
 class Machine:

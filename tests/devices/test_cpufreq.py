@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.cpufreq import CpuFrequency, open_cpu_frequency
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import FakeSysfs, add_cpufreq
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
 

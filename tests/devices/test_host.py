@@ -11,7 +11,7 @@ from edgetune.devices.device import Absent, LiveSource, ModeControl
 from edgetune.devices.host import host_device, open_host
 from edgetune.errors import DeviceError
 from edgetune.testing.device_contract import DeviceContract
-from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq, add_rapl
+from fakes.sysfs import FakeSysfs, add_cpufreq, add_rapl
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from edgetune.devices.device import Absent
 from edgetune.devices.rapl import Counter, RaplMeter, RaplSensor, open_rapl
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_sysfs import FakeSysfs, add_rapl
+from edgetune.testing.fake_clock import FakeClock
+from fakes.sysfs import FakeSysfs, add_rapl
 
 PACKAGE = "sys/class/powercap/intel-rapl:0"
 

@@ -8,14 +8,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Minibatches
 from edgetune.devices.telemetry import FromCapabilities, present_mode, telemetry_of
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_device import (
-    FakeClock,
-    FakeModes,
-    FakeSource,
-    FakeThermometer,
-    FakeThrottle,
-    fake_device,
-)
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakeModes, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 
 class Reader(FakeModes):

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.device import Absent
 from edgetune.devices.thermal import open_thermometer, open_throttle_events
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 
 @pytest.fixture

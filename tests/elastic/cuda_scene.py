@@ -20,9 +20,9 @@ from edgetune.elastic.cuda.timers import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
-from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image, ticking
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda, fake_image, ticking
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 
 US = 1000
 THREADS, BLOCKS = 64, 6

@@ -14,7 +14,7 @@ from edgetune.elastic.cuda.backend import CudaBackend
 from edgetune.elastic.cuda.blocks import BlockRecords, with_block_records
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
-from edgetune.testing.fake_cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
+from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
 SMS = 4
 

@@ -20,8 +20,8 @@ from edgetune.elastic.cuda.calibrate import (
     write_costs,
 )
 from edgetune.errors import InputError
-from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALLS_US = {"cuLaunchKernel": 7, "cuEventRecord": 1, "cuEventQuery": 2}
 START_US = 30

@@ -18,8 +18,8 @@ from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, 
 from edgetune.elastic.sample_launches import SampleLaunch
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import KernelSequence, Logical
-from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 ELASTIC = tuple(
     ElasticKernel(CudaKernel(call.kernel, 1, ()), (Variant(f"{call.kernel}__grid", "grid"),))

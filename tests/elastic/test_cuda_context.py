@@ -8,8 +8,8 @@ from cuda_scene import Machine
 from edgetune.elastic.cuda.context import open_context
 from edgetune.elastic.cuda.driver import Driver, KernelFailedError
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 
 def test_facts_are_those_that_cuda_tells() -> None:

@@ -7,9 +7,9 @@ import pytest
 from edgetune.elastic.cuda import driver as codes
 from edgetune.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError, load_driver
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_cuda_driver import FakeCuda
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda
+from fakes.cuda_gpu import FakeCudaGpu
 
 
 def fake(**more) -> FakeCuda:

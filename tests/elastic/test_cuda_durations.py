@@ -13,8 +13,8 @@ from test_cuda_ready import ready
 from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL
 from edgetune.elastic.cuda.reaction import reaction_s
 from edgetune.elastic.work import GpuTask
-from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 STEP_S = 1e-7
 """Events are told in single precision."""

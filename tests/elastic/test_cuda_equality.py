@@ -12,7 +12,7 @@ from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel,
 from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, launches, ways
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.work import Logical
-from edgetune.testing.fake_cuda_gpu import FakeCudaKernel
+from fakes.cuda_gpu import FakeCudaKernel
 
 
 def compare(kernels: dict[str, FakeCudaKernel]):

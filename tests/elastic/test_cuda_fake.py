@@ -10,9 +10,9 @@ import pytest
 from cuda_scene import US, Machine
 
 from edgetune.elastic.cuda import driver as codes
-from edgetune.testing.fake_cuda_driver import FakeCuda, fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, WouldWaitForeverError
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
+from fakes.cuda_driver import FakeCuda, fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, WouldWaitForeverError
 
 
 class Raw:

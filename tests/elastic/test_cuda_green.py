@@ -11,7 +11,7 @@ from cuda_scene import BUILD, VALUES, Machine, network
 from edgetune.elastic.cuda.green import green_context, why_not_green
 from edgetune.elastic.cuda.program import Program
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu
+from fakes.cuda_gpu import FakeCudaGpu
 
 
 def test_what_is_made_in_it_runs_on_its_multiprocessors() -> None:

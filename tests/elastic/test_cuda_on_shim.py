@@ -31,8 +31,8 @@ from edgetune.elastic.shim.build import build
 from edgetune.elastic.shim.launches import ShimLaunch
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Argument, GpuTask, KernelSequence, Pointer, Scalar
-from edgetune.testing.fake_cuda_driver import fake_image
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
+from fakes.cuda_driver import fake_image
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 
 NEEDS = Resources(registers_per_thread=32)
 SIZES = {

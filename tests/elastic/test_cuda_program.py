@@ -17,7 +17,7 @@ from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.work import KernelSequence, Logical, Pointer, Scalar
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 X = VALUES["x"]
 X_Y = Pointer("x"), Pointer("y")

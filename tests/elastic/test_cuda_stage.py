@@ -12,7 +12,7 @@ from edgetune.elastic.backend import LaunchEvent
 from edgetune.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies import POLICIES, find_policy
-from edgetune.testing.fake_cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALL_US = BLOCKS * BLOCK_US
 SHORT = WaitTimes(hang_s=0.01)

@@ -10,8 +10,9 @@ from edgetune.profiling.journal_lines import SweepJournalEntry
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import _data_warnings
-from edgetune.testing.fake_device import FakeClock, FakeRunner, FakeSource, fake_device
-from edgetune.testing.fake_proc import FakeProc
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakeRunner, FakeSource, fake_device
+from fakes.proc import FakeProc
 
 MS = 1_000_000
 POINT = Point("net", "infer", 1, Mode())

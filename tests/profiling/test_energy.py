@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.profile import PowerSample
 from edgetune.devices.device import PowerReading
 from edgetune.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace, settling_s
-from edgetune.testing.fake_device import FakeClock, FakePower
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakePower
 
 S = 1_000_000_000
 

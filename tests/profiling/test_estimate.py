@@ -11,16 +11,9 @@ from edgetune.profiling import profiler as profilers
 from edgetune.profiling.estimate import estimate
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import sweep
-from edgetune.testing.fake_device import (
-    FakeClock,
-    FakeModes,
-    FakePower,
-    FakeRunner,
-    FakeSource,
-    FakeThermometer,
-    fake_device,
-)
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 POINTS = [Point("net", "infer", size, Mode(gpu_mhz=300)) for size in (1, 4)]

@@ -17,9 +17,10 @@ from edgetune.profiling.layers import layer_times
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.supervisor import Supervisor
 from edgetune.roofline.layers import join
-from edgetune.testing.fake_device import FakeClock, FakeModes, FakeSource, fake_device
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
+from fakes.device import FakeModes, FakeSource, fake_device
 
 SQUEEZENET = resolve("zoo:squeezenet")
 

@@ -9,16 +9,8 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import DeviceError, InputError, NotRestoredError
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
-from edgetune.testing.fake_device import (
-    FakeClock,
-    FakeModes,
-    FakePower,
-    FakeRunner,
-    FakeSource,
-    FakeThermometer,
-    FakeThrottle,
-    fake_device,
-)
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 
 MS = 1_000_000
 POINT = Point("net", "infer", 4, Mode(gpu_mhz=600))

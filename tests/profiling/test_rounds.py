@@ -16,15 +16,9 @@ from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.queue import Visit, loading_order, visits
 from edgetune.profiling.rounds import between_rounds, disagreements
 from edgetune.profiling.sweep import sweep
-from edgetune.testing.fake_device import (
-    FakeClock,
-    FakeModes,
-    FakeRunner,
-    FakeSource,
-    FakeThermometer,
-    fake_device,
-)
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
+from fakes.device import FakeModes, FakeRunner, FakeSource, FakeThermometer, fake_device
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 POINTS = [Point("net", "infer", size, Mode(gpu_mhz=mhz)) for mhz in (300.0, 600.0, 900.0) for size in (4, 1)]

@@ -9,7 +9,8 @@ from edgetune.devices.device import Absent
 from edgetune.profiling.device_watch import DeviceWatch
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect, typical_sampling_s
-from edgetune.testing.fake_device import FakeClock, FakeModes, FakePower, FakeRunner, FakeSource, fake_device
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 
 MS = 1_000_000
 

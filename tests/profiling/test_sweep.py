@@ -18,8 +18,9 @@ from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
 from edgetune.profiling.queue import GIVE_UP_AFTER, Visit, loading_order
 from edgetune.profiling.sweep import _why_no_power, finished_visits, sweep
-from edgetune.testing.fake_device import FakeClock, FakeModes, FakeRunner, FakeSource, fake_device
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
+from fakes.device import FakeModes, FakeRunner, FakeSource, fake_device
 
 NET = Workload("net.onnx", "net", "onnx", None, "0" * 64)
 MODES = [Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 900.0)]

@@ -8,15 +8,8 @@ from edgetune.devices.device import Absent
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.throttling import ThrottleWatch
-from edgetune.testing.fake_device import (
-    FakeClock,
-    FakeModes,
-    FakePower,
-    FakeRunner,
-    FakeSource,
-    FakeThermometer,
-    fake_device,
-)
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
 
 POINT = Point("net", "infer", 1, Mode())
 

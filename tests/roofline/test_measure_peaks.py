@@ -21,8 +21,8 @@ from edgetune.roofline.fit import IDLE, fit_roofs
 from edgetune.roofline.idle import idle_run
 from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
 from edgetune.roofline.measure import measure_peaks
-from edgetune.testing.fake_sysfs import FakeSysfs
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
+from fakes.sysfs import FakeSysfs
 
 HIGH, MIDDLE, LOW = Mode(gpu_mhz=1300.5), Mode(gpu_mhz=726.75), Mode(gpu_mhz=318.75)
 GIB = 1 << 30

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from edgetune.testing.fake_cuda import FakeCuda, Roofs  # noqa: E402 - not without torch
+from fakes.torch_cuda import FakeCuda, Roofs  # noqa: E402 - not without torch
 
 GPU = {"device": "cuda:0"}
 

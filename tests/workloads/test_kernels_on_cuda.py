@@ -12,7 +12,7 @@ from edgetune.workloads.steps import open_step
 
 torch = pytest.importorskip("torch")
 
-from edgetune.testing.fake_cuda import FakeCuda  # noqa: E402 - not without torch
+from fakes.torch_cuda import FakeCuda  # noqa: E402 - not without torch
 
 OPERATORS = {"matmul": "mm", "thin": "mm", "relu": "clamp_min", "transpose": "copy_", "copy": "copy_"}
 NARROW = {"int8": "_int_mm", "fp8": "_scaled_mm"}

@@ -1,6 +1,6 @@
 """NVIDIA's management library (NVML) through nvidia-ml-py: loaded in one place, its errors translated in one place.
 
-Whatever has the functions of the module ``pynvml`` will do: the module itself, or ``edgetune.testing.fake_nvml``.
+Whatever has the functions of the module ``pynvml`` will do: the module itself, or ``tests/fakes/nvml.py``.
 Error codes are those of ``nvml.h``, enumeration ``nvmlReturn_t``. Nothing here was ever run on a GPU.
 """
 

@@ -42,7 +42,7 @@ def open_nvml_device(
 
     Args:
         index: Its number in nvidia-smi.
-        library: Used in place of ``pynvml``; see ``edgetune.testing.fake_nvml``.
+        library: Used in place of ``pynvml``; see ``tests/fakes/nvml.py``.
         may_set: Whether clocks and limits can be set; by default whether this process holds root.
         root: Where the file system starts.
         clock: Times everything; the system's monotonic clock by default.

@@ -1,7 +1,7 @@
 """CUDA's driver through cuda-bindings: loaded in one place, its errors translated in one place.
 
 Whatever has the functions of the module ``cuda.bindings.driver`` (12.8 to 13) will do: the module itself, or
-``edgetune.testing.fake_cuda_driver``. Only functions whose signature is the same in all those versions are called: no
+``tests/fakes/cuda_driver.py``. Only functions whose signature is the same in all those versions are called: no
 ``cuCtxCreate``, no ``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``.
 
 What of this package was run on a GPU: equality, overhead, the benchmark's workloads, block records, ``calibrate`` and

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 
 CPU = "sys/devices/system/cpu"
 POLICY = f"{CPU}/cpufreq/policy0"

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel
 
 ORIN = "jetson-agx-orin-64gb"

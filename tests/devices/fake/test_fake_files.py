@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.devices.sysfs import Sysfs
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"

@@ -10,7 +10,7 @@ from edgetune.devices.jetpack import detect_board
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import FakeKernel
 from edgetune.testing.fake_nvpmodel import active
 

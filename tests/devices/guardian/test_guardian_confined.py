@@ -19,7 +19,7 @@ from edgetune.devices.guardian import client
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, left_behind, restore_through_guardian
 from edgetune.devices.guardian.units import guardian_units
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import FakeSysfs, add_cpufreq
 
 SCRIPT = Path(client.__file__).with_name("edgetune-guardian.sh")
 PATIENCE_S = 20.0

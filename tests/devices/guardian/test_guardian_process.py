@@ -21,7 +21,7 @@ from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_guardian import apply_line, fake_guardian_command, request_line
-from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import FakeSysfs, add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)
 PATIENCE_S = 20.0

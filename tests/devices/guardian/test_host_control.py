@@ -9,7 +9,7 @@ from edgetune.devices.host_control import HostControl, open_guarded_frequency
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_guardian import apply_line, guard, request_line
-from edgetune.testing.fake_sysfs import FakeSysfs, add_cpufreq
+from fakes.sysfs import FakeSysfs, add_cpufreq
 
 POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]
 

@@ -12,8 +12,8 @@ from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, present_masks, read_nvpmodel
 from edgetune.devices.jetson.presets import caps_of, presets_of
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_sysfs import FakeSysfs
+from edgetune.testing.fake_clock import FakeClock
+from fakes.sysfs import FakeSysfs
 
 JETPACKS = {"4.9": 4, "5.10": 5, "5.15": 6, "6.8": 7}
 BOARDS = [

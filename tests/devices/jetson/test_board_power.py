@@ -11,8 +11,8 @@ from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_pow
 from edgetune.devices.polling import PolledRecording
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_sysfs import FakeSysfs
+from edgetune.testing.fake_clock import FakeClock
+from fakes.sysfs import FakeSysfs
 
 CHIP = "sys/class/hwmon/hwmon1"
 SECOND = "sys/class/hwmon/hwmon2"

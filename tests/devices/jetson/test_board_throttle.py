@@ -7,8 +7,8 @@ import pytest
 from edgetune.devices.device import Absent
 from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_sysfs import FakeSysfs
+from edgetune.testing.fake_clock import FakeClock
+from fakes.sysfs import FakeSysfs
 
 OC = "sys/class/hwmon/hwmon4"
 

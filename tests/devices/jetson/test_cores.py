@@ -5,7 +5,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.cores import PATIENCE_S, choose, find_cores, online_file, parse_ranges
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 FOLDER = "sys/devices/system/cpu"
 

@@ -4,7 +4,7 @@ import pytest
 
 from edgetune.devices.jetpack import JetsonRelease, detect_board
 from edgetune.devices.jetson.detect import detect_jetson
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 ORIN = ("nvidia,p3737-0000+p3701-0005", "nvidia,p3701-0005", "nvidia,tegra234")
 NANO_SUPER = ("nvidia,p3768-0000+p3767-0005-super", "nvidia,p3767-0005", "nvidia,tegra234")

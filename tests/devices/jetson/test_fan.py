@@ -4,7 +4,7 @@ import pytest
 
 from edgetune.devices.jetson.fan import Fan, read_fan
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 CONF = (
     "POLLING_INTERVAL 2\n<FAN 1>\n\tTMARGIN ENABLED\n\tFAN_PROFILE cool {\n\t\t#TEMP HYST PWM RPM\n\t}\n"

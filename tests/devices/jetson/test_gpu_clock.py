@@ -7,7 +7,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.gpu import find_gpu
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 
 @pytest.mark.parametrize(

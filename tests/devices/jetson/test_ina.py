@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from edgetune.devices.jetson.ina import DEFAULT_REFRESH_S, find_channels
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 LABELS = ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")
 

@@ -15,7 +15,7 @@ from edgetune.devices.jetson.nvpmodel import (
     present_masks,
     read_nvpmodel,
 )
-from edgetune.testing.fake_sysfs import FakeSysfs
+from fakes.sysfs import FakeSysfs
 
 CONF = """\
 < PARAM TYPE=FILE NAME=TPC_POWER_GATING >

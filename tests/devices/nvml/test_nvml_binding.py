@@ -11,7 +11,7 @@ from edgetune.devices.nvml import binding
 from edgetune.devices.nvml.binding import GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
 from edgetune.devices.nvml.gpu import Gpu
 from edgetune.errors import DeviceError, ExitCode
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, FakeNvmlError
+from fakes.nvml import FakeGpu, FakeNvml, FakeNvmlError
 
 
 class Failing:

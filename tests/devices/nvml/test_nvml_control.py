@@ -14,8 +14,8 @@ from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
 from edgetune.devices.nvml.direct import DirectModes
 from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, virtual_gpu
+from edgetune.testing.fake_clock import FakeClock
+from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 
 def control_of(fake: FakeGpu, *, may_set: bool = True) -> NvmlControl:

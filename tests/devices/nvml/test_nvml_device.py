@@ -17,8 +17,8 @@ from edgetune.devices.nvml import binding
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.errors import DeviceError
 from edgetune.testing.device_contract import DeviceContract
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, jetson_gpu, virtual_gpu
+from edgetune.testing.fake_clock import FakeClock
+from fakes.nvml import FakeGpu, FakeNvml, jetson_gpu, virtual_gpu
 
 
 @pytest.fixture(autouse=True)

@@ -7,15 +7,15 @@ import inspect
 import pytest
 
 from edgetune.devices.nvml import binding, gpu, sensors
-from edgetune.testing import fake_nvml
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, FakeNvmlError
+from edgetune.testing.fake_clock import FakeClock
+from fakes import nvml
+from fakes.nvml import FakeGpu, FakeNvml, FakeNvmlError
 
 FUNCTIONS = [name for name in vars(FakeNvml) if name.startswith("nvml")]
 
 
 def test_it_says_that_it_is_a_fake() -> None:
-    assert (fake_nvml.__doc__ or "").startswith("A fake")
+    assert (nvml.__doc__ or "").startswith("A fake")
     assert "Fake" in FakeGpu().name
 
 

@@ -13,8 +13,8 @@ from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.nvml.binding import load_nvml
 from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu
 from edgetune.devices.nvml.power import EnergyMeter, GaugeMeter, NvmlPower, open_power
-from edgetune.testing.fake_device import FakeClock
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, virtual_gpu
+from edgetune.testing.fake_clock import FakeClock
+from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 ENERGY = "nvmlDeviceGetTotalEnergyConsumption"
 

@@ -14,7 +14,7 @@ from edgetune.devices.nvml.sensors import (
     open_thermometer,
     open_throttling,
 )
-from edgetune.testing.fake_nvml import FakeGpu, FakeNvml, virtual_gpu
+from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 
 NEW, OLD = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
 

@@ -26,7 +26,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 
-from edgetune.testing.fake_device import FakeClock
+from edgetune.testing.fake_clock import FakeClock
 
 FLOPS_PER_S: Mapping[str, float] = MappingProxyType(
     {"fp32": 1e12, "tf32": 8e12, "fp16": 16e12, "bf16": 15e12, "fp8": 40e12, "int8": 30e12}
@@ -118,7 +118,7 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
         answers: dict[str, Callable[..., object]] = {
             "is_available": lambda: True,
             "device_count": lambda: 1,
-            "get_device_capability": lambda device=None: self.capability,  # noqa: ARG005 - there is one
+            "get_device_capability": lambda device=None: self.capability,
             "synchronize": self._synchronize,
         }
         for name, answer in answers.items():
@@ -149,7 +149,7 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
     def _dynamic_j(self, launch: Launch) -> float:
         return self.roofs.flop_j * launch.flops + self.roofs.byte_j * launch.bytes_moved
 
-    def _synchronize(self, device: object = None) -> None:  # noqa: ARG002 - there is one
+    def _synchronize(self, device: object = None) -> None:
         self.synchronizations += 1
         self.clock.advance_ns(max(0, self._free_ns - self.clock.now_ns()))
 
@@ -249,14 +249,14 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
             )
 
 
-def _check_mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, given: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _check_mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, given: Mapping[str, Any]) -> None:
     if not {a.dtype, b.dtype, out.dtype} <= {torch.float32, torch.float16, torch.bfloat16}:
         raise NotImplementedError(f"\"addmm_cuda\" not implemented for '{a.dtype}'")
     if a.dtype != b.dtype or a.dtype != out.dtype:
         raise RuntimeError(f"expected mat1 and mat2 to have the same dtype, but got: {a.dtype} != {b.dtype}")
 
 
-def _check_int_mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, given: Mapping[str, Any]) -> None:  # noqa: ARG001
+def _check_int_mm(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, given: Mapping[str, Any]) -> None:
     if a.shape[0] <= 16:
         raise RuntimeError(f"self.size(0) needs to be greater than 16, but got {a.shape[0]}")
     for name, size in (("self.size(1)", a.shape[1]), ("mat2.size(1)", b.shape[1])):

@@ -9,8 +9,6 @@ moves in steps, that power is a mean over a second, that locks cannot be read, t
 answers "not supported", and that a lost GPU fails every call. Where the reference is silent it says so.
 """
 
-# ruff: noqa: ARG002  (the signatures are those of pynvml)
-
 from __future__ import annotations
 
 import functools

@@ -14,27 +14,9 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace, PowerReading, Runner
 from edgetune.errors import EdgetuneError
+from edgetune.testing.fake_clock import FakeClock
 
 _NOT_SCRIPTED = Absent("not scripted")
-
-
-class FakeClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, start_ns: int = 0) -> None:
-        self._now_ns = start_ns
-
-    def now_ns(self) -> int:
-        """Return its time, ns."""
-        return self._now_ns
-
-    def sleep_s(self, seconds: float) -> None:
-        """Move it."""
-        self._now_ns += round(seconds * 1e9)
-
-    def advance_ns(self, duration_ns: int) -> None:
-        """Move it by integer nanoseconds."""
-        self._now_ns += duration_ns
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ was recorded counts as over, after a kernel that failed every call fails. Where 
 raises ``WouldWaitForeverError``. ``fake_cuda`` is another fake: that of PyTorch on a GPU.
 """
 
-# ruff: noqa: ARG002, PLR0917  (names and signatures are those of cuda.bindings.driver)
+# ruff: noqa: PLR0917  (names and signatures are those of cuda.bindings.driver)
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, Protocol, TypeVar
 
 from edgetune.elastic.cuda import driver as codes
-from edgetune.testing.fake_cuda_gpu import (
+from fakes.cuda_gpu import (
     NEVER_NS,
     FakeCudaGpu,
     FakeCudaKernel,
@@ -54,7 +54,7 @@ Kind = Literal["device", "context", "stream", "event", "module", "function", "me
 
 
 class FakeTime(Protocol):
-    """A clock that stands still until it is moved; see ``edgetune.testing.fake_device.FakeClock``."""
+    """A clock that stands still until it is moved; see ``edgetune.testing.fake_clock.FakeClock``."""
 
     def now_ns(self) -> int:
         """Return its time, ns."""
