@@ -12,8 +12,9 @@ from edgetune.elastic.cuda.program import Build
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.testing.fake_clock import FakeClock
-from fakes.cuda_driver import FakeCuda, fake_image, ticking
+from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu
+from fakes.cuda_state import ticking
 
 NEEDS = Resources(registers_per_thread=32)
 

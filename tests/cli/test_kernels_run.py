@@ -15,8 +15,10 @@ from edgetune.elastic import compiler
 from edgetune.elastic.cuda import gpu_session
 from edgetune.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_clock import FakeClock
-from fakes.cuda_driver import CUresult, FakeCuda, ticking
+from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_handles import CUresult
+from fakes.cuda_state import ticking
 
 SOURCE = """
 __global__ void scale(const float *x, float *y, int n) {

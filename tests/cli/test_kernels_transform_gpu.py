@@ -10,8 +10,9 @@ from command_line import assert_two_lines
 
 from edgetune.elastic.cuda import context, driver
 from edgetune.testing.fake_clock import FakeClock
-from fakes.cuda_driver import FakeCuda, ticking
+from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
+from fakes.cuda_state import ticking
 
 SCALE = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
 __global__ void scale(float *x, int n) {

@@ -21,8 +21,9 @@ from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_clock import FakeClock
-from fakes.cuda_driver import FakeCuda, fake_image, ticking
+from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
+from fakes.cuda_state import ticking
 
 US = 1000
 THREADS, BLOCKS = 64, 6

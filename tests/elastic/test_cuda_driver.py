@@ -95,7 +95,7 @@ def test_the_fake_has_the_names_and_numbers_of_the_bindings() -> None:
     for name in ("CUresult", "CUdevice_attribute", "CUfunction_attribute", "CUdevResourceType"):
         for member in getattr(FakeCuda, name):
             assert int(getattr(getattr(bindings, name), member.name)) == int(member), member
-    functions = [name for name in vars(FakeCuda) if name.startswith("cu")]
+    functions = [name for name in dir(FakeCuda) if name.startswith("cu")]
     assert len(functions) > 30
     for name in functions:
         documented = getattr(bindings, name).__doc__.split("\n")[0].partition("(")[2].rpartition(")")[0]

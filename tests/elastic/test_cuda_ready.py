@@ -21,7 +21,7 @@ from edgetune.elastic.gpu import Resources
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.work import Buffer, KernelSequence
 from edgetune.errors import DeviceError, InputError
-from fakes.cuda_driver import ticking
+from fakes.cuda_state import ticking
 
 LAUNCH_S = 12e-6
 
