@@ -1,14 +1,143 @@
-"""Plug-ins by name: one table of them per kind, and what is said when a name is not in it."""
+"""Plug-ins by name: one table per kind, to which installed packages add their own.
+
+    STRATEGIES: Registry[type[Strategy]] = Registry(
+        "strategy", {"gmd": "edgetune.search.strategies.gmd:Gmd"}, group="edgetune.strategies", contract=Strategy
+    )
+
+A row is the plug-in itself or where it is, ``"module:attribute"``, which is imported when the plug-in is first used. A
+package outside adds a row by an entry point:
+
+    [project.entry-points."edgetune.strategies"]
+    mine = "my_package.my_strategy:Mine"
+
+Its metadata is read when the names are listed or a name is none of edgetune's own, its code when the plug-in is used.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import get_annotations
+from typing import TypeVar, cast
 
 from edgetune.errors import InputError
 
 Plugin = TypeVar("Plugin")
+
+
+class Registry(MutableMapping[str, Plugin]):
+    """The plug-ins of one kind: a mapping from their names, edgetune's own in their order first.
+
+    Assigning to a name adds a plug-in and ``del`` removes it again, as a test does; a name is never taken twice.
+
+    Args:
+        kind: What a plug-in is, for messages, e.g. ``strategy``.
+        rows: edgetune's own plug-ins by name, each as an object or as ``"module:attribute"``.
+        group: The entry points of packages outside, e.g. ``edgetune.strategies``; empty: no other package adds any.
+        prefix: What their names begin with where several tables share a group, e.g. ``interleave.``.
+        contract: A class or protocol whose public members a plug-in from outside must have.
+        also: Names that are understood elsewhere, for the hint of an unknown name.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        rows: Mapping[str, Plugin | str],
+        *,
+        group: str = "",
+        prefix: str = "",
+        contract: type = object,
+        also: Sequence[str] = (),
+    ) -> None:
+        self.kind, self.group, self._prefix, self._contract, self._also = kind, group, prefix, contract, also
+        self._rows: dict[str, Plugin | str] = dict(rows)
+
+    def find(self, name: str) -> Plugin:
+        """Return the plug-in of this name.
+
+        Raises:
+            InputError: there is none, and the hint names the nearest; or its package is broken.
+        """
+        if name in self:
+            return self[name]
+        near = difflib.get_close_matches(name, self, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise InputError(f"there is no {self.kind} {name!r}", f"{hint}known: {', '.join([*self, *self._also])}")
+
+    def __getitem__(self, name: str) -> Plugin:
+        row = self._rows.get(name)
+        if row is None:
+            return self._loaded(name, self._outside()[name])
+        if isinstance(row, str):
+            module, _, attribute = row.partition(":")
+            row = self._rows[name] = cast("Plugin", getattr(import_module(module), attribute))
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        yield from [*self._rows, *self._outside()]
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._outside())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows or name in self._outside()
+
+    def __setitem__(self, name: str, plugin: Plugin | str) -> None:
+        if name in self:
+            raise ValueError(f"there is a {self.kind} {name!r} already")
+        self._rows[name] = plugin
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+
+    def _outside(self) -> dict[str, EntryPoint]:
+        """Return the entry points of other packages by the plug-in's name.
+
+        Raises:
+            InputError: one has a name that is taken.
+        """
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=self.group) if self.group else ():
+            if not point.name.startswith(self._prefix):
+                continue
+            name = point.name.removeprefix(self._prefix)
+            if name in self._rows or name in found:
+                other = _package(found[name]) if name in found else "edgetune"
+                raise InputError(
+                    f"the package {_package(point)} adds a {self.kind} {name!r}, which {other} has already",
+                    f"uninstall {_package(point)}, or a release of it with another name",
+                )
+            found[name] = point
+        return found
+
+    def _loaded(self, name: str, point: EntryPoint) -> Plugin:
+        """Return the plug-in of an entry point.
+
+        Raises:
+            InputError: it cannot be imported, or is not what its group promises.
+        """
+        try:
+            plugin = point.load()
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+        else:
+            members = {name for base in self._contract.__mro__ for name in (*base.__dict__, *get_annotations(base))}
+            missing = sorted(each for each in members if not each.startswith("_") and not hasattr(plugin, each))
+            named = getattr(plugin, "name", name)
+            if not missing and named == name:
+                return cast("Plugin", plugin)
+            why = f"it has no {', '.join(missing)}" if missing else f"its name is {named!r}"
+        raise InputError(
+            f"the {self.kind} {name!r} of the package {_package(point)} cannot be used: {why}",
+            f"repair the package {_package(point)}, or uninstall it",
+        )
+
+
+def _package(point: EntryPoint) -> str:
+    """Return the name of the package that has an entry point."""
+    return point.dist.name if point.dist is not None else point.value.partition(":")[0]
 
 
 def table_of(plugins: Sequence[type[Plugin]], *, kinds: str) -> dict[str, type[Plugin]]:

@@ -109,7 +109,8 @@ def abilities(name: str) -> dict[str, str]:
 
 def _looked_at(name: str) -> Device:
     """Open a device without its guardian, which would be started to say what it offers to root."""
-    from edgetune.devices.discover import open_device, open_nvidia
+    from edgetune.devices.discover import open_device
+    from edgetune.devices.nvml.device import open_nvidia
 
     return open_nvidia(name, importlib.import_module("pynvml")) if name.startswith("nvidia:") else open_device(name)
 

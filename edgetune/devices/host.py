@@ -18,11 +18,12 @@ from edgetune.devices.cpu_load import CpuLoad
 from edgetune.devices.cpufreq import Frequency, open_cpu_frequency
 from edgetune.devices.device import Device, LiveSource, ModeSpace
 from edgetune.devices.host_control import open_guarded_frequency
+from edgetune.devices.kind import DeviceKind, Listing
 from edgetune.devices.rapl import open_rapl
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.devices.thermal import open_thermometer, open_throttle_events
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 
 
 class HostModes:
@@ -147,3 +148,16 @@ def _governor(sysfs: Sysfs) -> str | None:
         return sysfs.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     except OSError:
         return None
+
+
+def _listings() -> list[Listing]:
+    return [Listing("host", "the CPU of this machine")]
+
+
+def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+    if name != "host":
+        raise InputError(f"unknown device {name!r}", "write host")
+    return open_host()
+
+
+KIND = DeviceKind("host", True, _listings, _open)

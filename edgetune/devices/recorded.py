@@ -15,6 +15,7 @@ from edgetune.artifacts.mode import KNOBS, SETTINGS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.artifacts.repeats import SAME, PointKey, knob_key, one_per_point, point_key
 from edgetune.devices.device import Absent, Device, ModeSpace
+from edgetune.devices.kind import DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 
 PREFIX = "recorded:"
@@ -222,3 +223,14 @@ class _RecordedModes:
 
     def restore(self) -> None:
         """Do nothing: there is no board."""
+
+
+def _listings() -> list[Listing]:
+    return [Listing("recorded:FILE", "any profile table: answers what it holds, nothing in between")]
+
+
+def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+    return open_recorded(name.removeprefix("recorded").removeprefix(":"))
+
+
+KIND = DeviceKind("recorded:FILE", False, _listings, _open)

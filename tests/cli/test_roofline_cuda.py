@@ -63,7 +63,7 @@ def on_gpu(edgetune, monkeypatch):
             device = open_nvml_device(0, FakeNvml([FakeGpu()], clock), may_set=True, clock=clock)
             sensor = FakePower(clock, cuda.energy_until_j, refresh_s=0.02) if power else Absent("scripted away")
             device = replace(device, simulated=True, power=sensor)
-            monkeypatch.setattr("edgetune.devices.discover.open_nvidia", lambda _name: device)
+            monkeypatch.setattr("edgetune.devices.nvml.device.open_nvidia", lambda _name: device)
             monkeypatch.setattr(supervisor, "Child", HereChild)
             monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic_ns=clock.now_ns))
             return edgetune(*argv), cuda

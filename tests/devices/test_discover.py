@@ -9,8 +9,12 @@ import pytest
 
 from edgetune.devices import discover
 from edgetune.devices.device import Device
-from edgetune.devices.discover import KINDS, Listing, list_devices, missing_jetson, missing_nvidia, open_device
+from edgetune.devices.discover import DEVICES, list_devices, open_device
+from edgetune.devices.jetson.device import no_jetson
+from edgetune.devices.kind import DeviceKind, Listing
+from edgetune.devices.nvml.device import missing_nvidia
 from edgetune.errors import DeviceError, ExitCode, InputError
+from edgetune.plugins import Registry
 
 
 @pytest.fixture
@@ -72,7 +76,7 @@ def test_a_gpu_that_is_here_is_not_denied(board: Path) -> None:
 
 
 def test_a_jetson_that_is_not_here_is_said_to_be_none() -> None:
-    assert missing_jetson().message == "this machine is not a Jetson"
+    assert no_jetson(Path("/")).message == "this machine is not a Jetson"
 
 
 @pytest.mark.parametrize("name", ["nvidia:99", "jetson"])
@@ -85,7 +89,7 @@ def test_hardware_that_cannot_be_used_is_never_opened(name: str) -> None:
 
 def test_the_list_names_every_kind_and_why_one_cannot_be_opened() -> None:
     listings = list_devices()
-    assert {listing.name.partition(":")[0] for listing in listings} == set(KINDS)
+    assert {listing.name.partition(":")[0] for listing in listings} == set(DEVICES)
     for listing in listings:
         assert listing.description
         assert bool(listing.reason) is not listing.available
@@ -105,11 +109,11 @@ def test_the_seed_reaches_the_twin(monkeypatch: pytest.MonkeyPatch) -> None:
 def _opening(monkeypatch: pytest.MonkeyPatch, **available: bool) -> None:
     """Replace every kind by one that only says what it would open."""
 
-    def stub(kind: str) -> discover.DeviceKind:
+    def stub(kind: str) -> DeviceKind:
         listing = Listing(kind, "", available.get(kind, True), "")
-        return replace(KINDS[kind], listings=lambda: [listing], open=_no_device(kind))
+        return replace(DEVICES[kind], listings=lambda: [listing], open=_no_device(kind))
 
-    monkeypatch.setattr(discover, "KINDS", {kind: stub(kind) for kind in KINDS})
+    monkeypatch.setattr(discover, "DEVICES", Registry("device", {kind: stub(kind) for kind in DEVICES}))
 
 
 def _no_device(kind: str) -> object:

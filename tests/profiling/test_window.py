@@ -6,7 +6,8 @@ import pytest
 
 from edgetune.devices.device import Absent, LiveSource
 from edgetune.profiling.window import measured_window
-from edgetune.testing.fake_device import FakeClock, FakePower, FakeSource, fake_device
+from edgetune.testing.fake_clock import FakeClock
+from fakes.device import FakePower, FakeSource, fake_device
 
 
 def device(clock, power):

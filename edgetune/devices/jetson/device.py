@@ -25,6 +25,7 @@ from edgetune.devices.jetson.power import BoardPower, open_board_power
 from edgetune.devices.jetson.telemetry import BoardTelemetry
 from edgetune.devices.jetson.thermal import open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.kind import DeviceKind, Listing
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.processes.privilege import holds_root
@@ -143,3 +144,17 @@ def _conditions(
     if made_up is not None:
         facts |= {"simulated": True, "made_up": made_up}
     return facts
+
+
+def _listings() -> list[Listing]:
+    board = detect_jetson(Sysfs())
+    if board is None:
+        return [Listing("jetson", "NVIDIA Jetson board", False, no_jetson(Path("/")).message)]
+    return [Listing("jetson", board.model)]
+
+
+def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+    return open_jetson_at(name=name)
+
+
+KIND = DeviceKind("jetson", True, _listings, _open)

@@ -16,6 +16,7 @@ from edgetune.devices.device import Device, LiveSource, ModeControl
 from edgetune.devices.exclusive import Exclusive
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.jetpack import detect_board
+from edgetune.devices.kind import DeviceKind, Listing
 from edgetune.devices.nvml.binding import load_nvml
 from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.direct import DirectModes
@@ -24,7 +25,7 @@ from edgetune.devices.nvml.power import open_power
 from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_throttling
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError
+from edgetune.errors import DeviceError, InputError
 from edgetune.processes.privilege import holds_root
 
 POWER_COVERS = "the GPU and its associated circuitry, e.g. memory; not the host"
@@ -145,3 +146,63 @@ def _conditions(gpu: Gpu) -> dict[str, object]:
 
 def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1e3
+
+
+def nvidia_gpus(root: Path = Path("/")) -> int:
+    """Return how many NVIDIA GPUs the driver of this machine knows.
+
+    Args:
+        root: Where the file system starts; another folder in tests.
+    """
+    try:
+        return sum(1 for _ in (root / "proc/driver/nvidia/gpus").iterdir())
+    except OSError:
+        return 0
+
+
+def missing_nvidia(failure: DeviceError, root: Path = Path("/")) -> DeviceError:
+    """Return why no GPU can be opened here: the failure to load NVML, or that there is no GPU to load it for."""
+    if nvidia_gpus(root):
+        return failure
+    driver = (root / "proc/driver/nvidia/version").exists()
+    why = "the driver knows none" if driver else "its driver is not loaded"
+    hint = "check `nvidia-smi`; the device host is the CPU, twin:orin-agx simulates a board"
+    return DeviceError(f"no NVIDIA GPU here: {why}", hint)
+
+
+def nvidia_listings(library: Any = None, root: Path = Path("/")) -> list[Listing]:
+    """Return the GPUs that NVML knows, or those of the kernel with why NVML does not.
+
+    Args:
+        library: Used in place of ``pynvml``.
+        root: Where the file system starts.
+    """
+    try:
+        gpus = list_gpus(library, root)
+    except DeviceError as failure:
+        error = missing_nvidia(failure, root)
+        reason = f"{error.message}: {error.hint}" if error is failure else error.message
+        return [Listing(f"nvidia:{index}", "NVIDIA GPU", False, reason) for index in range(max(nvidia_gpus(root), 1))]
+    if not gpus:
+        return [Listing("nvidia:0", "NVIDIA GPU", False, "no NVIDIA GPU here: the driver knows none")]
+    reasons = ["" if refused is None else f"{refused.message}: {refused.hint}" for _, refused in gpus]
+    return [Listing(f"nvidia:{index}", gpus[index][0], not reason, reason) for index, reason in enumerate(reasons)]
+
+
+def open_nvidia(name: str, library: Any = None, root: Path = Path("/")) -> Device:
+    """Open a GPU by its whole name; arguments as ``nvidia_listings``, errors as ``discover.open_device``."""
+    index = name.removeprefix("nvidia").removeprefix(":")
+    if not index.isdecimal():
+        raise InputError(f"{name!r} does not say which GPU", "write nvidia:0")
+    try:
+        load_nvml(library)
+    except DeviceError as failure:
+        raise missing_nvidia(failure, root) from None
+    return open_nvml_device(int(index), library, root=root)
+
+
+def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
+    return open_nvidia(name)
+
+
+KIND = DeviceKind("nvidia:0", True, nvidia_listings, _open)

@@ -10,12 +10,15 @@ PyYAML are imported on first use.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device
+from edgetune.devices.kind import DeviceKind, Listing
+from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.devices.twin.checking import CheckRow
@@ -69,3 +72,21 @@ def dump(twin: TwinFile) -> str:
     from edgetune.devices.twin import constants
 
     return constants.dump(twin)
+
+
+def _listings() -> list[Listing]:
+    return [Listing(f"twin:{board}", "digital twin of the board (simulated)") for board in list_boards()]
+
+
+def _open(name: str, seed: int) -> Device:
+    board = name.removeprefix("twin").removeprefix(":").partition("?")[0]
+    boards = list_boards()
+    if board not in boards:
+        near = difflib.get_close_matches(board, boards, n=1)
+        known = f"known: {', '.join(f'twin:{b}' for b in boards)}"
+        hint = f"did you mean twin:{near[0]}? {known}" if near else known
+        raise InputError(f"there is no twin of {board!r}" if board else f"{name!r} names no board", hint)
+    return open_twin(name, seed=seed)
+
+
+KIND = DeviceKind("twin:orin-agx", False, _listings, _open)

@@ -1,16 +1,24 @@
 """The policies, one file each, and the one table of them.
 
-A new policy is one file, one row here and one line in the tests (``edgetune.testing.policy_contract``).
+A new policy is one file, one row here and one line in the tests (``edgetune.testing.policy_contract``); a package
+outside adds one by an entry point ``interleave.NAME`` of the group ``edgetune.policies``.
 """
 
 from __future__ import annotations
 
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.policies.native import Native
 from edgetune.interleave.policies.policy import NamedInterleavePolicy
-from edgetune.plugins import find, table_of
+from edgetune.plugins import Registry
 
-POLICIES: dict[str, type[NamedInterleavePolicy]] = table_of([Managed, Native], kinds="policies")
+POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
+    "policy",
+    {
+        "managed": "edgetune.interleave.policies.managed:Managed",
+        "native": "edgetune.interleave.policies.native:Native",
+    },
+    group="edgetune.policies",
+    prefix="interleave.",
+    contract=NamedInterleavePolicy,
+)
 
 
 def find_policy(name: str) -> type[NamedInterleavePolicy]:
@@ -19,4 +27,4 @@ def find_policy(name: str) -> type[NamedInterleavePolicy]:
     Raises:
         InputError: there is none; the hint names the nearest.
     """
-    return find(POLICIES, name, kind="policy")
+    return POLICIES.find(name)

@@ -1,27 +1,32 @@
 """The strategies, one file each, and the one table that ``--strategy`` lists.
 
-A new strategy is one file, one row here and one line in the tests. Importing this package must stay light:
-a strategy that needs a heavy library imports it when it is constructed.
+A new strategy is one file, one row here and one line in the tests; a package outside adds one by an entry point of the
+group ``edgetune.strategies``. A strategy is imported when it is used.
 """
 
 from __future__ import annotations
 
-from edgetune.plugins import find, table_of
-from edgetune.search.strategies.als import Als
-from edgetune.search.strategies.binary import Binary
-from edgetune.search.strategies.exhaustive import Exhaustive
-from edgetune.search.strategies.gmd import Gmd
-from edgetune.search.strategies.gp import Gp
-from edgetune.search.strategies.nn import Nn
-from edgetune.search.strategies.pareto import Pareto
-from edgetune.search.strategies.random import Random
-from edgetune.search.strategies.roofline import RooflineSearch
-from edgetune.search.strategies.staircase import Staircase
+from edgetune.plugins import Registry
 from edgetune.search.strategies.strategy import Strategy
-from edgetune.search.strategies.tpe import Tpe
 
-STRATEGIES: dict[str, type[Strategy]] = table_of(
-    [Exhaustive, Random, Binary, Nn, Gmd, Als, RooflineSearch, Pareto, Staircase, Tpe, Gp], kinds="strategies"
+STRATEGIES: Registry[type[Strategy]] = Registry(
+    "strategy",
+    {
+        "exhaustive": "edgetune.search.strategies.exhaustive:Exhaustive",
+        "random": "edgetune.search.strategies.random:Random",
+        "binary": "edgetune.search.strategies.binary:Binary",
+        "nn": "edgetune.search.strategies.nn:Nn",
+        "gmd": "edgetune.search.strategies.gmd:Gmd",
+        "als": "edgetune.search.strategies.als:Als",
+        "roofline": "edgetune.search.strategies.roofline:RooflineSearch",
+        "pareto": "edgetune.search.strategies.pareto:Pareto",
+        "staircase": "edgetune.search.strategies.staircase:Staircase",
+        "tpe": "edgetune.search.strategies.tpe:Tpe",
+        "gp": "edgetune.search.strategies.gp:Gp",
+    },
+    group="edgetune.strategies",
+    contract=Strategy,
+    also=("auto",),
 )
 
 
@@ -31,4 +36,4 @@ def find_strategy(name: str) -> type[Strategy]:
     Raises:
         InputError: there is none; the hint names the nearest.
     """
-    return find(STRATEGIES, name, kind="strategy", also=["auto"])
+    return STRATEGIES.find(name)

@@ -11,10 +11,9 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device, LiveSource
-from edgetune.devices.discover import nvidia_listings, open_nvidia
 from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.nvml import binding
-from edgetune.devices.nvml.device import open_nvml_device
+from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
 from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_clock import FakeClock

@@ -1,0 +1,146 @@
+"""Plug-ins by name: edgetune's own, and those of a package that is installed beside it and taken away again."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from edgetune.cli.main import run
+from edgetune.devices.discover import DEVICES, list_devices, open_device
+from edgetune.errors import InputError
+from edgetune.interleave.policies import POLICIES, find_policy
+from edgetune.plugins import Registry
+from edgetune.search.strategies import STRATEGIES, find_strategy
+
+POINTS = """
+    from edgetune.devices.discover import open_device
+    from edgetune.devices.kind import DeviceKind, Listing
+    from edgetune.interleave.policies.native import Native
+    from edgetune.search.strategies.random import Random
+
+
+    class Dice(Random):
+        name = "dice"
+
+
+    class Polite(Native):
+        name = "polite"
+
+
+    BOARD = DeviceKind(
+        "toy:0", False, lambda: [Listing("toy:0", "a toy")], lambda name, seed: open_device("twin:orin-agx", seed=seed)
+    )
+"""
+OWN = {
+    "edgetune.strategies": {"dice": "Dice"},
+    "edgetune.policies": {"interleave.polite": "Polite"},
+    "edgetune.devices": {"toy": "BOARD"},
+}
+
+
+class Installed:
+    """Packages in a folder of the path, each a module and its metadata, as pip would leave them."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.monkeypatch = folder, monkeypatch
+        folder.mkdir()
+        monkeypatch.syspath_prepend(folder)
+
+    def add(self, groups: dict[str, dict[str, str]], *, code: str = POINTS, package: str = "toy-plugins") -> None:
+        module = package.replace("-", "_")
+        (self.folder / f"{module}.py").write_text(dedent(code))
+        info = self.folder / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        lines = []
+        for group, points in groups.items():
+            lines += [f"[{group}]", *(f"{name} = {module}:{attribute}" for name, attribute in points.items())]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        self.monkeypatch.delitem(sys.modules, module, raising=False)
+
+    def take_away(self) -> None:
+        sys.path.remove(str(self.folder))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
+    yield Installed(tmp_path / "site", monkeypatch)
+    for name in ("toy_plugins", "other_plugins"):
+        sys.modules.pop(name, None)
+
+
+def test_a_package_adds_a_strategy_a_policy_and_a_device_and_takes_them_away(installed):
+    before = set(STRATEGIES), set(POLICIES), set(DEVICES)
+    installed.add(OWN)
+    assert (set(STRATEGIES), set(POLICIES)) == (before[0] | {"dice"}, before[1] | {"polite"})
+    assert "toy_plugins" not in sys.modules, "names are listed without importing what they name"
+    assert find_strategy("dice").name == "dice"
+    assert find_policy("polite").name == "polite"
+    assert open_device("toy:0").name == "twin:orin-agx"
+    assert "toy:0" in [listing.name for listing in list_devices()]
+    installed.take_away()
+    assert (set(STRATEGIES), set(POLICIES), set(DEVICES)) == before
+    with pytest.raises(InputError, match="there is no strategy 'dice'"):
+        find_strategy("dice")
+
+
+def test_the_command_searches_with_a_strategy_of_a_package(installed, tmp_path, capfd):
+    table = tmp_path / "t.csv"
+    rows = [f"net,train,16,{mhz},{30 / mhz},{mhz / 30}" for mhz in (300, 600, 900)]
+    table.write_text("\n".join(["workload,task,batch_size,gpu_mhz,minibatch_s,power_w", *rows]) + "\n")
+    search = ("search", str(table), "--strategy", "dice", "--power-budget", "25W")
+    assert run(search) == 2
+    assert capfd.readouterr().err.startswith("error: there is no strategy 'dice'\nhint: known: exhaustive, ")
+    installed.add(OWN)
+    assert run(search) == 0
+    assert "strategy: dice" in capfd.readouterr().out
+    installed.take_away()
+    assert run(search) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("", "AttributeError: module 'toy_plugins' has no attribute 'Dice'"),
+        ("class Dice:\n    name = 'dice'\n    ask = tell = budget_free = learns_halves = 1", "it has no "),
+        (POINTS.replace('"dice"', '"die"'), "its name is 'die'"),
+    ],
+)
+def test_a_broken_package_is_named_in_two_lines(installed, code, why):
+    installed.add(OWN, code=code)
+    assert find_strategy("gmd").name == "gmd"
+    with pytest.raises(InputError) as caught:
+        find_strategy("dice")
+    assert caught.value.message.startswith("the strategy 'dice' of the package toy-plugins cannot be used: ")
+    assert why in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.hint == "repair the package toy-plugins, or uninstall it"
+
+
+@pytest.mark.parametrize("name", ["gmd", "dice"])
+def test_a_name_that_is_taken_is_an_error_that_names_the_package(installed, name):
+    installed.add(OWN)
+    installed.add({"edgetune.strategies": {name: "Dice"}}, package="other-plugins")
+    with pytest.raises(InputError) as caught:
+        find_strategy("nothing")
+    assert f"adds a strategy {name!r}, which " in caught.value.message
+    assert {"toy-plugins", "other-plugins"} & set(caught.value.message.split())
+
+
+def test_a_row_is_an_object_or_where_it_is_and_is_added_and_removed():
+    table: Registry[object] = Registry("thing", {"path": "pathlib:Path", "one": 1})
+    assert (table["path"], table["one"], list(table), len(table)) == (Path, 1, ["path", "one"], 2)
+    with pytest.raises(ValueError, match="there is a thing 'one' already"):
+        table["one"] = 2
+    table["two"] = 2
+    assert table.find("two") == 2
+    del table["two"]
+    with pytest.raises(InputError) as caught:
+        table.find("tow")
+    assert (caught.value.message, caught.value.hint) == ("there is no thing 'tow'", "known: path, one")
+    with pytest.raises(InputError) as caught:
+        table.find("pat")
+    assert caught.value.hint == "did you mean path? known: path, one"
