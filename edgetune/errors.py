@@ -11,7 +11,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the command, documented in the README. 130 and 143 are SIGINT and SIGTERM."""
+    """Exit codes of the command, documented in ``manual/command-line.md``. 130 and 143 are SIGINT and SIGTERM."""
 
     DONE = 0
     UNEXPECTED = 1

@@ -15,7 +15,7 @@ class DataWarning:
     """A typed warning that travels with the data and is worded later.
 
     Args:
-        code: Stable identifier, documented in the README, e.g. ``too-few-power-samples``.
+        code: Stable identifier, explained in ``manual/files.md``, e.g. ``too-few-power-samples``.
         numbers: The figures behind it, units in their names.
         advice: What the reader may do about it, one line.
     """

@@ -19,9 +19,10 @@ def show_help(
     """
     from edgetune import manual
     from edgetune.choices import choose
-    from edgetune.cli.screen import page, table
+    from edgetune.cli.screen import page, print_lines, table
 
     if topic is None:
-        table(("topic", "what it tells"), list(manual.TOPICS.items()))
+        table(("topic", "what the page says"), list(manual.TOPICS.items()))
+        print_lines("", "edgetune help TOPIC prints a page. Begin with: edgetune help first-steps")
     else:
         page(manual.page(choose(topic, manual.TOPICS, what="topic")))

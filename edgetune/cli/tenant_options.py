@@ -226,7 +226,7 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
 _INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
 _FILES = {
     "inputs": "inputs are a .npz file with one array per input",
-    "handler": "a handler is a Python file, see the README",
+    "handler": "a handler is a Python file, see edgetune help interleaving",
     "resume": "name a checkpoint that --checkpoint wrote, or leave --resume out",
 }
 _TRAIN_ONLY = ("weight", "checkpoint", "resume")

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 TOPICS: dict[str, str] = {
-    "security": "What edgetune promises against hostile files, other users and faults, and what it does not.",
+    "first-steps": "Install, measure a network, choose a power mode.",
+    "your-network": "Measure an ONNX network: batches, inputs, operators.",
+    "your-training": "Measure a Python file that trains; time to accuracy.",
+    "your-table": "Search a table that somebody else measured.",
+    "power-modes": "Name modes, set one, put the board back.",
+    "jetson": "A Jetson board: begin with what changes nothing.",
+    "searching": "The best mode and batch size within budgets.",
+    "rooflines": "What a device can do, and what bounds a network on it.",
+    "interleaving": "Answer requests in time, and train in the gaps.",
+    "memory": "Run several networks in little memory.",
+    "kernels": "Best-effort GPU kernels in the gaps of critical ones.",
+    "files": "Kinds of files, formats, pipes, warnings.",
+    "command-line": "Quantities, options, output, errors, exit codes.",
+    "limits": "Limits on what is read, and how to raise one.",
+    "security": "What is promised against hostile files, users and faults.",
+    "results": "How well it works, and the command that shows it.",
+    "contributing": "Where things are in the code, and how to test.",
 }
-"""Every topic and its line of help; ``NAME.md`` in this folder is its page."""
+"""Every topic and its line of help, in reading order; ``NAME.md`` in this folder is its page."""
+
+_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
 
 
 def page(topic: str) -> str:
-    """Return the Markdown text of a topic, a key of ``TOPICS``."""
-    return (Path(__file__).parent / f"{topic}.md").read_text(encoding="utf-8")
+    """Return the Markdown text of a topic, a key of ``TOPICS``, with each link as words for a terminal.
+
+    A link to a page becomes the command that prints that page, a link to a file of the repository becomes its path.
+    """
+    text = (Path(__file__).parent / f"{topic}.md").read_text(encoding="utf-8")
+    return _LINK.sub(lambda link: _in_words(link[1], link[2]), text)
+
+
+def _in_words(text: str, target: str) -> str:
+    """Return what a terminal shows for a link; the target is relative to this folder."""
+    name = target.removesuffix(".md")
+    if name in TOPICS:
+        return f"`edgetune help {name}`" if text == name else f"{text} (`edgetune help {name}`)"
+    path = target.removeprefix("../../")
+    return text if path.startswith(text.strip("`")) else f"{text} ({path})"

@@ -1,4 +1,4 @@
-"""Output that is committed beside the commands that make it: examples/*.out and the console blocks of README.md.
+"""Output that is committed beside the commands that make it: examples/*.out, and blocks of README and manual.
 
     python tests/cli/committed.py       run everything again and write what it prints
 
@@ -12,9 +12,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import recording
+
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLES = sorted(path for path in (REPOSITORY / "examples").glob("*.sh") if path.name != "quickstart.sh")
 README = REPOSITORY / "README.md"
+DOCUMENTS = [README, *sorted((REPOSITORY / "edgetune" / "manual").glob("*.md"))]
+PICTURE = REPOSITORY / "examples" / "story.svg"
 _BLOCK = re.compile(r"^```(console|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LONG_NUMBER = re.compile(r"\d+\.\d{4,}")
 
@@ -67,21 +71,37 @@ def commands(kind: str, body: str) -> list[tuple[str, str]]:
 
 
 def write_again() -> None:
-    """Write the output of every example and console block as it is now, where it differs."""
+    """Write the output of every example and console block as it is now, where it differs, and the picture."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "examples").symlink_to(REPOSITORY / "examples")
         for example in EXAMPLES:
-            example.with_suffix(".out").write_text(printed(f"examples/{example.name}", folder))
-        text = README.read_text()
-        for kind, body in blocks(text):
-            fresh = ""
-            for command, expected in commands(kind, body):
-                found = printed(command, folder)
-                fresh += f"$ {command}{expected if matches(expected, found) else found}"
-            if kind == "console":
-                text = text.replace(body, fresh)
-        README.write_text(text)
+            example.with_suffix(".out").write_text(printed(f"examples/{example.name}", reader(Path(name), "examples")))
+        for document in DOCUMENTS:
+            folder = reader(Path(name), document.stem)
+            text = document.read_text()
+            for kind, body in blocks(text):
+                fresh = ""
+                for command, expected in commands(kind, body):
+                    found = printed(command, folder)
+                    fresh += f"$ {command}{expected if matches(expected, found) else found}"
+                if kind == "console":
+                    text = text.replace(body, fresh)
+            document.write_text(text)
+    recording.write(story(), PICTURE)
+
+
+def story() -> list[tuple[str, str]]:
+    """Return the commands of the README and their outputs, those that show all that they print on a terminal."""
+    found = [each for kind, body in blocks(README.read_text()) for each in commands(kind, body)]
+    return [(command, output) for command, output in found if " | " not in command]
+
+
+def reader(parent: Path, name: str) -> Path:
+    """Return the folder of somebody who reads a document in a clone: it has the examples."""
+    folder = parent / name
+    if not folder.exists():
+        folder.mkdir()
+        (folder / "examples").symlink_to(REPOSITORY / "examples")
+    return folder
 
 
 if __name__ == "__main__":

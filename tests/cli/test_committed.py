@@ -1,40 +1,50 @@
 """The examples and the README are real: what they show is what the commands print."""
 
+import re
+
 import pytest
-from committed import EXAMPLES, README, blocks, commands, matches, run
+import recording
+from committed import DOCUMENTS, EXAMPLES, PICTURE, README, blocks, commands, matches, reader, run, story
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("reader")
-    (path / "examples").symlink_to(README.parent / "examples")
-    return path
+from edgetune import manual
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_prints_what_is_committed(example, folder):
-    done = run(f"examples/{example.name}", folder)
+def test_an_example_prints_what_is_committed(example, tmp_path):
+    done = run(f"examples/{example.name}", reader(tmp_path, "examples"))
     assert done.returncode == 0
     assert matches(example.with_suffix(".out").read_text(), done.stdout), done.stdout
 
 
-def test_the_readme_shows_what_the_commands_print(folder):
-    found = blocks(README.read_text())
-    assert len(found) >= 4
-    for kind, body in found:
+@pytest.mark.parametrize(
+    "document", [path for path in DOCUMENTS if blocks(path.read_text())], ids=lambda path: path.stem
+)
+def test_a_document_shows_what_the_commands_print(document, tmp_path):
+    folder = reader(tmp_path, document.stem)
+    for kind, body in blocks(document.read_text()):
         for command, expected in commands(kind, body):
             done = run(command, folder)
             assert done.returncode == 0, f"{command}{done.stdout}"
             assert kind == "sh" or matches(expected, done.stdout), f"{command}{done.stdout}"
 
 
-def test_every_warning_code_is_in_the_readme():
-    import re
+def test_the_picture_shows_the_readme():
+    assert recording.words(PICTURE.read_text()) == recording.words(recording.drawn(story()))
 
+
+def test_no_command_is_run_twice():
+    found = [command for path in DOCUMENTS for block in blocks(path.read_text()) for command, _ in commands(*block)]
+    slow = [command for command in found if "fake_board" not in command]
+    assert len(slow) > 20
+    assert {command for command in slow if slow.count(command) > 1} == set()
+
+
+def test_every_warning_code_is_explained():
     sources = [path.read_text() for path in (README.parent / "edgetune").rglob("*.py")]
-    codes = {code for text in sources for code in re.findall(r'Caution\(\s*"([a-z-]+)"', text)}
+    codes = {code for text in sources for code in re.findall(r'DataWarning\(\s*"([a-z-]+)"', text)}
+    page = manual.page("files")
     assert len(codes) >= 5
-    assert {code for code in codes if f"`{code}`" not in README.read_text()} == set()
+    assert {code for code in codes if f"`{code}`" not in page} == set()
 
 
 def test_any_lines_and_last_digits_are_left_out_of_a_comparison():

@@ -2,14 +2,17 @@
 
 import re
 from pathlib import Path
+from textwrap import fill
 
 import pytest
+from committed import DOCUMENTS, README, blocks, commands
 from terminal import Terminal
 
 from edgetune import manual
 from edgetune.limits import LIMITS
 
 FOLDER = Path(manual.__file__).parent
+CHANGELOG = README.with_name("CHANGELOG.md")
 
 
 def test_every_page_is_a_topic_and_every_topic_a_page():
@@ -28,12 +31,13 @@ def test_a_pipe_gets_the_page_as_it_is_written(edgetune, topic):
     assert edgetune("help", topic).out == manual.page(topic)
 
 
-def test_a_terminal_gets_it_laid_out(tmp_path):
-    code, shown = Terminal(80).run("help", "security", cwd=tmp_path)
+@pytest.mark.parametrize("topic", ["security", "first-steps"])
+def test_a_terminal_gets_it_laid_out(tmp_path, topic):
+    code, shown = Terminal(80).run("help", topic, cwd=tmp_path)
     out = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
     lines = out.splitlines()
     assert code == 0
-    assert any(line.strip() == "Security" for line in lines)
+    assert any(line.strip() == topic.replace("-", " ").capitalize() for line in lines)
     assert max(map(len, lines)) <= 80
     assert "**" not in out
 
@@ -44,7 +48,42 @@ def test_an_unknown_topic_names_the_known_ones(edgetune):
     assert "did you mean 'security'?" in done.err
 
 
-def test_the_page_lists_every_limit_as_it_is():
-    rows = [f"| `{name}` | {limit.default:,} {limit.unit} | {limit.reason} |" for name, limit in LIMITS.items()]
-    table = "\n".join(["| name | default | why |", "|---|---|---|", *rows])
-    assert table in manual.page("security"), f"edgetune/manual/security.md should hold:\n{table}"
+def test_a_page_lists_every_limit_as_it_is():
+    rows = [f"- `{name}`, {limit.default:,} {limit.unit}: {limit.reason}" for name, limit in LIMITS.items()]
+    table = "\n".join(fill(row, 80, subsequent_indent="  ", break_on_hyphens=False) for row in rows)
+    assert table in manual.page("limits"), f"edgetune/manual/limits.md should hold:\n{table}"
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, CHANGELOG], ids=lambda path: path.stem)
+def test_whatever_a_document_leads_to_exists(document):
+    text = document.read_text()
+    for target in re.findall(r"\]\((?!https:)([^)]+)\)", text):
+        assert (document.parent / target).exists(), target
+    for path in re.findall(r"(?<![\w./])(?:examples|tests|completions)/[\w/.-]*\w", text):
+        assert (README.parent / path).exists(), path
+    for topic in re.findall(r"edgetune help ([a-z-]+)", text):
+        assert topic in manual.TOPICS
+
+
+def test_the_readme_leads_to_every_page():
+    assert [topic for topic in manual.TOPICS if f"(edgetune/manual/{topic}.md)" not in README.read_text()] == []
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text().splitlines()) <= 200
+
+
+@pytest.mark.parametrize("topic", manual.TOPICS)
+def test_a_page_fits_a_terminal(topic):
+    """Outputs of commands are as long as they are; all that is written by hand has at most 80 columns."""
+    lines = manual.page(topic).splitlines()
+    found = [output for kind, body in blocks(manual.page(topic)) for _, output in commands(kind, body)]
+    outputs = {line for output in found for line in output.splitlines()}
+    assert [line for line in lines if len(line) > 80 and line not in outputs] == []
+    assert len(lines) <= 200
+
+
+def test_a_link_becomes_what_is_typed():
+    assert "see `edgetune help interleaving`" in " ".join(manual.page("searching").split())
+    assert "`examples/tenants.yaml`" in manual.page("interleaving")
+    assert [topic for topic in manual.TOPICS if "](" in manual.page(topic)] == []
