@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.cli.screen import Screen
     from edgetune.profiling.estimate import SweepEstimate
-    from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.search.strategy import OperatorTotals
 
 
 @dataclass(frozen=True, slots=True)

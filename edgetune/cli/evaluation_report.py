@@ -11,12 +11,12 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-    from edgetune.search.evaluation.merits import Merit
+    from edgetune.search.evaluation.results import Merit
 
 
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
-    from edgetune.search.evaluation.merits import excess_named, solvable_problems
+    from edgetune.search.evaluation.results import excess_named, solvable_problems
 
     runs = evaluation.runs
     if not runs:
@@ -47,7 +47,7 @@ def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str,
 
 
 def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...], Merit]]:
-    from edgetune.search.evaluation.merits import merits
+    from edgetune.search.evaluation.results import merits
 
     whole: list[tuple[tuple[str, ...], Merit]] = [
         ((merit.name,), merit) for merit in merits(runs, lambda run: run.contender)

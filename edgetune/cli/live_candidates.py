@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
-    from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.search.strategy import OperatorTotals
     from edgetune.workflows.subject import WorkloadSelection
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
@@ -156,7 +156,7 @@ def _described(subject: WorkloadSelection) -> str:
 
 def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
     """Return what the network costs at each batch size; nothing where its graph does not tell."""
-    from edgetune.search.strategies.strategy import OperatorTotals
+    from edgetune.search.strategy import OperatorTotals
     from edgetune.workloads.costs import operator_table
 
     found = []

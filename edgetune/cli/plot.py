@@ -176,7 +176,7 @@ def _only_figure(artifact: Artifact) -> Figure | None:
 
         return profile_figure(artifact)
     if isinstance(artifact, Evaluation):
-        from edgetune.search.evaluation.figure import evaluation_figure
+        from edgetune.search.evaluation.results import evaluation_figure
 
         return evaluation_figure(artifact)
     if isinstance(artifact, ElasticTable):

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
     from edgetune.artifacts.header import DataWarning
     from edgetune.cli.evaluation_tables import EvaluationTables
+    from edgetune.search.evaluation.answering import Contender
     from edgetune.search.evaluation.cases import EvaluationCase
-    from edgetune.search.evaluation.contenders import Contender
-    from edgetune.search.evaluation.families import Family, GridName
+    from edgetune.search.evaluation.problems import Family, GridName
     from edgetune.search.evaluation.runner import EvaluationProgress, EvaluationRunner
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
@@ -35,7 +35,7 @@ def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:
     """Replay, print, and write what was asked for; stopped half-way, with what there is by then."""
     from edgetune.cli.evaluation_tables import read_tables
     from edgetune.drawing import require_figure
-    from edgetune.search.evaluation.contenders import parse_contenders
+    from edgetune.search.evaluation.answering import parse_contenders
 
     _check(opts)
     contenders = parse_contenders(opts.strategies)
@@ -141,7 +141,7 @@ def _board(
 
 
 def _counts(family: str, cases: list[EvaluationCase], whole: int, solvable: int, replayed: int) -> list[str]:
-    from edgetune.search.evaluation.families import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS
+    from edgetune.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS
 
     study = [case for case in cases if case.grid == "fulcrum"]
     complete = len(study) == len(STUDY_PAIRS.get(family, STUDY_NETWORKS))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.cli.evaluation_options import EvaluationOptions, TrafficOptions
     from edgetune.cli.evaluation_tables import EvaluationTables
     from edgetune.cli.screen import Screen
-    from edgetune.search.evaluation.contenders import Contender
+    from edgetune.search.evaluation.answering import Contender
 
 MEAN_PER_S = 60.0
 
@@ -27,9 +27,8 @@ def replay_all(
         InputError: no inference table, a bad trace, or options that have no use here.
     """
     from edgetune.search.evaluation.answering import require_solvers
-    from edgetune.search.evaluation.dynamic import run_windows, window_cases
+    from edgetune.search.evaluation.dynamic import MINIBATCHES, SETTLING_S, WINDOW_S, run_windows, window_cases
     from edgetune.search.evaluation.truth import best_answers
-    from edgetune.search.replay import MINIBATCHES, SETTLING_S, WINDOW_S
 
     if play.sample is not None or play.everything or play.grid is not None:
         raise InputError("--sample, --all and --grid: every window is replayed", "leave them out")
@@ -66,7 +65,7 @@ def replay_all(
 def _rates(traffic: TrafficOptions) -> tuple[str, tuple[float, ...]]:
     """Return the name of the trace and the rate of each window, 1/s."""
     from edgetune.artifacts.arrivals import read_arrivals
-    from edgetune.search.replay import WINDOWS, poisson_rates, repeated, scaled, window_rates
+    from edgetune.search.evaluation.dynamic import WINDOWS, poisson_rates, repeated, scaled, window_rates
 
     mean = None if traffic.scale is None else parse_rate_per_s(traffic.scale, what="--scale")
     if mean is not None and mean <= 0:

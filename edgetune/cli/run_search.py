@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.trace import Trace, TraceRow
     from edgetune.cli.candidates import Candidates
     from edgetune.cli.screen import Screen
+    from edgetune.search.answer import NoPowerError, NothingFeasibleError
     from edgetune.search.driver import SearchResult
-    from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
-    from edgetune.search.strategies.strategy import Hints
+    from edgetune.search.strategy import Hints
 
 POWER_NOISE = 0.015
 """Relative standard deviation of a live power reading unless said otherwise: sensors of boards repeat to 1 to 2 %."""
@@ -66,7 +66,7 @@ class SearchOptions:
 
 def run_search_command(candidates: Candidates, budgets: ProblemOptions, opts: SearchOptions, screen: Screen) -> None:
     """Search among the offered points; print or write the plan, and the other files that were asked for."""
-    from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
+    from edgetune.search.answer import NoPowerError, NothingFeasibleError
     from edgetune.search.problem import validate
 
     epochs = epochs_asked(budgets, candidates.kind)
@@ -131,7 +131,7 @@ def _without_answer(
     defect: EdgetuneError | None,
 ) -> EdgetuneError:
     """Keep the steps of a search that found nothing, and return what to tell of it: that nothing works, if so."""
-    from edgetune.search.infeasible import MORE_POINTS
+    from edgetune.search.answer import MORE_POINTS
 
     _write_trace(error.trace, opts, screen.detail)
     if error.trace is not None and error.trace.rows:
@@ -273,7 +273,7 @@ def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
 
 def _hints(candidates: Candidates, opts: SearchOptions) -> Hints:
     """Return what is known beforehand: how other networks behaved on this device, its roofline, the network's cost."""
-    from edgetune.search.strategies.strategy import Hints
+    from edgetune.search.strategy import Hints
 
     relatives = read_relatives(candidates, opts.like)
     if opts.roofline is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.cli.screen import Screen
-    from edgetune.search.sensitivity import Sensitivity
+    from edgetune.search.accuracy import Sensitivity
 
 
 def sensitivity(
@@ -47,7 +47,7 @@ def sensitivity(
     """
     from edgetune.artifacts.io import read_profile
     from edgetune.choices import choose
-    from edgetune.search import sensitivity as study
+    from edgetune.search import accuracy as study
     from edgetune.units import parse_power_w, parse_share
 
     choose(objective, ("time", "energy", "energy-delay"), what="objective")

@@ -73,7 +73,7 @@ def choose_strategy(
 
 def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
     """Return whether the modes offered are told apart by their names alone."""
-    from edgetune.search.offered import offered_space
+    from edgetune.search.space import offered_space
 
     named = any(point.mode.power_mode is not None for point in candidates.points)
     return named and offered_space(problem, candidates.points).named is not None

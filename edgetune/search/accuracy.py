@@ -1,17 +1,26 @@
-"""Time to accuracy: how much a batch size and a clock chosen together gain over choosing them one after the other.
+"""Time to accuracy: what a batch size and a clock chosen together gain, and what a wrong proxy for the epochs costs.
 
     time to accuracy = time per sample (batch, clock) x epochs to the target (batch) x samples of the data set
 
-The first factor is a profile's, the second a convergence table's; the third is the same everywhere and left out. People
-who do not choose both together set the clock for the worst case first, the highest at which *every* batch size keeps
-the power budget, and take at that clock the largest batch (the usual advice) or the best one. Those two are the
-baselines that an answer is printed beside, as in the joint tuning of batch size and GPU clock of 2025 that this follows
-(`accelerated_training` in its tables: up to 2.4 times faster).
+The first factor is a profile's, the second a convergence table's; the third is a constant and is left out. The usual
+way sets the clock first, to the highest at which *every* batch size keeps the power budget, and then takes the largest
+batch (the usual advice) or the best one. Those two choices are the baselines of an answer, as in the joint tuning of
+batch size and GPU clock of 2025 that this follows (`accelerated_training` in its tables: up to 2.4 times faster).
+
+``sensitivity`` chooses by the epochs of one task and pays by those of another:
+
+                 chosen by A    chosen by B
+    truth is A       0 %           4.1 %
+    truth is B      1.7 %            0 %
+
+Only the ratios between batch sizes matter, so tasks of very different length can stand for each other. Rows are the
+truth, columns the proxy. A figure is the time (or energy) to accuracy of the proxy's choice over that of the best
+choice, less one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -185,3 +194,66 @@ def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, c
     if lacking:
         message = f"{name} has no runs at batch size {', '.join(map(str, lacking))}, which the profile has"
         raise InputError(message, f"add them: {command} --batch-sizes {','.join(map(str, lacking))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The matrix of what a proxy loses.
+
+    Args:
+        chosen: By proxy: its choice, at its own epochs.
+        truth: By target: the best choice beside its baselines.
+        lost: By (target, proxy): share lost, 0 for a perfect proxy; ``None`` where the batch size chosen never reaches
+            the target.
+    """
+
+    chosen: Mapping[str, TrainingChoice]
+    truth: Mapping[str, Comparison]
+    lost: Mapping[tuple[str, str], float | None]
+
+    def of_proxy(self, proxy: str) -> list[float | None]:
+        """Return what a proxy loses on every other target."""
+        return [lost for (target, name), lost in self.lost.items() if name == proxy != target]
+
+
+def sensitivity(
+    rows: Sequence[ProfileRow],
+    epochs: Mapping[str, Mapping[int, float]],
+    *,
+    power_budget_w: float | None = None,
+    objective: Objective = "time",
+    margin: float = 0.0,
+) -> Sensitivity:
+    """Return what each task loses when its choice is made by each other's epochs.
+
+    Args:
+        rows: The profile: time, and power where there is a budget, by batch size and mode.
+        epochs: Epochs until the target by batch size, by task.
+        power_budget_w: Mean power at most, W.
+        objective: ``time`` or ``energy``.
+        margin: Share of the budget kept free.
+
+    Raises:
+        InputError, InfeasibleError: see ``accuracy.optimum``.
+    """
+    problems = {
+        name: accuracy_problem(own, power_budget_w=power_budget_w, objective=objective, margin=margin)
+        for name, own in epochs.items()
+    }
+    chosen = {name: optimum(problem, rows) for name, problem in problems.items()}
+    truth = {name: compare(problem, rows) for name, problem in problems.items()}
+    lost: dict[tuple[str, str], float | None] = {}
+    for target, problem in problems.items():
+        best = _cost(truth[target].answer, objective)
+        for proxy, choice in chosen.items():
+            reaches = choice.row.batch_size in epochs[target]
+            paid = _cost(choice_of(problem, choice.row), objective) if reaches else None
+            lost[target, proxy] = None if paid is None else paid / best - 1
+    return Sensitivity(chosen, truth, lost)
+
+
+def _cost(choice: TrainingChoice, objective: Objective) -> float:
+    if objective == "time":
+        return choice.time_s
+    energy_j = choice.energy_j or 0.0
+    return energy_j if objective == "energy" else energy_j * choice.time_s

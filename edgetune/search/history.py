@@ -11,11 +11,17 @@ from typing import Literal
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import TraceRow
-from edgetune.search.confirmation import could_be_confirmed, is_confirmed
-from edgetune.search.pairs import Half, half_violations, judge_pair
-from edgetune.search.problem import Judgement, judge
+from edgetune.search.problem import (
+    Half,
+    Judgement,
+    could_be_confirmed,
+    half_violations,
+    is_confirmed,
+    judge,
+    judge_pair,
+)
 from edgetune.search.space import Space, order
-from edgetune.search.strategies.strategy import PointResult, Suggestion
+from edgetune.search.strategy import PointResult, Suggestion
 
 Source = Literal["measured", "known"]
 

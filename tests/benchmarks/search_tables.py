@@ -17,7 +17,10 @@ from pathlib import Path
 
 from edgetune.artifacts.io import read_profile
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.search.evaluation import Score, evaluate, infer_problems, summarise, train_problems
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
+
+from strategy_scores import Score, evaluate, infer_problems, summarise, train_problems
 
 TWIN_NETWORKS = ("mobilenet_v3_large", "resnet18", "yolov8n", "bert_base", "lstm")
 INFER_NETWORKS = ("mobilenet_v3_large", "resnet18", "bert_base")

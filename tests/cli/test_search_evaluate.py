@@ -158,7 +158,7 @@ def test_bad_input_is_two_lines(edgetune, train, words, told):
 
 
 def test_all_networks_of_the_study_are_held_against_its_count(edgetune, tmp_path):
-    from edgetune.search.evaluation.families import STUDY_NETWORKS
+    from edgetune.search.evaluation.problems import STUDY_NETWORKS
 
     tables = [table(tmp_path / f"{name}.csv", name, device="twin:orin-agx") for name in STUDY_NETWORKS]
     ended = edgetune("search", "evaluate", *tables, "--strategies", "random:9")

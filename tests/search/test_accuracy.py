@@ -18,11 +18,11 @@ from edgetune.search.accuracy import (
     compare,
     optimum,
     require_sizes,
+    sensitivity,
 )
 from edgetune.search.model.beliefs import Belief
 from edgetune.search.model.gain import worth
 from edgetune.search.problem import judge
-from edgetune.search.sensitivity import sensitivity
 
 
 def row(size: int, clock: float, minibatch_s: float, power_w: float | None) -> ProfileRow:

@@ -13,7 +13,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies.binary import Binary
-from edgetune.search.strategies.strategy import PointResult
+from edgetune.search.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

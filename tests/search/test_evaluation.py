@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 import pytest
+from strategy_scores import Score, evaluate, infer_problems, summarise, train_problems
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation import Score, evaluate, infer_problems, summarise, train_problems
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 # GPU clock k: 1/k s, 10 + k W.

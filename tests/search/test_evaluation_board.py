@@ -10,10 +10,9 @@ import pytest
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation.answering import require_solvers
+from edgetune.search.evaluation.answering import Contender, parse_contenders, require_solvers
 from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
-from edgetune.search.evaluation.contenders import Contender, parse_contenders
-from edgetune.search.evaluation.merits import merits
+from edgetune.search.evaluation.results import merits
 from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
 
 
@@ -64,7 +63,7 @@ def test_measuring_everything_solves_everything(family):
 def test_measuring_once_answers_as_the_search_of_each_problem_does(family, monkeypatch):
     cases = cases_of(subjects(), family)
     (once,) = played(cases, "random:9", every=41 if family == "infer" else 1)
-    monkeypatch.setattr("edgetune.search.strategies.random.Random.budget_free", False)
+    monkeypatch.setattr("edgetune.search.strategies.baselines.Random.budget_free", False)
     monkeypatch.setattr("zlib.crc32", lambda name: 0)  # the seed that measuring once has
     (each,) = played(cases, "random:9", every=41 if family == "infer" else 1)
     assert once.solved.tolist() == each.solved.tolist()

@@ -10,8 +10,7 @@ import pytest
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.evaluation.cases import ProfiledWorkload, cases_of, stratified
-from edgetune.search.evaluation.families import STUDY_NETWORKS, STUDY_PAIRS, fulcrum_problems, power_budgets_w
-from edgetune.search.evaluation.measured import Measured
+from edgetune.search.evaluation.problems import STUDY_NETWORKS, STUDY_PAIRS, Measured, fulcrum_problems, power_budgets_w
 from edgetune.search.evaluation.truth import best_answers
 
 

@@ -11,8 +11,7 @@ from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
-from edgetune.search.evaluation.figure import evaluation_figure
-from edgetune.search.evaluation.merits import merits
+from edgetune.search.evaluation.results import evaluation_figure, merits
 
 pytest.importorskip("matplotlib")
 

@@ -12,17 +12,15 @@ import numpy as np
 import optuna
 import pytest
 import torch
+from strategy_scores import evaluate, summarise, train_problems
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.search.evaluation import evaluate, summarise, train_problems
 from edgetune.search.problem import Judgement, Violation, judge
 from edgetune.search.space import Space
-from edgetune.search.strategies.gp import Gp
-from edgetune.search.strategies.optuna_search import STARTUP_POINTS, OptunaSearch
-from edgetune.search.strategies.strategy import PointResult
-from edgetune.search.strategies.tpe import Tpe
+from edgetune.search.strategies.optuna_search import STARTUP_POINTS, Gp, OptunaSearch, Tpe
+from edgetune.search.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)

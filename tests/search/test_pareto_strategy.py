@@ -8,14 +8,7 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.driver import run_search
-from edgetune.search.model.front_gain import (
-    BUDGETS,
-    NOTHING_YET,
-    best_under,
-    budgets_between,
-    chances_under,
-    front_gain,
-)
+from edgetune.search.model.gain import BUDGETS, NOTHING_YET, best_under, budgets_between, chances_under, front_gain
 from edgetune.search.strategies.pareto import Pareto
 from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
 

@@ -12,14 +12,12 @@ from scipy.special import ndtr
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.confirmation import EXPECTED_READINGS, Z
-from edgetune.search.model.beliefs import BLOCK, Belief, Beliefs
-from edgetune.search.model.candidates import ALL_AT_ONCE, Candidates
-from edgetune.search.model.coordinates import Coordinates
+from edgetune.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
+from edgetune.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
+from edgetune.search.model.coordinates import ALL_AT_ONCE, Coordinates, OpenPoints
 from edgetune.search.model.fit import Prior, closeness, fit
-from edgetune.search.model.gain import WAVER, Worth, worth
-from edgetune.search.model.power_model import PowerModel
-from edgetune.search.model.time_model import DATA, PARTS, SLOPES, TimeModel
+from edgetune.search.model.gain import Worth, worth
+from edgetune.search.problem import EXPECTED_READINGS, Z
 from edgetune.search.space import Space
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
@@ -176,7 +174,7 @@ def big_grid() -> list[Point]:
 @pytest.mark.parametrize("peak", [(0.2, 0.9, 0.4, 0.5), (1.0, 1.0, 1.0, 1.0), (0.0, 0.5, 0.0, 1.0)])
 def test_coarse_to_fine_finds_the_top_of_a_smooth_hill(peak):
     coordinates = Coordinates.of(Space.of(big_grid()))
-    candidates = Candidates(coordinates)
+    candidates = OpenPoints(coordinates)
     scored = 0
 
     def score(rows: np.ndarray) -> np.ndarray:
@@ -195,8 +193,8 @@ def test_coarse_to_fine_finds_the_top_of_a_smooth_hill(peak):
 def test_a_lone_peak_is_found_where_every_point_can_be_afforded():
     coordinates = Coordinates.of(Space.of(big_grid()))
     lone, count = 1234, len(coordinates.levels)
-    assert Candidates(coordinates, affordable=count).best(lambda rows: (rows == lone).astype(float)) == (lone, 1.0)
-    assert Candidates(coordinates, affordable=count - 1).best(lambda rows: (rows == lone).astype(float))[1] == 0.0
+    assert OpenPoints(coordinates, affordable=count).best(lambda rows: (rows == lone).astype(float)) == (lone, 1.0)
+    assert OpenPoints(coordinates, affordable=count - 1).best(lambda rows: (rows == lone).astype(float))[1] == 0.0
 
 
 def test_what_is_believed_of_a_point_does_not_depend_on_how_many_are_asked_about():
@@ -216,11 +214,11 @@ def test_what_is_believed_of_a_point_does_not_depend_on_how_many_are_asked_about
 
 def test_coarse_to_fine_copes_with_a_handful_of_open_points_and_with_scattered_ones():
     points = big_grid()
-    candidates = Candidates(Coordinates.of(Space.of(points)))
+    candidates = OpenPoints(Coordinates.of(Space.of(points)))
     for row in range(len(points) - 3):
         candidates.close(row)
     assert candidates.best(lambda rows: rows.astype(float))[0] == len(points) - 1
-    scattered = Candidates(Coordinates.of(Space.of(np.random.default_rng(0).permutation(points)[:1800].tolist())))
+    scattered = OpenPoints(Coordinates.of(Space.of(np.random.default_rng(0).permutation(points)[:1800].tolist())))
     found = scattered.best(lambda rows: -rows.astype(float))
     assert found is not None
 
@@ -233,7 +231,7 @@ def test_points_above_one_that_drew_too_much_are_out_but_not_along_memory_and_ba
         for m in (1.0, 2.0)
     ]
     space = Space.of(points)
-    candidates = Candidates(Coordinates.of(space))
+    candidates = OpenPoints(Coordinates.of(space))
     candidates.close_above(space.points.index(Point("net", "train", 1, Mode(gpu_mhz=2.0, mem_mhz=1.0))))
     left = []
     while (found := candidates.best(lambda rows: -rows.astype(float))) is not None:

@@ -13,10 +13,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
 from edgetune.search.driver import run_search
 from edgetune.search.history import half_of
-from edgetune.search.model.candidates import ALL_AT_ONCE
-from edgetune.search.model.pair_gain import pair_gain
-from edgetune.search.pairs import judge_pair
-from edgetune.search.strategies import roofline_pairs
+from edgetune.search.model.coordinates import ALL_AT_ONCE
+from edgetune.search.model.gain import pair_gain
+from edgetune.search.problem import judge_pair
+from edgetune.search.strategies import roofline
 from edgetune.search.strategies.roofline import RooflineSearch
 from edgetune.testing.strategy_contract import PAIR, grid_points, measure_formula
 
@@ -157,7 +157,7 @@ def test_every_pair_of_a_grid_is_scored(monkeypatch):
         scored.append(len(pairs.batch_sizes))
         return pair_gain(problem, pairs, best, **options)
 
-    monkeypatch.setattr(roofline_pairs, "pair_gain", noting)
+    monkeypatch.setattr(roofline, "pair_gain", noting)
     rows = big_rows()
     count = sum(point.task == "infer" for point in rows)
     assert count > ALL_AT_ONCE
@@ -165,9 +165,9 @@ def test_every_pair_of_a_grid_is_scored(monkeypatch):
     assert count - 4 <= max(scored) <= count  # all but those measured
 
 
-@pytest.mark.parametrize("affordable", [roofline_pairs.AFFORDABLE, 300])
+@pytest.mark.parametrize("affordable", [roofline.AFFORDABLE_PAIRS, 300])
 def test_a_big_space_is_searched_whole_or_coarse_to_fine(affordable, monkeypatch):
-    monkeypatch.setattr(roofline_pairs, "AFFORDABLE", affordable)
+    monkeypatch.setattr(roofline, "AFFORDABLE", affordable)
     rows, problem = big_rows(), replace(PAIR, power_budget_w=30.0)
     plan = searched(problem, rows).plan
     assert plan.measured.throughput_per_s >= 0.98 * best_throughput(problem, rows)

@@ -12,12 +12,11 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.search.driver import run_search
+from edgetune.search.model.board_laws import COMPUTE, TRAFFIC, WEIGHTS, PowerModel, TimeModel
 from edgetune.search.model.coordinates import Coordinates
-from edgetune.search.model.power_model import PowerModel
 from edgetune.search.model.priors import LIMIT, TRUST, informed_priors
-from edgetune.search.model.time_model import COMPUTE, TRAFFIC, WEIGHTS, TimeModel
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, OperatorTotals
+from edgetune.search.strategy import NO_HINTS, Hints, OperatorTotals
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SPACE = Space.of(grid_points())

@@ -8,17 +8,17 @@ from itertools import product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategy_scores import ScoreSummary, evaluate, infer_problems, summarise, train_problems
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
 from edgetune.search.driver import run_search
-from edgetune.search.evaluation import ScoreSummary, evaluate, infer_problems, summarise, train_problems
 from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import Hints, PointResult
+from edgetune.search.strategy import Hints, PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

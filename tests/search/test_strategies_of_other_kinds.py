@@ -28,7 +28,7 @@ class Shrunk(StrategyContract):
 
     @pytest.fixture(autouse=True)
     def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("edgetune.search.power_train_network.EPOCHS", 5)
+        monkeypatch.setattr("edgetune.search.strategies.power_train_network.EPOCHS", 5)
         monkeypatch.setattr(strategy_contract, "grid_points", sparse)
 
 

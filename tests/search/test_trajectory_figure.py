@@ -15,7 +15,7 @@ from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError
 from edgetune.search.driver import run_search
 from edgetune.search.figures import search_figure, trajectory_figure
-from edgetune.search.figures.grid import TrajectoryPoint, grid_of, positions
+from edgetune.search.figures.trajectory import TrajectoryPoint, grid_of, positions
 
 TRAIN = Problem("train", power_budget_w=30.0)
 PAIR = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)

@@ -7,19 +7,3 @@ against it: solved or not, truly within budget or not, and how much slower than 
                  |--> strategies that ignore budgets measure once, and answer every problem from what they measured
                  '--> the others search for every problem anew, in several processes
 """
-
-from edgetune.search.evaluation.replayed import (
-    ARRIVAL_RATES_PER_S,
-    LATENCY_BUDGETS_S,
-    Score,
-    ScoreSummary,
-    evaluate,
-    infer_problems,
-    summarise,
-    train_problems,
-)
-
-__all__ = [
-    "ARRIVAL_RATES_PER_S", "LATENCY_BUDGETS_S", "Score", "ScoreSummary", "evaluate", "infer_problems", "summarise",
-    "train_problems",
-]  # fmt: skip

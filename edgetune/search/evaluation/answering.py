@@ -1,4 +1,4 @@
-"""What strategies answer: those that ignore budgets from one search, all others by a search per problem."""
+"""The answers of strategies: one search serves every problem where budgets are ignored, else one search per problem."""
 
 from __future__ import annotations
 
@@ -14,17 +14,57 @@ import numpy as np
 
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.both_halves import BothHalves
-from edgetune.search.driver import run_search
+from edgetune.search.answer import NoPowerError, NothingFeasibleError
+from edgetune.search.driver import BothHalves, run_search
 from edgetune.search.evaluation.cases import EvaluationCase
-from edgetune.search.evaluation.contenders import Contender
-from edgetune.search.evaluation.measured import Array, Measured, Rows
+from edgetune.search.evaluation.problems import Array, Measured, Rows
 from edgetune.search.evaluation.truth import best_answers
 from edgetune.search.history import SearchHistory
-from edgetune.search.infeasible import NoPowerError, NothingFeasibleError
 from edgetune.search.problem import PAIRS
 from edgetune.search.strategies import find_strategy
-from edgetune.search.strategies.strategy import AskTell
+from edgetune.search.strategy import AskTell
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A strategy and the most points it may measure per problem; ``None`` for its own number."""
+
+    strategy: str
+    max_points: int | None = None
+
+    @property
+    def measures_once(self) -> bool:
+        """Whether it ignores the budget while it measures, so that one search serves every problem."""
+        return find_strategy(self.strategy).budget_free
+
+    def __str__(self) -> str:
+        return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
+
+
+def parse_contenders(text: str) -> list[Contender]:
+    """Return the contenders in ``text``, e.g. ``roofline,gmd,random:250``.
+
+    Raises:
+        InputError: an unknown strategy, a number of points that is none, or one named twice.
+    """
+    found = [_contender(word.strip()) for word in text.split(",") if word.strip()]
+    if not found:
+        raise InputError("no strategies to judge", "e.g. --strategies roofline,gmd,random:250")
+    twice = next((contender for contender in found if found.count(contender) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice} is named twice", "name each once")
+    return found
+
+
+def _contender(word: str) -> Contender:
+    name, colon, points = word.partition(":")
+    find_strategy(name)
+    if not colon:
+        return Contender(name)
+    if not points.isdecimal() or int(points) < 1:
+        raise InputError(f"{word!r}: the number of points must be a whole number above zero", f"e.g. {name}:10")
+    return Contender(name, int(points))
+
 
 PREDICTED = "predicted"
 """What is added to the name of a strategy whose predictions are answers."""

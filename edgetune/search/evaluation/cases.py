@@ -10,19 +10,19 @@ import numpy as np
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.errors import InputError
-from edgetune.search.evaluation.families import (
+from edgetune.search.evaluation.problems import (
     STUDY_NETWORKS,
     STUDY_PAIRS,
     Family,
     GridName,
+    Measured,
+    ProblemSet,
+    Rows,
     fulcrum_problems,
     table_problems,
 )
-from edgetune.search.evaluation.measured import Measured, Rows
-from edgetune.search.evaluation.problem_set import ProblemSet
-from edgetune.search.offered import offered_space
 from edgetune.search.problem import PAIRS
-from edgetune.search.space import Space
+from edgetune.search.space import Space, offered_space
 
 _STUDY_DEVICE = "orin-agx"
 _BACKGROUND_BATCH = 16

@@ -14,10 +14,9 @@ from multiprocessing import get_context
 import numpy as np
 
 from edgetune.artifacts.evaluation import EvaluationRun
-from edgetune.search.evaluation.answering import StrategyAnswers, answer_each, answer_once
+from edgetune.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
 from edgetune.search.evaluation.cases import EvaluationCase
-from edgetune.search.evaluation.contenders import Contender
-from edgetune.search.evaluation.measured import Array, Rows
+from edgetune.search.evaluation.problems import Array, Rows
 from edgetune.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
 
 _CHUNK = 10

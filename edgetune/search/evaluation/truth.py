@@ -5,7 +5,7 @@
     best so far:        3      5      5      5      9       <-- one look-up answers any power budget
 
 Problems that differ in the power budget alone share one such row, so 50,000 problems take a thousand rows. The rules
-are those of ``search.problem.judge`` and ``search.pairs.judge_pair``, for arrays.
+are those of ``judge`` and ``judge_pair`` of ``search.problem``, for arrays.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgetune.search.evaluation.measured import Array, Flags, Measured, Rows
-from edgetune.search.evaluation.problem_set import ProblemSet
+from edgetune.search.evaluation.problems import Array, Flags, Measured, ProblemSet, Rows
 
 _A_WHOLE = 1e-9
 """What rounding may take from a whole number of minibatches, as in ``search.pairs``."""

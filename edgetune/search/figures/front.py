@@ -12,13 +12,27 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.drawing import BLACK, GREY, legend_beside, note_left_out, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
-from edgetune.search.figures.captions import answer_lines, title_of
-from edgetune.search.figures.markers import STANDINGS, draw_markers
-from edgetune.search.figures.numbers import Mark, write_numbers
-from edgetune.search.figures.paired import lone_halves
-from edgetune.search.figures.point import SearchPoint
-from edgetune.search.figures.points import answer_of, bests, points_of, problem_of, table_points
-from edgetune.search.figures.scale import Scale, budgets_shown, draw_budgets, scale_of
+from edgetune.search.figures.marks import (
+    STANDINGS,
+    Mark,
+    Scale,
+    answer_lines,
+    budgets_shown,
+    draw_budgets,
+    draw_markers,
+    scale_of,
+    title_of,
+    write_numbers,
+)
+from edgetune.search.figures.points import (
+    SearchPoint,
+    answer_of,
+    bests,
+    lone_halves,
+    points_of,
+    problem_of,
+    table_points,
+)
 from edgetune.search.figures.steps import trace_figure
 
 if TYPE_CHECKING:

@@ -1,18 +1,166 @@
-"""From a trace to the markers of its figures: readings of one point together, two workloads as pairs, the answer."""
+"""The points that figures of a search show: readings of one point together, two workloads as pairs, and the answer.
+
+A marker is a pair: a mode and a batch size of the urgent workload in which both were measured. A half whose partner was
+not measured is no marker, and is counted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from statistics import fmean
+from typing import Literal
 
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
-from edgetune.search.figures.paired import background_of, pair_points, partner_of
-from edgetune.search.figures.point import SearchPoint, mean_of, point_of, search_point_of
-from edgetune.search.problem import PAIRS, Judgement, judge, validate
+from edgetune.search.history import half_of
+from edgetune.search.problem import PAIRS, Half, Judgement, Violation, half_violations, judge, judge_pair, validate
+from edgetune.search.space import Background
+
+PointStatus = Literal["within", "over", "late", "unknown", "failed"]
+"""Within all budgets; over the power budget; over another one; cannot be judged; not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPoint:
+    """One measured point, of two workloads one pair, as figures show it.
+
+    Args:
+        point: Mode and batch size, of the urgent workload where there are two.
+        steps: The steps that measured it, ascending; of a pair those of both halves; none for a row of a table.
+        objective: Larger is better, as in the trace; ``None`` where it cannot be told.
+        power_w: Mean over its readings; of a pair the larger half's; ``None`` when not measured.
+        status: What became of it.
+        known: Measured before the search.
+        trades: Breaks no constraint but that on power, so that it is part of the choice between power and objective.
+        second: What decides between equal objectives, larger is better.
+    """
+
+    point: Point
+    steps: tuple[int, ...]
+    objective: float | None
+    power_w: float | None
+    status: PointStatus
+    known: bool = False
+    trades: bool = True
+    second: float = 0.0
+
+
+def search_point_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...]) -> SearchPoint:
+    """Return the marker of a measured and judged point."""
+    broken = {violation.constraint for violation in judgement.violations}
+    status: PointStatus = "unknown"
+    if row.minibatch_s is None or row.status != "ok":
+        status = "failed"
+    elif judgement.feasible is not None:
+        status = "within" if judgement.feasible else (broken_by(judgement.violations) or "over")
+    return SearchPoint(
+        row.point,
+        steps,
+        judgement.objective,
+        row.power_w,
+        status,
+        trades=broken <= {"power"},
+        second=judgement.second,
+    )
+
+
+def broken_by(violations: Sequence[Violation]) -> PointStatus | None:
+    """Return which kind of budget is broken, power before the others; ``None`` without any."""
+    if not violations:
+        return None
+    return "over" if any(violation.constraint == "power" for violation in violations) else "late"
+
+
+def mean_of(rows: Sequence[TraceRow]) -> ProfileRow:
+    """Return the mean of the readings of one point, without those that failed."""
+    fine = [row for row in rows if row.minibatch_s]
+    if not fine:
+        return replace(rows[-1].row, status="failed")
+    powers = [row.power_w for row in fine if row.power_w is not None]
+    return replace(
+        fine[-1].row,
+        minibatch_s=fmean(row.minibatch_s or 0.0 for row in fine),
+        power_w=fmean(powers) if len(powers) == len(fine) else None,
+    )
+
+
+def point_of(row: TraceRow) -> Point:
+    """Return what a step measured."""
+    return row.row.point
+
+
+def background_of(trace: Trace, problem: Problem) -> Background | None:
+    """Return the workload without a deadline, of two; ``None`` where no step measured it."""
+    task = "train" if problem.kind == "train+infer" else "infer"
+    for row in trace.rows:
+        named = problem.background in (None, row.workload)
+        if row.task == task and named and problem.background_batch_size in (None, row.batch_size):
+            return Background(row.workload, row.task, row.batch_size)
+    return None
+
+
+def is_background(background: Background | None, point: Point) -> bool:
+    """Return whether a point is the background workload's half."""
+    return background == Background(point.workload, point.task, point.batch_size)
+
+
+def partner_of(point: Point, background: Background | None) -> Point:
+    """Return the background workload's half in the mode of an urgent one."""
+    assert background is not None
+    return Point(background.workload, background.task, background.batch_size, point.mode)
+
+
+def pair_points(problem: Problem, background: Background | None, rows: Mapping[Point, ProfileRow]) -> list[SearchPoint]:
+    """Return the pairs both of whose halves were measured, without steps."""
+    if background is None:
+        return []
+    answering = [point for point in rows if point.task == "infer"]
+    others = [p for p in answering if (p.workload, p.task) != (background.workload, background.task)]
+    found = []
+    for point in others or answering:  # a network may share the board with itself
+        halves = [rows[half] for half in (point, partner_of(point, background)) if half in rows]
+        if len(halves) < 2 or not all(half.minibatch_s for half in halves):
+            continue
+        judgement = judge_pair(problem, half_of(halves[0]), half_of(halves[1]))
+        powers = [half.power_w for half in halves if half.power_w is not None]
+        row = replace(halves[0], power_w=max(powers) if len(powers) == 2 else None)
+        found.append(search_point_of(row, judgement, ()))
+    return found
+
+
+def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoint]) -> int:
+    """Return how many points of two workloads were measured without their partner; 0 for one workload."""
+    if problem is None or problem.kind not in PAIRS:
+        return 0
+    paired, background = {point.point for point in spots}, background_of(trace, problem)
+    modes = {point.mode for point in paired}
+    points = {point_of(row) for row in trace.rows}
+    lone = {p for p in points - paired if not (is_background(background, p) and p.mode in modes)}
+    return len(lone)
+
+
+def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[SearchPoint]) -> dict[Point, PointStatus]:
+    """Return what became of every measured point; of two workloads a half stands as the best pair it is part of."""
+    found: dict[Point, PointStatus] = {}
+    if problem is None or problem.kind not in PAIRS:
+        return {spot.point: spot.status for spot in points}
+    background = background_of(trace, problem)
+    for row in trace.rows:
+        point = point_of(row)
+        half = Half(row.batch_size, row.minibatch_s, row.power_w) if row.minibatch_s else None
+        side = "background" if is_background(background, point) else "urgent"
+        found[point] = "failed" if half is None else broken_by(half_violations(problem, **{side: half})) or "unknown"
+    for spot in points:
+        found[spot.point] = spot.status
+        if background is not None:
+            partner = partner_of(spot.point, background)
+            if spot.status == "within" or found.get(partner) == "unknown":
+                found[partner] = spot.status
+    return found
 
 
 def problem_of(trace: Trace) -> Problem | None:

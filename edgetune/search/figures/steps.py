@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
 from edgetune.errors import InputError
-from edgetune.search.figures.captions import title_of
-from edgetune.search.figures.scale import draw_budget
+from edgetune.search.figures.marks import draw_budget, title_of
 from edgetune.search.problem import PAIRS
 from edgetune.units import format_si
 

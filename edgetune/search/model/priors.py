@@ -30,12 +30,11 @@ import numpy as np
 
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.search.model.beliefs import Beliefs
+from edgetune.search.model.board_laws import COMPUTE, SLOPES, TRAFFIC, WEIGHTS, PowerModel, TimeModel
 from edgetune.search.model.coordinates import Coordinates, log_caps
 from edgetune.search.model.fit import Prior
-from edgetune.search.model.power_model import PowerModel
-from edgetune.search.model.time_model import COMPUTE, SLOPES, TRAFFIC, WEIGHTS, TimeModel
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import Hints, OperatorTotals
+from edgetune.search.strategy import Hints, OperatorTotals
 
 ROWS = 40
 """Rows of a relative that are fitted, spread over all of them."""

@@ -7,13 +7,13 @@ group ``edgetune.strategies``. A strategy is imported when it is used.
 from __future__ import annotations
 
 from edgetune.plugins import Registry
-from edgetune.search.strategies.strategy import Strategy
+from edgetune.search.strategy import Strategy
 
 STRATEGIES: Registry[type[Strategy]] = Registry(
     "strategy",
     {
-        "exhaustive": "edgetune.search.strategies.exhaustive:Exhaustive",
-        "random": "edgetune.search.strategies.random:Random",
+        "exhaustive": "edgetune.search.strategies.baselines:Exhaustive",
+        "random": "edgetune.search.strategies.baselines:Random",
         "binary": "edgetune.search.strategies.binary:Binary",
         "nn": "edgetune.search.strategies.nn:Nn",
         "gmd": "edgetune.search.strategies.gmd:Gmd",
@@ -21,8 +21,8 @@ STRATEGIES: Registry[type[Strategy]] = Registry(
         "roofline": "edgetune.search.strategies.roofline:RooflineSearch",
         "pareto": "edgetune.search.strategies.pareto:Pareto",
         "staircase": "edgetune.search.strategies.staircase:Staircase",
-        "tpe": "edgetune.search.strategies.tpe:Tpe",
-        "gp": "edgetune.search.strategies.gp:Gp",
+        "tpe": "edgetune.search.strategies.optuna_search:Tpe",
+        "gp": "edgetune.search.strategies.optuna_search:Gp",
     },
     group="edgetune.strategies",
     contract=Strategy,

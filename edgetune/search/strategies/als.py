@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.strategies.network_search import Asking, NetworkSearch, Predictions
-from edgetune.search.strategies.strategy import Suggestion
+from edgetune.search.strategies.nn import Asking, NetworkSearch, Predictions
+from edgetune.search.strategy import Suggestion
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from edgetune.search.strategies.network_search import Array
+    from edgetune.search.strategies.nn import Array
 
     Rows = npt.NDArray[np.intp]
     Flags = npt.NDArray[np.bool_]

@@ -28,7 +28,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _Asking = Generator[Suggestion, None, None]
 

@@ -69,12 +69,11 @@ from typing import ClassVar
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.search.gradient import Asking, Gradient
-from edgetune.search.pair_search_state import PairSearchState
 from edgetune.search.problem import PAIRS, objective_of
-from edgetune.search.search_state import InferenceSearchState, TrainingSearchState
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategies.gmd_state import InferenceSearchState, PairSearchState, TrainingSearchState
+from edgetune.search.strategies.gradient import Asking, Gradient
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _SOLVED = {"train": "throughput", "infer": "latency", "train+infer": "throughput", "infer+infer": "throughput"}
 

@@ -1,24 +1,137 @@
 """The study's network baseline: measure many points at random, learn time and power, trust the predictions.
 
 PowerTrain and Fulcrum measure 250 points and answer every problem from what the network predicts, which can break a
-budget. Here an answer is always measured, so the search draws 240 points and measures the ten that the network
-predicts best within the budgets; ``predictions`` gives what the publication answers from. In a space of fewer points
-four fifths are drawn. The network is taught once, before the first pick; where fewer points are allowed than are drawn,
-it is never asked.
+budget. Here an answer is always measured, so ``nn`` draws 240 points and measures the ten that the network predicts
+best within the budgets; ``predictions`` gives what the publication answers from. In a space of fewer points four fifths
+are drawn. The network is trained once, before the first pick, and not at all where fewer points are allowed.
+
+``NetworkSearch`` is the base of ``nn`` and ``als``. It learns each of two workloads separately, from its own points,
+and combines them afterwards: m + n points teach what m x n pairs would. The halves are drawn in turn.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
+from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
-from edgetune.search.pairs import Half, judge_pair
-from edgetune.search.problem import Judgement, judge
-from edgetune.search.strategies.network_search import Asking, NetworkSearch, Predictions
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
+from edgetune.search.problem import Half, Judgement, judge, judge_pair
+from edgetune.search.space import Space
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
-    from edgetune.search.strategies.network_search import Array
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.float64]
+
+Asking = Generator[Suggestion, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Predicted s per minibatch and W of every point of the space, in its order, NaN where nothing teaches them.
+
+    Args:
+        minibatch_s, power_w: Of the one workload, or the urgent one of two.
+        background_s, background_w: Of the second workload in the same modes; ``None`` where there is one workload.
+    """
+
+    minibatch_s: Array
+    power_w: Array
+    background_s: Array | None = None
+    background_w: Array | None = None
+
+
+class NetworkSearch:
+    """Draws, remembers and teaches; a strategy is a subclass that says what to ask for."""
+
+    name: ClassVar[str]
+    learns_halves: ClassVar[bool] = True
+    budget_free: ClassVar[bool] = True
+    takes_names: ClassVar[bool] = False
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del hints
+        try:
+            import torch  # noqa: F401  (asked for now, so that nothing is measured in vain)
+        except ImportError as error:
+            raise InputError(f"{self.name} needs PyTorch: {error}", "pip install 'edgetune[torch]'") from None
+        self._space, self._problem, self._seed = space, problem, seed
+        self._partners = [] if space.background is None else [space.partner(point) for point in space.points]
+        halves = [list(space.points), list(dict.fromkeys(self._partners))]
+        for half in halves:
+            random.Random(seed).shuffle(half)
+        self._drawn = [point for pair in zip_longest(*halves) for point in pair if point is not None]
+        self._left = iter(self._drawn)
+        self._told: dict[Point, PointResult] = {}
+        self._asking = self._search()
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point, or ``None`` when every point has been told of."""
+        return next(self._asking, None)
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Take note of a point; one known from earlier teaches as one asked for does."""
+        self._told[point] = result
+
+    def _search(self) -> Asking:
+        """Ask for one point after another; each is told of before the next."""
+        raise NotImplementedError
+
+    def _draw(self) -> Generator[Suggestion, None, bool]:
+        """Ask for a drawn point that nobody has told of; return whether there was one left."""
+        point = next((point for point in self._left if point not in self._told), None)
+        if point is not None:
+            yield Suggestion(point, "drawn at random to teach the network")
+        return point is not None
+
+    def _learn(self) -> Predictions | None:
+        """Return what the network makes of the points told so far; ``None`` while some half has none measured."""
+        urgent = self._predict(self._space.points, [axis.name for axis in self._space.axes])
+        if urgent is None or not self._partners:
+            return None if urgent is None else Predictions(urgent[:, 0], urgent[:, 1])
+        distinct = list(dict.fromkeys(self._partners))
+        axes = [axis.name for axis in self._space.axes if axis.name in KNOBS]
+        background = self._predict(distinct, axes)
+        if background is None:
+            return None
+        rows = {point: row for row, point in enumerate(distinct)}
+        places = [rows[point] for point in self._partners]
+        return Predictions(urgent[:, 0], urgent[:, 1], background[places, 0], background[places, 1])
+
+    def _predict(self, points: Sequence[Point], axes: Sequence[str]) -> Array | None:
+        """Return s per minibatch and W of the points, shape (points, 2); ``None`` when none of them was measured."""
+        import numpy as np
+
+        from edgetune.search.strategies.power_train_network import features, predict
+
+        rows, measured = [], []
+        for row, point in enumerate(points):
+            result = self._told.get(point)
+            if result is not None and result.minibatch_s is not None:
+                rows.append(row)
+                measured.append((result.minibatch_s, np.nan if result.power_w is None else result.power_w))
+        return predict(features(points, axes), rows, np.array(measured), seed=self._seed) if rows else None
+
+    def _halves(self, row: int, learnt: Predictions, reason: str) -> list[Suggestion]:
+        """Return what is still to be measured at one place: its point, and its partner of two workloads."""
+        found = []
+        for points, times_s, powers_w in (
+            (self._space.points, learnt.minibatch_s, learnt.power_w),
+            (self._partners, learnt.background_s, learnt.background_w),
+        ):
+            if points and times_s is not None and powers_w is not None and points[row] not in self._told:
+                power_w = float(powers_w[row])
+                found.append(Suggestion(points[row], reason, float(times_s[row]), power_w if power_w > 0 else None))
+        return found[:1] if len(found) == 2 and found[0].point == found[1].point else found
+
 
 POINTS = 250
 """What Fulcrum gives its network baseline."""
@@ -83,15 +196,17 @@ class Nn(NetworkSearch):
     def _judge(self, row: int, learnt: Predictions) -> Judgement:
         """Return the judgement as if the predictions had been measured."""
         point = self._space.points[row]
-        time_s, power_w = float(learnt.minibatch_s[row]), _known(learnt.power_w[row])
+        time_s, power_w = float(learnt.minibatch_s[row]), _known_power(learnt.power_w[row])
         if learnt.background_s is None or learnt.background_w is None:
             predicted = ProfileRow(point.workload, point.task, point.batch_size, time_s, power_w=power_w)
             return judge(self._problem, predicted)
-        other = Half(self._partners[row].batch_size, float(learnt.background_s[row]), _known(learnt.background_w[row]))
+        other = Half(
+            self._partners[row].batch_size, float(learnt.background_s[row]), _known_power(learnt.background_w[row])
+        )
         return judge_pair(self._problem, Half(point.batch_size, time_s, power_w), other)
 
 
-def _known(power_w: float) -> float | None:
+def _known_power(power_w: float) -> float | None:
     return float(power_w) if power_w > 0 else None
 
 

@@ -1,11 +1,11 @@
-"""A search that Optuna's samplers lead: what the strategies ``tpe`` and ``gp`` share.
+"""The strategies ``tpe`` and ``gp``: searches led by Optuna's samplers, as baselines.
 
-Optuna sees each knob as the index of its value, a whole number from 0 at the lowest, so that it knows their order; the
-names of modes are a category.
-It maximises the objective under its own constraints: value / limit - 1 of every budget, above zero where broken.
+Optuna sees each knob as the index of its value, from 0 at the lowest, so that it knows their order; names of modes are
+a category. It maximises the objective under its own constraints: value / limit - 1 of every budget, above zero where
+the budget is broken.
 
-Optuna knows no tables: it may ask for a place where nothing is offered, or again for one already measured. The nearest
-offered point not measured yet is taken then (steps on each axis as a share of its length, added up). A failed
+Optuna knows no tables: it may ask for a place where no point is offered, or for a point already measured. The nearest
+offered point that is not measured yet is then taken (steps on each axis as a share of its length, added up). A failed
 measurement is told as a failed trial, from which the samplers learn nothing.
 """
 
@@ -21,10 +21,11 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.problem import peak_latency_s
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 if TYPE_CHECKING:
     import optuna
+
 
 STARTUP_POINTS = 4
 """Points drawn at random before the sampler's model is used. Optuna's own 10 would make ten points a random draw."""
@@ -160,3 +161,34 @@ def _optuna(strategy: str) -> Iterator[Any]:
             yield optuna
     finally:
         optuna.logging.set_verbosity(level)
+
+
+class Tpe(OptunaSearch):
+    """Optuna's ``TPESampler`` with its defaults but for the points drawn first; see ``optuna_search``."""
+
+    name: ClassVar[str] = "tpe"
+
+    def sampler(self, seed: int) -> optuna.samplers.BaseSampler:
+        """Return the sampler."""
+        from optuna.samplers import TPESampler
+
+        return TPESampler(seed=seed, n_startup_trials=STARTUP_POINTS)
+
+
+class Gp(OptunaSearch):
+    """Optuna's ``GPSampler`` with its defaults but for the points drawn first; see ``optuna_search``."""
+
+    name: ClassVar[str] = "gp"
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        try:
+            import torch  # noqa: F401  (the sampler fits its process with it, and only says so at its fifth point)
+        except ImportError as error:
+            raise InputError(f"gp needs PyTorch: {error}", "pip install 'edgetune[bayes,torch]'") from None
+        super().__init__(space, problem, seed=seed, hints=hints)
+
+    def sampler(self, seed: int) -> optuna.samplers.BaseSampler:
+        """Return the sampler."""
+        from optuna.samplers import GPSampler
+
+        return GPSampler(seed=seed, n_startup_trials=STARTUP_POINTS)

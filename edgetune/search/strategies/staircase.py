@@ -36,7 +36,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.space import Space
-from edgetune.search.strategies.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
 
 _FAILURES = 2
 """Failed measurements in a row that end a batch size."""

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Literal, Protocol
 
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.strategy import Suggestion
+from edgetune.search.strategy import Suggestion
 
 TRUSTED_POWER_CHANGE = 0.02
 """Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""

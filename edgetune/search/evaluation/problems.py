@@ -1,4 +1,4 @@
-"""The grids of problems that strategies are judged by: those of the Fulcrum study, and one for any other table.
+"""The problems that strategies are judged by: the grids of the Fulcrum study, and one for any other table.
 
 Fulcrum (2025) replays about 273,000 problems on five networks on an Orin AGX. Its ranges, from lowest to highest:
 
@@ -17,15 +17,17 @@ comes nearest to the total was taken; the ranges of infer, all of them given, ma
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from edgetune.artifacts.problem import ProblemKind
+from edgetune.artifacts.problem import Problem, ProblemKind
+from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation.measured import Array, Measured
-from edgetune.search.evaluation.problem_set import ProblemSet
+from edgetune.search.space import Space
 
 Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
 GridName = Literal["fulcrum", "auto"]
@@ -154,3 +156,115 @@ def _product(kind: ProblemKind, power_w: Array, latency_s: Array, rate_per_s: Ar
 def _rounded(values: Array) -> Array:
     """Return values with three digits, as people choose budgets."""
     return np.array([float(f"{value:.3g}") for value in values])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProblemSet:
+    """Problems that differ in their budgets and arrival rates only, by number; NaN where there is no budget.
+
+    Args:
+        kind: Of all of them.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: Of each, shape (problems,).
+        background, background_batch_size: The second of two workloads.
+        epochs_to_target: See ``Problem``.
+    """
+
+    kind: ProblemKind
+    power_budget_w: Array
+    latency_budget_s: Array
+    arrival_rate_per_s: Array
+    background: str | None = None
+    background_batch_size: int | None = None
+    epochs_to_target: tuple[tuple[int, float], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.power_budget_w)
+
+    def problem(self, number: int) -> Problem:
+        """Return the problem with that number."""
+        return Problem(
+            self.kind,
+            _known(self.power_budget_w[number]),
+            _known(self.latency_budget_s[number]),
+            _known(self.arrival_rate_per_s[number]),
+            background=self.background,
+            background_batch_size=self.background_batch_size,
+            epochs_to_target=self.epochs_to_target,
+        )
+
+    def unbounded(self) -> Problem:
+        """Return a problem of this kind that every point solves: no budgets, requests that hardly ever come."""
+        rate = None if np.isnan(self.arrival_rate_per_s).all() else 1e-6
+        return Problem(
+            self.kind,
+            arrival_rate_per_s=rate,
+            background=self.background,
+            background_batch_size=self.background_batch_size,
+            epochs_to_target=self.epochs_to_target,
+        )
+
+    def take(self, numbers: Rows) -> ProblemSet:
+        """Return the problems with these numbers, renumbered."""
+        return ProblemSet(
+            self.kind,
+            self.power_budget_w[numbers],
+            self.latency_budget_s[numbers],
+            self.arrival_rate_per_s[numbers],
+            self.background,
+            self.background_batch_size,
+            self.epochs_to_target,
+        )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+Array = npt.NDArray[np.float64]
+
+
+Rows = npt.NDArray[np.intp]
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What is known of each point of a space, in its order; NaN where nothing was measured.
+
+    Args:
+        batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
+        background_batch_size: Samples of the second workload's minibatch; 0 where there is one workload.
+        background_s, background_w: Of the second workload in the mode of each point.
+    """
+
+    batch_size: Array
+    minibatch_s: Array
+    power_w: Array
+    background_batch_size: int = 0
+    background_s: Array | None = None
+    background_w: Array | None = None
+
+    @classmethod
+    def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
+        """Return what ``rows`` say of the points of ``space``; any that are not there are not known."""
+        sizes = np.array([point.batch_size for point in space.points], dtype=float)
+        urgent = _figures([rows.get(point) for point in space.points])
+        if space.background is None:
+            return cls(sizes, *urgent)
+        background = _figures([rows.get(space.partner(point)) for point in space.points])
+        return cls(sizes, *urgent, space.background.batch_size, *background)
+
+
+def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
+    """Return s and W of the rows; NaN for what is missing, failed or no figure."""
+    figures = np.array([(np.nan, np.nan) if row is None else _pair(row) for row in rows], dtype=float).reshape(-1, 2)
+    figures[~(np.isfinite(figures) & (figures > 0))] = np.nan
+    return figures[:, 0], figures[:, 1]
+
+
+def _pair(row: ProfileRow) -> tuple[float, float]:
+    if row.status != "ok" or row.minibatch_s is None:
+        return np.nan, np.nan
+    return row.minibatch_s, np.nan if row.power_w is None else row.power_w
