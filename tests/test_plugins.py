@@ -18,7 +18,7 @@ POINTS = """
     from edgetune.devices.discover import open_device
     from edgetune.devices.kind import DeviceKind, Listing
     from edgetune.interleave.policies.native import Native
-    from edgetune.search.strategies.random import Random
+    from edgetune.search.strategies.baselines import Random
 
 
     class Dice(Random):

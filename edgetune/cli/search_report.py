@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgetune.cli.screen import answer, print_document, print_folded
+from edgetune.cli.screen import Screen, answer, print_document, print_folded
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.reporting import SimulationLabel
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import TraceRow
     from edgetune.cli.candidates import Candidates
-    from edgetune.cli.screen import Screen
     from edgetune.search.driver import SearchResult
 
 
