@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from edgetune.cli.default_command import DefaultGroup
 from edgetune.cli.screen import Screen
 from edgetune.workflows.options import Option
 from edgetune.workflows.output import begin_outputs
@@ -46,24 +47,46 @@ class GroupedCommand(TyperCommand):
     """A command whose ``--help`` lists its options by group."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write a section per group, in the order of ``_HEADINGS``; the arguments come first."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                argument = parameter.param_type_name == "argument"
-                group = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Output"
-                sections[group].append(record)
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        """Write a section per group."""
+        write_options(self, ctx, formatter)
 
 
-def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+class GroupedDefaultGroup(DefaultGroup):
+    """A command with subcommands beside it, whose ``--help`` lists its options by group."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section per group, then the subcommands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+def write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """Write a section per group of a command's options, in the order of ``_HEADINGS``; the arguments come first."""
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is not None:
+            argument = parameter.param_type_name == "argument"
+            group = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Output"
+            sections[group].append(record)
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, short_help: str | None = None, default: bool = False
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
 
     The fields of both dataclasses are the command's options. The function's docstring is its help.
+
+    Args:
+        app: With ``cls=GroupedDefaultGroup`` where a command has subcommands beside it.
+        name: Of the command; the function's by default.
+        short_help: Its line in the list of subcommands; the first of its help by default.
+        default: Whether it is the command of ``app`` itself, beside which the subcommands are.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
@@ -80,7 +103,10 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Callable[...
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}
         del run.__wrapped__
-        app.command(name, cls=GroupedCommand)(run)
+        if default:
+            app.callback(invoke_without_command=True)(run)
+        else:
+            app.command(name, cls=GroupedCommand, short_help=short_help)(run)
         return function
 
     return register
