@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
     from edgetune.cli.schedule_live import LiveRunner
     from edgetune.cli.schedule_turns import ScheduleResult, SimulatedRunner
-    from edgetune.schedule.request import Request
+    from edgetune.schedule.requests import Request
     from edgetune.workflows.output import Target
 
 LIMITS = ("auto", "cgroup", "accounted")
@@ -230,7 +230,7 @@ def _finish(
     try:
         write_run(target, timeline, rows, screen)
         if opts.chrome_trace is not None:
-            from edgetune.schedule.chrome_trace import chrome_trace
+            from edgetune.schedule.timeline import chrome_trace
 
             written = write_atomically(chrome_trace(timeline).encode(), opts.chrome_trace)
             screen.info(f"wrote {written}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from edgetune.cli.schedule_options import ScheduleOptions, ScheduleRun
     from edgetune.cli.schedule_policies import ChosenPolicy
     from edgetune.cli.screen import Screen
-    from edgetune.schedule.request import Request
+    from edgetune.schedule.requests import Request
 
 
 def report_dry_run(opts: ScheduleOptions, plan: ScheduleRun, requests: Sequence[Request], screen: Screen) -> None:

@@ -155,7 +155,7 @@ def _jobs(
     """Return jobs that ask for all networks together."""
     from edgetune.artifacts.header import Header
     from edgetune.artifacts.jobs import KIND, VERSION, Job, Jobs, NetworkSource
-    from edgetune.schedule.job_arrivals import arrivals_of
+    from edgetune.schedule.jobs import arrivals_of
     from edgetune.schedule.network import least_budget_bytes
     from edgetune.units import parse_bytes
 

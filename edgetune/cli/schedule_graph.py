@@ -14,8 +14,7 @@ from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
-    from edgetune.schedule.dependencies import DependencyGraph, Mode
-    from edgetune.schedule.linear_extensions import LinearExtensions
+    from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
     from edgetune.schedule.network import LayeredNetwork
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -60,8 +59,7 @@ def graph(
     """
     from edgetune.cli.plot import write_drawing
     from edgetune.drawing import require_figure
-    from edgetune.schedule.dependencies import dependency_graph
-    from edgetune.schedule.linear_extensions import count_linear_extensions
+    from edgetune.schedule.dependencies import count_linear_extensions, dependency_graph
     from edgetune.workflows.output import check_outputs
 
     begin_outputs(force=force)
@@ -120,7 +118,7 @@ def _network(model: str, name: str | None, folder: str | None, screen: Screen) -
     from edgetune.artifacts.formats import ENDINGS
     from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import open_reference
-    from edgetune.schedule.prepared_networks import network_of
+    from edgetune.schedule.costs import network_of
 
     if Path(model).suffix.lower() in ENDINGS["layer_costs"] or model == "-":
         return _costed(model, name)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from edgetune.schedule.live_run import LiveFigures, LiveRun
     from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.records import Record
-    from edgetune.schedule.request import Request
+    from edgetune.schedule.requests import Request
     from edgetune.schedule.verification import Verification
     from edgetune.workflows.stopping import Stopping
 
@@ -132,7 +132,7 @@ class LiveRunner(AbstractContextManager["LiveRunner"]):
             raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
 
     def _networks(self, policy: ChosenPolicy) -> dict[str, LayeredNetwork]:
-        from edgetune.schedule.whole import taken_by
+        from edgetune.schedule.policies.policy import taken_by
 
         return taken_by(policy.make(), self.believed)
 

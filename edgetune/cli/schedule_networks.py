@@ -161,7 +161,7 @@ def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool
 ) -> JobNetwork:
     """Return what is known of a network: costs measured on their own go before those of its folder."""
-    from edgetune.schedule.prepared_networks import is_timed, network_of
+    from edgetune.schedule.costs import is_timed, network_of
 
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:

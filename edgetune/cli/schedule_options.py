@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from edgetune.cli.schedule_networks import JobNetwork, Scenario
     from edgetune.cli.schedule_policies import ChosenPolicy
     from edgetune.schedule.network import LayeredNetwork
-    from edgetune.schedule.request import Request
+    from edgetune.schedule.requests import Request
 
 
 @dataclass(frozen=True, slots=True)

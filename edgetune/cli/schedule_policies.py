@@ -10,8 +10,8 @@ from edgetune.choices import choose
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetune.schedule.executor import Form
     from edgetune.schedule.policies.policy import NamedSchedulePolicy
-    from edgetune.schedule.whole_session import Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,6 @@ def _chosen(word: str, variant: str | None) -> ChosenPolicy:
 
 
 def _variants(policy: type[NamedSchedulePolicy]) -> Sequence[str]:
-    from edgetune.schedule.whole_session import FORMS
+    from edgetune.schedule.executor import FORMS
 
     return FORMS if policy.whole else getattr(policy, "variants", ())

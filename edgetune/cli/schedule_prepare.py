@@ -193,8 +193,8 @@ def show(found: Sequence[Prepared], *, json: bool) -> None:
 
 
 def _figures(prepared: Prepared) -> dict[str, Any]:
+    from edgetune.schedule.costs import network_of
     from edgetune.schedule.network import least_budget_bytes
-    from edgetune.schedule.prepared_networks import network_of
 
     return {
         "network": prepared.network,

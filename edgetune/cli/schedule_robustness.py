@@ -16,7 +16,7 @@ from edgetune.workflows.reporting import SimulationLabel
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
     from edgetune.schedule.robustness import Robustness, Study
-    from edgetune.schedule.view import SchedulePolicy
+    from edgetune.schedule.tasks import SchedulePolicy
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -106,9 +106,8 @@ def _study(
     from edgetune.cli.schedule_networks import known_networks
     from edgetune.schedule.costs import with_safety
     from edgetune.schedule.jobs import requests_of
-    from edgetune.schedule.paging import Paging
+    from edgetune.schedule.machine import Machine, Paging
     from edgetune.schedule.robustness import Study
-    from edgetune.schedule.simulated import Machine
     from edgetune.units import parse_bytes, parse_time_s
 
     jobs = read_jobs(file)

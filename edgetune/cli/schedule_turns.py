@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from edgetune.schedule.costs import Host
     from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.plan import LayerSchedule, Objective
-    from edgetune.schedule.request import Request
+    from edgetune.schedule.requests import Request
     from edgetune.schedule.simulation import ScheduleSimulation
-    from edgetune.schedule.view import SchedulePolicy
+    from edgetune.schedule.tasks import SchedulePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,9 @@ class SimulatedRunner:
         Raises:
             InfeasibleError: what is left of the limit is too little for a network that is asked for.
         """
+        from edgetune.schedule.budget import check_budget, left_bytes
         from edgetune.schedule.network import least_budget_bytes
         from edgetune.schedule.policies import find_policy
-        from edgetune.schedule.refusals import check_budget
-        from edgetune.schedule.worker import left_bytes
 
         taken_bytes = self._taken_bytes(policy.form)
         asked = set() if find_policy(policy.name).whole else {request.network for request in requests}
@@ -174,8 +173,7 @@ class SimulatedRunner:
         requests: Sequence[Request],
         stopped: Callable[[], bool] = lambda: False,
     ) -> ScheduleSimulation:
-        from edgetune.schedule.paging import Paging
-        from edgetune.schedule.simulated import Machine
+        from edgetune.schedule.machine import Machine, Paging
         from edgetune.schedule.simulation import simulate
 
         host = self.host
@@ -192,7 +190,7 @@ class SimulatedRunner:
 
     def _budget_bytes(self, form: str) -> int:
         """Return what may be held, as the process that runs would work it out."""
-        from edgetune.schedule.worker import left_bytes
+        from edgetune.schedule.budget import left_bytes
 
         taken_bytes = self._taken_bytes(form)
         return left_bytes(self.limit_bytes, taken_bytes) if taken_bytes else self.limit_bytes

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import itertools
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -23,14 +22,12 @@ from edgetune.errors import DeviceError
 from edgetune.processes.beneath import open_beneath
 from edgetune.processes.privilege import RootCommand, as_root, holds_root, run
 
-_PREFIX = "edgetune-"
+GROUP_PREFIX = "edgetune-"
 _numbers = itertools.count()
 _EMPTIED_WITHIN_S = 5.0
 _SYSTEMD_TIMEOUT_S = 10.0
 _MOVED_WITHIN_S = 5.0
 _POLL_S = 0.02
-_UNLIMITED_BYTES = 1 << 60
-"""Version 1 says so by a number of pages that no machine has."""
 _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 
@@ -136,11 +133,11 @@ class GroupV1(_Group):
     def _read(self, path: Path) -> CgroupFigures:
         stat = _table(path / "memory.stat")
         return CgroupFigures(
-            peak_bytes=_number(path / "memory.max_usage_in_bytes"),
+            peak_bytes=read_number(path / "memory.max_usage_in_bytes"),
             swap_bytes=stat.get("swap"),
             major_faults=stat.get("pgmajfault"),
             refaults=_refaults(stat),
-            limit_hits=_number(path / "memory.failcnt"),
+            limit_hits=read_number(path / "memory.failcnt"),
             kills=_table(path / "memory.oom_control").get("oom_kill"),
         )
 
@@ -164,10 +161,10 @@ class GroupV2(_Group):
 
     def _read(self, path: Path) -> CgroupFigures:
         stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
-        swap_peak = _number(path / "memory.swap.peak")
+        swap_peak = read_number(path / "memory.swap.peak")
         return CgroupFigures(
-            peak_bytes=_number(path / "memory.peak"),
-            swap_bytes=swap_peak if swap_peak is not None else _number(path / "memory.swap.current"),
+            peak_bytes=read_number(path / "memory.peak"),
+            swap_bytes=swap_peak if swap_peak is not None else read_number(path / "memory.swap.current"),
             major_faults=stat.get("pgmajfault"),
             refaults=_refaults(stat),
             limit_hits=events.get("max"),
@@ -213,12 +210,12 @@ class ScopeV2(GroupV2):
 
     def admit(self, pid: int) -> None:
         """Have systemd put the process into a scope of its own."""
-        name = f"{_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
+        name = f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
         properties = [("PIDs", "au", "1", str(pid)), *self._properties]
         given = [word for each in properties for word in each]
         try:
             signature = "ssa(sv)a(sa(sv))"
-            _ask_systemd("call", "StartTransientUnit", signature, name, "fail", str(len(properties)), *given, "0")
+            ask_systemd("call", "StartTransientUnit", signature, name, "fail", str(len(properties)), *given, "0")
             self._path = self._entered(pid, name)
             self._above = self._path.parent
             self._kills_above = _kills(self._above)
@@ -244,85 +241,20 @@ class ScopeV2(GroupV2):
         raise subprocess.TimeoutExpired("StartTransientUnit", _MOVED_WITHIN_S)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mount:
-    """Where control groups are mounted, and which group that folder is."""
-
-    point: Path
-    group: str
-
-
-def _mount(root: Path, version: int) -> _Mount | None:
-    """Return the mount of the memory controller, see proc_pid_mountinfo(5)."""
-    with contextlib.suppress(OSError):
-        for line in (root / "proc/self/mountinfo").read_text().splitlines():
-            mounted, _, kind = line.partition(" - ")
-            fields, (kind, _, options) = mounted.split(), kind.split(maxsplit=2)
-            if (kind == "cgroup" and version == 1 and "memory" in options.split(",")) or (
-                kind == "cgroup2" and version == 2
-            ):
-                return _Mount(root / fields[4].lstrip("/"), fields[3])
-    return None
-
-
-def parents(root: Path, version: int) -> list[Path]:
-    """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
-    mount, own = _mount(root, version), _own(root, version)
-    if mount is None or own is None:
-        return []
-    if version == 1:
-        return [own]
-    above = [own, own.parent] if own != mount.point else [own]
-    return [group for group in above if "memory" in _words(group / "cgroup.subtree_control")]
-
-
-def _own(root: Path, version: int) -> Path | None:
-    """Return the group that this process is in, see cgroups(7)."""
-    mount = _mount(root, version)
-    if mount is None:
-        return None
-    for line in (root / "proc/self/cgroup").read_text().splitlines():
-        _, controllers, path = line.split(":", 2)
-        if (version == 1 and "memory" in controllers.split(",")) or (version == 2 and controllers == ""):
-            return mount.point / path.removeprefix(mount.group).lstrip("/")
-    return None
-
-
 def _made(parent: Path) -> Path:
     """Return a new group; a process of the same number, long ended, may have left some."""
     while True:
-        path = parent / f"{_PREFIX}{os.getpid()}-{next(_numbers)}"
+        path = parent / f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}"
         with contextlib.suppress(FileExistsError):
             as_root(path.mkdir)
             return path
-
-
-def limited_around(root: Path) -> list[Path]:
-    """Return the groups around this process, its own among them, that have a memory limit."""
-    found = []
-    for version, name in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
-        mount, own = _mount(root, version), _own(root, version)
-        if mount is None or own is None:
-            continue
-        around = [own, *(group for group in own.parents if group.is_relative_to(mount.point))]
-        found += [group for group in around if (_number(group / name) or _UNLIMITED_BYTES) < _UNLIMITED_BYTES]
-    return found
-
-
-def sweep(parent: Path, root: Path) -> None:
-    """Remove empty groups of processes that have ended without removing them."""
-    for left in parent.glob(f"{_PREFIX}*-*"):
-        pid = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if pid.isdecimal() and not (root / "proc" / pid).exists():
-            with contextlib.suppress(OSError):
-                as_root(left.rmdir)
 
 
 def _remove(path: Path) -> None:
     """Kill what is in a group and remove it; a process leaves it a little after it was killed."""
     deadline_s = time.monotonic() + _EMPTIED_WITHIN_S
     while time.monotonic() < deadline_s:
-        for pid in _words(path / "cgroup.procs"):
+        for pid in read_words(path / "cgroup.procs"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(int(pid), signal.SIGKILL)
         try:
@@ -335,18 +267,7 @@ def _remove(path: Path) -> None:
         time.sleep(_POLL_S)
 
 
-def scopes(root: Path) -> Path | None:
-    """Return where version 2 is mounted, if systemd can be asked for limited scopes in it."""
-    mount = _mount(root, 2)
-    if mount is None or "memory" not in _words(mount.point / "cgroup.controllers") or shutil.which("busctl") is None:
-        return None
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        _ask_systemd("get-property", "Version")
-        return mount.point
-    return None
-
-
-def _ask_systemd(verb: str, *arguments: str) -> None:
+def ask_systemd(verb: str, *arguments: str) -> None:
     """Call systemd's manager: the user's own, or of root the machine's.
 
     Raises:
@@ -382,15 +303,17 @@ def _kills(group: Path) -> int | None:
     return _table(group / "memory.events").get("oom_kill")
 
 
-def _words(path: Path) -> list[str]:
+def read_words(path: Path) -> list[str]:
+    """Return the words of a file of a control group; none where it cannot be read."""
     try:
         return path.read_text().split()
     except OSError:
         return []
 
 
-def _number(path: Path) -> int | None:
-    words = _words(path)
+def read_number(path: Path) -> int | None:
+    """Return the number in a file of a control group; ``None`` where there is none."""
+    words = read_words(path)
     return int(words[0]) if words and words[0].isdecimal() else None
 
 

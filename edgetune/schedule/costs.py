@@ -9,10 +9,10 @@ from typing import Any
 
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule.contention import checked_figures, machine_of
+from edgetune.schedule.executor import FORMS, Form
+from edgetune.schedule.machine import Machine, checked_figures, machine_of
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.simulated import Machine
-from edgetune.schedule.whole_session import FORMS, Form
+from edgetune.workloads.prepared import Prepared
 
 SAFETY = 1.1
 """What bytes and times are multiplied by, where nobody says, for a runtime that must not be surprised: a tenth is what
@@ -168,3 +168,31 @@ def with_times_of(network: LayeredNetwork, other: LayeredNetwork) -> LayeredNetw
     pairs = zip(network.layers, other.layers, strict=True)
     layers = tuple(replace(layer, load_s=each.load_s, execute_s=each.execute_s) for layer, each in pairs)
     return replace(network, layers=layers)
+
+
+def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
+    """Return the network in a prepared folder.
+
+    Args:
+        prepared: From ``open_prepared``.
+        name: What jobs call it; ``None`` for its own name. Times that were never measured are zero: see ``is_timed``.
+    """
+    layers = tuple(
+        Layer(
+            layer.name,
+            layer.kind,
+            layer.weight_bytes,
+            layer.output_bytes,
+            layer.scratch_bytes,
+            layer.load_s or 0.0,
+            layer.execute_s or 0.0,
+            layer.after,
+        )
+        for layer in prepared.layers
+    )
+    return LayeredNetwork(name or prepared.network, layers, prepared.input_bytes)
+
+
+def is_timed(prepared: Prepared) -> bool:
+    """Return whether every layer's times have been measured."""
+    return all(layer.load_s is not None and layer.execute_s is not None for layer in prepared.layers)

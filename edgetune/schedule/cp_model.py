@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from edgetune.schedule.network import consumers
 from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.schedule.records import TaskRecord
-from edgetune.schedule.request import Request
-from edgetune.schedule.view import TaskKind
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import TaskKind
 from edgetune.units import NS
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from edgetune.errors import EdgetuneError
-from edgetune.schedule.backend import FinishedTask
 from edgetune.schedule.executor import Runnable, Values, one_line
-from edgetune.schedule.request import Request
-from edgetune.schedule.view import LayerTask
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import FinishedTask, LayerTask
 from edgetune.units import NS
 
 

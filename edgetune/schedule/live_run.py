@@ -17,15 +17,14 @@ from typing import Any, Literal
 
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
-from edgetune.schedule.cgroups import CgroupFigures, limited_around
-from edgetune.schedule.environment import environment_of
-from edgetune.schedule.limit import Enforced, MemoryLimit, UnenforcedLimit, make_limit
+from edgetune.schedule.cgroups import CgroupFigures
+from edgetune.schedule.executor import Form, environment_of
+from edgetune.schedule.limit import Enforced, MemoryLimit, UnenforcedLimit, limited_around, make_limit
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
-from edgetune.schedule.request import Request
+from edgetune.schedule.requests import Request
 from edgetune.schedule.verification import Verification
 from edgetune.schedule.weights import drop_cached
-from edgetune.schedule.whole_session import Form
 from edgetune.schedule.worker import request_from
 from edgetune.units import NS, format_bytes
 from edgetune.workloads.prepared import Prepared

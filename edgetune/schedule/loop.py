@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from edgetune.errors import InputError
-from edgetune.schedule.arrivals import DependentRequests, check_requests
-from edgetune.schedule.backend import FinishedTask, TaskBackend
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.schedule.budget import check_budget
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
-from edgetune.schedule.refusals import check_budget, illegal, stuck
-from edgetune.schedule.request import Request
 from edgetune.schedule.request_state import RequestProgress
+from edgetune.schedule.requests import DependentRequests, Request, check_requests
 from edgetune.schedule.state import State
-from edgetune.schedule.view import LayerTask, SchedulePolicy
+from edgetune.schedule.tasks import FinishedTask, LayerTask, SchedulePolicy, TaskBackend
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests, RequestSource
@@ -354,3 +352,19 @@ class ScheduleLoop:
 
 def _key(task: LayerTask) -> tuple[str, str, int, int]:
     return (task.kind, task.copy, task.layer, task.request)
+
+
+def illegal(policy: SchedulePolicy, choice: LayerTask, why: str) -> EdgetuneError:
+    """Return the error of a policy that chose what cannot start now."""
+    what = f"{choice.kind} layer {choice.layer} of {choice.copy} for request {choice.request}"
+    return EdgetuneError(f"policy {policy.name} chose to {what}, {why}", "the policy is at fault: choose another")
+
+
+def stuck(policy: SchedulePolicy, state: State) -> EdgetuneError:
+    """Return the error of a policy that starts nothing although nothing else will happen."""
+    waits = f"{len(state.requests)} requests wait, the first of them {next(iter(state.requests))}"
+    free = f"{format_bytes(max(state.free_bytes, 0))} of {format_bytes(state.budget_bytes)} free"
+    return EdgetuneError(
+        f"policy {policy.name} starts nothing although nothing runs and {waits}; {free}",
+        "the policy is at fault: choose another, or give it more memory",
+    )

@@ -17,16 +17,15 @@ from typing import Any, cast
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
-from edgetune.schedule.contention import FIGURES
-from edgetune.schedule.environment import environment_of
-from edgetune.schedule.prepared_networks import network_of
-from edgetune.schedule.whole import as_one_layer
-from edgetune.schedule.whole_session import Form
+from edgetune.schedule.costs import network_of
+from edgetune.schedule.executor import Form, environment_of
+from edgetune.schedule.machine import FIGURES
+from edgetune.schedule.network import as_one_layer
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.units import format_duration
 from edgetune.workloads.prepared import Prepared, PreparedLayer
 
-_LAYERS, _WHOLE = "edgetune.schedule.layer_worker", "edgetune.schedule.whole_worker"
+_LAYERS, _WHOLE = "edgetune.schedule.layer_worker", "edgetune.schedule.layer_worker"
 _CONTENTION = "edgetune.schedule.contention_worker"
 _CONTENTION_S = 0.5
 """For each figure: loads of 150 MB take 40 ms, so that there are a dozen."""
@@ -139,7 +138,7 @@ def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRo
         prepared.network, prepared.network, "other", prepared.weight_bytes, sizes.output_bytes, None, None, 0, (), 0,
         prepared.input_bytes, form=form,
     )  # fmt: skip
-    with closing(Child(_WHOLE, environment=environment_of(form))) as child:
+    with closing(Child(_LAYERS, environment=environment_of(form))) as child:
         command = {"command": "whole", **_common(prepared, options), **_how(options), "form": form}
         reply, failure = _asked(child, command, options.timeout_s)
     if failure is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.schedule.network import LayeredNetwork, consumers
-from edgetune.schedule.view import LayerTask
+from edgetune.schedule.tasks import LayerTask
 
 Kind = Literal["weights", "activations", "scratch", "inputs"]
 """What memory is held for; activations are the outputs of layers."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.request import Request
+from edgetune.schedule.requests import Request
 
 Objective = Literal["response", "makespan"]
 """What is to be least: the mean time from a request's arrival to its answer, or the time of the last answer."""

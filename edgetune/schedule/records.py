@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgetune.schedule.request import Request
-from edgetune.schedule.view import TaskKind
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import TaskKind
 from edgetune.serving.requests import Outcome
 
 

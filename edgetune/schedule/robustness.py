@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import RequestRecord
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine
+from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
-from edgetune.schedule.view import SchedulePolicy
+from edgetune.schedule.tasks import SchedulePolicy
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from edgetune.schedule.executor import PreparedLayers
-from edgetune.schedule.page_cache import cached_share
-from edgetune.schedule.weights import drop_cached
+from edgetune.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
 from edgetune.workloads.prepared import Prepared, TensorSpec
 

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from edgetune.schedule.memory_accounting import MemoryAccounting
 from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.schedule.ready import ReadySet
-from edgetune.schedule.request import Request
-from edgetune.schedule.request_state import RequestProgress, Weights, earliest_wanting, shape_of
-from edgetune.schedule.view import LayerTask, Ready, RequestState
+from edgetune.schedule.request_state import ReadySet, RequestProgress, Weights, earliest_wanting, shape_of
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import LayerTask, Ready, RequestState
 
 
 class State:

@@ -3,7 +3,9 @@
     storage --populate--> page cache, mapped here --views--> ONNX Runtime reads weights where they are: no copy
                               release: unmapped, and out of the page cache where its bytes count
 
-Loading would otherwise hide inside execution, page fault by page fault. Standard library and numpy only.
+Loading would otherwise hide inside execution, page fault by page fault. Dropping a file from the page cache is a
+request that a file system in memory, or another program with the file mapped, does not grant; ``cached_share`` returns
+what stays. Standard library and numpy only.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ _HINT = "prepare the network again, and see that its storage is healthy and that
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 
 class MappedWeights:
@@ -138,3 +141,29 @@ def drop_cached(path: Path) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
+
+
+def cached_share(path: Path) -> float | None:
+    """Return which share of a file's pages the system has in memory, 0 to 1; ``None`` where it does not tell.
+
+    Source: mincore(2): the lowest bit of the byte of a page says whether it is resident.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size_bytes = os.fstat(descriptor).st_size
+        if size_bytes == 0:
+            return 0.0
+        with mmap.mmap(descriptor, size_bytes, mmap.MAP_SHARED, mmap.PROT_READ) as mapping:
+            pages = np.zeros(-(-size_bytes // mmap.PAGESIZE), np.uint8)
+            whole = np.frombuffer(mapping, np.uint8)
+            failed = _libc.mincore(whole.ctypes.data, size_bytes, pages.ctypes.data)
+            del whole  # a view keeps the mapping from being closed
+        return None if failed else float((pages & 1).mean())
+    finally:
+        os.close(descriptor)

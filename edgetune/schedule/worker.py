@@ -23,15 +23,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, BinaryIO
 
-from edgetune.errors import InfeasibleError
 from edgetune.processes.lines import decoded, encoded
 from edgetune.processes.serving import answer, pipes
+from edgetune.schedule.budget import left_bytes
 from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
-from edgetune.schedule.request import Request
-from edgetune.units import NS, format_bytes
+from edgetune.schedule.requests import Request
+from edgetune.units import NS
 
 Command = Mapping[str, Any]
 
@@ -41,11 +40,6 @@ _LOOK_NS = NS // 10
 """How often to look for memory pressure while nothing happens."""
 _FLUSH_NS = NS // 5
 """How often records are sent: each time wakes the parent, on cores that networks need."""
-_ALLOWANCE_BYTES = 8 << 20
-"""What this process takes beside its base and what tasks hold: pages of ONNX Runtime's code touched when it first runs,
-workspaces of its kernels, records not sent yet. 3 to 8 MB for nine networks of the zoo, YOLOv8n the most."""
-_UNSTEADY_BYTES = 1 << 20
-"""What the base may be more in the next run, which has another layout in memory: six runs differed by 0.1 MB."""
 
 
 def main(arguments: list[str]) -> None:
@@ -118,7 +112,7 @@ class _Run:
         from edgetune.schedule.live import LiveTaskBackend
         from edgetune.schedule.loop import ScheduleLoop
         from edgetune.schedule.policies import find_policy
-        from edgetune.schedule.whole import taken_by
+        from edgetune.schedule.policies.policy import taken_by
 
         command = self._command
         policy = find_policy(command["policy"])(**command["options"])
@@ -159,7 +153,7 @@ class _Run:
         Raises:
             InfeasibleError: a network that is asked for does not fit into the rest, or there is none.
         """
-        from edgetune.schedule.pressure import MemorySensor, PressureObserver
+        from edgetune.schedule.budget import MemorySensor, PressureObserver
 
         gc.collect()
         gc.freeze()  # what is here stays: collections during the run look at what it makes
@@ -278,38 +272,12 @@ class MemoryInUse:
         return int(peak.split()[1]) * 1024
 
 
-def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int] = MappingProxyType({})) -> int:
-    """Return what is left of a limit for tasks, bytes.
-
-    Args:
-        limit_bytes: Of the process.
-        base_bytes: What it takes before anything is loaded.
-        least_bytes: What each network that is asked for needs at the least, by name.
-
-    Raises:
-        InfeasibleError: less than a network needs, or nothing; the smallest limit that works is named.
-    """
-    from edgetune.schedule.refusals import check_budget
-
-    beside_bytes = base_bytes + _ALLOWANCE_BYTES
-    budget_bytes = limit_bytes - beside_bytes
-    check_budget(budget_bytes, least_bytes, beside_bytes=beside_bytes, margin_bytes=_UNSTEADY_BYTES)
-    if budget_bytes <= 0:
-        raise InfeasibleError(
-            f"the memory limit of {format_bytes(limit_bytes)} leaves nothing: ONNX Runtime and the sessions of "
-            f"all layers take {format_bytes(base_bytes)} before anything is loaded",
-            f"give it more than {format_bytes(beside_bytes + _UNSTEADY_BYTES)}",
-        )
-    return budget_bytes
-
-
 def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
     """Make what runs each network, and what feeds it."""
     import onnxruntime as ort
 
     from edgetune.schedule.exchange import Exchange
-    from edgetune.schedule.executor import PreparedLayers
-    from edgetune.schedule.whole_session import WholeNetwork
+    from edgetune.schedule.executor import PreparedLayers, WholeNetwork
     from edgetune.workloads.prepared import check_runtime, open_prepared
     from edgetune.workloads.processor import processor_kind
 

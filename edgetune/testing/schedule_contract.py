@@ -20,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
 from edgetune.schedule.policies import POLICIES, make_policy
+from edgetune.schedule.policies.policy import taken_by
 from edgetune.schedule.records import TaskRecord
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.schedule.whole import taken_by
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
 
 _MS = 1_000_000

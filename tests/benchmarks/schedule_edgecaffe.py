@@ -19,13 +19,12 @@ from pathlib import Path
 from statistics import fmean
 
 from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.machine import Machine, Paging
 from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind
-from edgetune.schedule.paging import Paging
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import NamedSchedulePolicy
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.schedule.whole import taken_by
+from edgetune.schedule.policies.policy import NamedSchedulePolicy, taken_by
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
 from edgetune.stats import percentile
 from edgetune.units import NS

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from edgetune.schedule.costs import network_of
 from edgetune.schedule.live_run import _QUIET, LiveNetwork, LiveOptions, LiveRun
-from edgetune.schedule.prepared_networks import network_of
 from edgetune.schedule.verification import Verification
 from edgetune.workloads.prepared import open_prepared
 

@@ -25,15 +25,14 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from edgetune.schedule.executor import PreparedLayers, Runnable
+from edgetune.schedule.costs import network_of
+from edgetune.schedule.executor import PreparedLayers, Runnable, WholeNetwork
 from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.live_run import _EXACT_HEAP
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.policies import find_policy
-from edgetune.schedule.prepared_networks import network_of
 from edgetune.schedule.records import RequestRecord
-from edgetune.schedule.request import Request
-from edgetune.schedule.whole_session import WholeNetwork
+from edgetune.schedule.requests import Request
 from edgetune.workloads.prepared import Prepared, open_prepared
 
 ROUNDS = 25

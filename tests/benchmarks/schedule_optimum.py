@@ -23,16 +23,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.optimum import optimum
 from edgetune.schedule.plan import SchedulingProblem
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.records import RequestRecord, TaskRecord
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine
+from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
-from edgetune.schedule.view import SchedulePolicy
+from edgetune.schedule.tasks import SchedulePolicy
 from edgetune.stats import median
 
 MS = 1_000_000

@@ -23,8 +23,8 @@ from pathlib import Path
 from edgetune.artifacts import io
 from edgetune.artifacts.timeline import Timeline
 from edgetune.schedule.costs import Host, host_of
+from edgetune.schedule.machine import Observation, fit_paging
 from edgetune.schedule.network import Layer
-from edgetune.schedule.paging import Observation, fit_paging
 
 JOBS = """kind: jobs
 version: 1

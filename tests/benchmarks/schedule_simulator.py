@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.schedule.view import LayerTask, SchedulePolicy, View
-from edgetune.schedule.whole import taken_by
+from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
+from edgetune.schedule.tasks import LayerTask, SchedulePolicy, View
 from edgetune.serving.clock import EventClock
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from edgetune.schedule.costs import network_of
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.prepared_networks import network_of
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.resolve import resolve

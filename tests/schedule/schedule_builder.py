@@ -3,9 +3,10 @@
 from hypothesis import strategies as st
 
 from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
 
 MS = 1_000_000

@@ -9,11 +9,10 @@ from onnx import helper
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule.contention import FIGURES, checked_figures, machine_of
 from edgetune.schedule.costs import host_of, networks_of, wholes_of
+from edgetune.schedule.machine import FIGURES, Machine, checked_figures, machine_of
 from edgetune.schedule.measure import LayerOptions, measure_machine, measure_network
 from edgetune.schedule.network import Layer
-from edgetune.schedule.simulated import Machine
 from edgetune.stats import StoppingRule
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared

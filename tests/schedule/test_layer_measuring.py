@@ -16,7 +16,7 @@ from edgetune.errors import InputError
 from edgetune.schedule import sampling
 from edgetune.schedule.costs import networks_of, with_safety
 from edgetune.schedule.measure import LayerOptions, measure_network
-from edgetune.schedule.page_cache import cached_share
+from edgetune.schedule.weights import cached_share
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedule_builder import chain, layer
 
-from edgetune.schedule import linear_extensions
-from edgetune.schedule.dependencies import MODES, TaskNode, dependency_graph
-from edgetune.schedule.linear_extensions import count_linear_extensions
+from edgetune.schedule import dependencies
+from edgetune.schedule.dependencies import MODES, TaskNode, count_linear_extensions, dependency_graph
 from edgetune.schedule.network import LayeredNetwork
 
 
@@ -71,14 +70,14 @@ def partial_orders(draw):
 def test_every_way_of_counting_agrees_with_one_by_one(before):
     expected, found = one_by_one(before), count_linear_extensions(before)
     assert found.least == found.most == expected
-    assert linear_extensions._count_downsets(before) == expected
-    assert linear_extensions._count_trees(linear_extensions._in_one_line(before)) <= expected
-    assert linear_extensions._count_trees(linear_extensions._spanning(before)) >= expected
+    assert dependencies._count_downsets(before) == expected
+    assert dependencies._count_trees(dependencies._in_one_line(before)) <= expected
+    assert dependencies._count_trees(dependencies._spanning(before)) >= expected
 
 
 def test_where_it_cannot_be_counted_it_is_between_bounds(monkeypatch):
     crown = [[], [], [0, 1], [0, 1]]
-    monkeypatch.setattr(linear_extensions, "MOST_DOWNSETS", 2)
+    monkeypatch.setattr(dependencies, "MOST_DOWNSETS", 2)
     found = count_linear_extensions(crown)
     assert found.method == "bounds"
     assert 1 <= found.least <= 4 <= found.most <= math.factorial(4)

@@ -17,15 +17,14 @@ import onnxruntime as ort
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule.executor import PreparedLayers
+from edgetune.schedule.executor import PreparedLayers, WholeNetwork
 from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.policies import POLICIES
-from edgetune.schedule.request import Request
-from edgetune.schedule.view import LayerTask
-from edgetune.schedule.whole import taken_by
-from edgetune.schedule.whole_session import WholeNetwork
+from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import LayerTask
 from edgetune.workloads.prepared import Prepared
 
 MIB = 1 << 20

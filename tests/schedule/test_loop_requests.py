@@ -6,8 +6,7 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
 
 from edgetune.errors import InputError
-from edgetune.schedule.arrivals import DependentRequests
-from edgetune.schedule.request import Request
+from edgetune.schedule.requests import DependentRequests, Request
 from edgetune.serving.clock import EventClock
 
 ONE = chain("one", {"weights": 100, "output": 10, "load_ms": 10, "execute_ms": 20})

@@ -4,9 +4,9 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.simulated import Machine
-from edgetune.schedule.view import LayerTask
+from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
 
 TWO = chain(

@@ -7,13 +7,13 @@ import pytest
 from schedule_builder import MS, batch, chain, layer
 
 from edgetune.errors import DeviceError, InputError
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.schedule.optimum import MOST_TASKS, optimum
 from edgetune.schedule.plan import SchedulingProblem
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.optimum import Optimum
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine
+from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
 from edgetune.testing.schedule_contract import SchedulePolicyContract
 
@@ -213,7 +213,7 @@ def test_times_that_lie_on_no_grid_are_rounded_up_to_microseconds():
 
 def test_a_request_that_fails_is_left_out_of_the_plan():
     from edgetune.schedule.loop import ScheduleLoop
-    from edgetune.schedule.simulated import SimulatedTaskBackend
+    from edgetune.schedule.simulation import SimulatedTaskBackend
     from edgetune.serving.clock import EventClock
 
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)

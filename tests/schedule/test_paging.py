@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from edgetune.schedule.paging import FITS, Observation, Paging, fit_paging
+from edgetune.schedule.machine import FITS, Observation, Paging, fit_paging
 
 MB = 10**6
 

@@ -3,11 +3,12 @@
 import pytest
 
 from edgetune.schedule.loop import ScheduleLoop
+from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies import POLICIES, find_policy, make_policy
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.schedule.whole import taken_by
+from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.schedule.ready import ReadySet
-from edgetune.schedule.view import LayerTask
+from edgetune.schedule.request_state import ReadySet
+from edgetune.schedule.tasks import LayerTask
 
 PLACES = st.tuples(st.integers(0, 30), st.integers(0, 5))
 

@@ -12,9 +12,9 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
-from edgetune.schedule.chrome_trace import chrome_trace
 from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
 from edgetune.schedule.figures.gantt import Span, TaskBar, bars_of, highest_per_slot, middle_of
+from edgetune.schedule.timeline import chrome_trace
 
 
 def task(start_s: float, end_s: float, network: str = "net", event: str = "execute", worker: int = 0) -> TimelineRow:

@@ -11,10 +11,9 @@ import pytest
 from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.schedule.arrivals import check_requests
 from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.request import Request
+from edgetune.schedule.requests import Request, check_requests
 from edgetune.units import NS
 
 SERVICE_S = {"a": 1.0, "b": 3.0}

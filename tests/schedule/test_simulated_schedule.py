@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
 
+from edgetune.schedule.machine import Machine, Paging
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.paging import Paging
-from edgetune.schedule.request import Request
-from edgetune.schedule.simulated import Machine, SimulatedTaskBackend
-from edgetune.schedule.view import LayerTask
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import SimulatedTaskBackend
+from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
 
 NET = LayeredNetwork(

@@ -13,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from edgetune.errors import InputError, PartialError
 from edgetune.schedule.exchange import read, write
-from edgetune.schedule.reference import _sample
-from edgetune.schedule.verification import Verification
+from edgetune.schedule.verification import Verification, _sample
 from edgetune.workloads.partition.prepare import PrepareOptions, prepare
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.resolve import resolve

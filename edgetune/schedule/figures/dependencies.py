@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.drawing import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, set_title, styled
-from edgetune.schedule.dependencies import DependencyGraph, Mode
-from edgetune.schedule.linear_extensions import LinearExtensions
+from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
 from edgetune.schedule.network import LayeredNetwork
 
 if TYPE_CHECKING:

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from edgetune.errors import InputError
 from edgetune.plugins import find, table_of
-from edgetune.schedule.policies.bulk import Bulk
-from edgetune.schedule.policies.deepeye import DeepEye
-from edgetune.schedule.policies.fcfs import FirstComeFirstServed
-from edgetune.schedule.policies.linear import Linear
-from edgetune.schedule.policies.masa import Masa
+from edgetune.schedule.policies.classic import (
+    Bulk,
+    FirstComeFirstServed,
+    Linear,
+    Partial,
+    RoundRobin,
+    ShortestJobFirst,
+    ShortestNetworkFirst,
+)
 from edgetune.schedule.policies.optimum import Optimum
-from edgetune.schedule.policies.partial import Partial
 from edgetune.schedule.policies.policy import NamedSchedulePolicy
+from edgetune.schedule.policies.published import DeepEye, Masa
 from edgetune.schedule.policies.reuse import Reuse
-from edgetune.schedule.policies.rr import RoundRobin
-from edgetune.schedule.policies.sjf import ShortestJobFirst
-from edgetune.schedule.policies.snf import ShortestNetworkFirst
 
 POLICIES: dict[str, type[NamedSchedulePolicy]] = table_of(
     [

@@ -8,8 +8,8 @@ from typing import ClassVar, get_args
 from edgetune.schedule.optimum import optimum
 from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.schedule.policies.policy import in_order
-from edgetune.schedule.request import Request
-from edgetune.schedule.view import LayerTask, View
+from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import LayerTask, View
 
 _EFFORT_S = 2.0
 """Where nobody gave it a plan: counted in the solver's own steps, so that the same requests give the same plan."""
@@ -33,7 +33,7 @@ class Optimum:
     whole: ClassVar[bool] = False
     overcommits: bool = False
     variants: ClassVar[tuple[Objective, ...]] = get_args(Objective)
-    foresees: ClassVar[bool] = True
+    plans_ahead: ClassVar[bool] = True
     """Whether it is worth more with a plan that knows what will come, which there is on a clock only."""
 
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Protocol
 
-from edgetune.schedule.view import LayerTask, Ready, RequestState, SchedulePolicy, View
+from edgetune.schedule.network import LayeredNetwork, as_one_layer
+from edgetune.schedule.tasks import LayerTask, Ready, RequestState, SchedulePolicy, View
 
 
 class NamedSchedulePolicy(SchedulePolicy, Protocol):
@@ -62,3 +63,8 @@ def in_order(view: View, states: Iterable[RequestState]) -> LayerTask | None:
 def first_request(view: View) -> RequestState | None:
     """Return the request that came first of those that are not answered."""
     return next(iter(view.requests.values()), None)
+
+
+def taken_by(policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork]) -> dict[str, LayeredNetwork]:
+    """Return networks as a policy takes them: for the loop and for its stage alike."""
+    return {name: as_one_layer(network) if policy.whole else network for name, network in networks.items()}

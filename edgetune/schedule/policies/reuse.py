@@ -8,11 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import ClassVar
 
-from edgetune.schedule.eviction import NextUse
-from edgetune.schedule.footprint import can_all_finish
-from edgetune.schedule.group import RequestGroup
-from edgetune.schedule.request_order import RequestOrder
-from edgetune.schedule.view import LayerTask, View
+from edgetune.schedule.policies.request_groups import RequestGroup, can_all_finish
+from edgetune.schedule.policies.request_order import NextUse, RequestOrder
+from edgetune.schedule.tasks import LayerTask, View
 
 _BEGUN = 64
 """So many requests may have begun at once: what they have computed holds memory, and all are looked at."""

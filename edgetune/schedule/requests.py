@@ -1,4 +1,4 @@
-"""Which requests come when, and which must wait for the answers of others before they may begin."""
+"""Requests: one sample for one network; where they come from, and which wait for the answers of others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,27 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from edgetune.errors import InputError
-from edgetune.schedule.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One sample for one network. Times are ns on the clock of the run, which begins at 0.
+
+    Args:
+        number: Unique in a run, ascending with arrival.
+        network: Name of the network.
+        arrival_ns: When it comes.
+        deadline_ns: When it is due; ``None`` where it is not.
+        after: Numbers of requests that must have been answered before it may begin (a job that depends on others).
+        job: Name of the job that it belongs to, as the user calls it.
+    """
+
+    number: int
+    network: str
+    arrival_ns: int
+    deadline_ns: int | None = None
+    after: tuple[int, ...] = ()
+    job: str = ""
 
 
 @dataclass(slots=True)

@@ -1,0 +1,141 @@
+"""Policies with one rule each: whole networks, a layer at a time, and the orders of textbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from edgetune.schedule.policies.policy import any_fits, first_fitting, first_request, for_progress, in_order
+from edgetune.schedule.tasks import LayerTask, RequestState, View
+
+
+class Linear:
+    """Needs the least memory there is a way to run in, and uses one worker.
+
+    load 1, execute 1, unload 1, load 2, ...: of the request that came first, in the order of its layers.
+    """
+
+    name: ClassVar[str] = "linear"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the next task of the first request, once the last is over."""
+        spent = view.unwanted()
+        state = first_request(view)
+        if spent is not None or view.running or state is None:
+            return spent
+        return next(iter([*state.executions(), *state.loads()]), None)
+
+
+class Bulk(Linear):
+    """All weights are loaded, then everything is executed, then all is unloaded; the request that came first first.
+
+    That is ``linear`` with networks of one layer, which needs the memory of a whole network.
+    """
+
+    name: ClassVar[str] = "bulk"
+    whole: ClassVar[bool] = True
+
+
+class Partial:
+    """Of all that is ready and fits, the first by request, then by layer; a load before no execution of its layer.
+
+    Loads of late layers begin as soon as a worker is idle, whether they will be needed soon or not.
+    """
+
+    name: ClassVar[str] = "partial"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the first task that fits."""
+        spent = view.unwanted()
+        if spent is not None or not view.idle_workers:
+            return spent
+        free_bytes = view.free_bytes
+        first = [
+            task
+            for ready in (view.executions, view.loads)
+            if any_fits(ready, free_bytes) and (task := first_fitting(ready, free_bytes)) is not None
+        ]
+        return min(first, key=lambda task: (task.request, task.layer)) if first else for_progress(view)
+
+
+class FirstComeFirstServed:
+    """The first execution that fits, else the first load that does."""
+
+    name: ClassVar[str] = "fcfs"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the first task that fits, of the preferred kind."""
+        spent = view.unwanted()
+        if spent is not None or not view.idle_workers:
+            return spent
+        for ready in (view.executions, view.loads):
+            if any_fits(ready, view.free_bytes):
+                return first_fitting(ready, view.free_bytes)
+        return for_progress(view)
+
+
+class ShortestJobFirst:
+    """Requests by the time that their loads and executions still take; executions before loads."""
+
+    name: ClassVar[str] = "sjf"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the first task that fits, of the request with the least left."""
+        return in_order(view, sorted(view.requests.values(), key=lambda state: state.left_ns))
+
+
+class ShortestNetworkFirst:
+    """Requests by what their network takes alone, however much of it is done; executions before loads."""
+
+    name: ClassVar[str] = "snf"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the first task that fits, of the request for the shortest network."""
+        return in_order(view, shortest_first(view))
+
+
+def shortest_first(view: View) -> Sequence[RequestState]:
+    """Return requests by what their network takes alone; in order of arrival where that is the same."""
+    networks = {state.network.name: state.network for state in view.requests.values()}
+    service_s = {name: network.service_s for name, network in networks.items()}
+    return sorted(view.requests.values(), key=lambda state: service_s[state.network.name])
+
+
+class RoundRobin:
+    """The request whose last task was chosen longest ago goes first; executions before loads."""
+
+    name: ClassVar[str] = "rr"
+    shares_weights: ClassVar[bool] = False
+    whole: ClassVar[bool] = False
+    overcommits: bool = False
+
+    def __init__(self) -> None:
+        self._turns: dict[int, int] = {}
+        """When each request that had a turn had its last, counted in turns."""
+        self._next = 1
+
+    def choose(self, view: View) -> LayerTask | None:
+        """Return the first task that fits, of the request that has waited longest for its turn."""
+        if len(self._turns) > 2 * len(view.requests):
+            self._turns = {number: turn for number, turn in self._turns.items() if number in view.requests}
+        waiting = sorted(view.requests.values(), key=lambda state: self._turns.get(state.request.number, 0))
+        task = in_order(view, waiting)
+        if task is not None and task.kind != "unload":
+            self._turns[task.request] = self._next
+            self._next += 1
+        return task
