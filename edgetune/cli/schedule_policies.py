@@ -11,7 +11,7 @@ from edgetune.errors import InputError
 
 if TYPE_CHECKING:
     from edgetune.schedule.executor import Form
-    from edgetune.schedule.policies.policy import NamedSchedulePolicy
+    from edgetune.schedule.policies.policy import SchedulePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class ChosenPolicy:
         """Whether it follows a plan for requests that have yet to come, where these are known."""
         from edgetune.schedule.policies import find_policy
 
-        return getattr(find_policy(self.name), "plans_ahead", False)
+        return find_policy(self.name).plans_ahead
 
-    def make(self, **more: object) -> NamedSchedulePolicy:
+    def make(self, **more: object) -> SchedulePolicy:
         """Return a new one, made with more than was said of it."""
         from edgetune.schedule.policies import find_policy
 
@@ -82,7 +82,7 @@ def _chosen(word: str, variant: str | None) -> ChosenPolicy:
     return ChosenPolicy(word, name, {"variant": asked} if asked else {}, "layers")
 
 
-def _variants(policy: type[NamedSchedulePolicy]) -> Sequence[str]:
+def _variants(policy: type[SchedulePolicy]) -> Sequence[str]:
     from edgetune.schedule.executor import FORMS
 
-    return FORMS if policy.whole else getattr(policy, "variants", ())
+    return FORMS if policy.whole else policy.variants

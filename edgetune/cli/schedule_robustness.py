@@ -15,8 +15,8 @@ from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
+    from edgetune.schedule.policies.policy import SchedulePolicy
     from edgetune.schedule.robustness import Robustness, Study
-    from edgetune.schedule.tasks import SchedulePolicy
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from edgetune.schedule.costs import Host
     from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.plan import LayerSchedule, Objective
+    from edgetune.schedule.policies.policy import SchedulePolicy
     from edgetune.schedule.requests import Request
     from edgetune.schedule.simulation import ScheduleSimulation
-    from edgetune.schedule.tasks import SchedulePolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Control groups that limit the memory of a process: made, read, and removed.
+"""Memory limits of a process: control groups of both versions, and a limit that only the runtime's accounts keep.
 
 Version 1: Linux' admin-guide/cgroup-v1/memory.rst. Version 2: admin-guide/cgroup-v2.rst; a group with processes of its
 own cannot have limited groups below it there, so that a sibling is made, or systemd is asked for one.
@@ -30,10 +30,14 @@ _MOVED_WITHIN_S = 5.0
 _POLL_S = 0.02
 _SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
+Enforced = Literal["cgroup-v1", "cgroup-v2", "accounted"]
+"""What keeps a limit: the kernel, or only the runtime's own accounts."""
+_AnyLimit = TypeVar("_AnyLimit", bound="MemoryLimit")
+
 
 @dataclass(frozen=True, slots=True)
 class CgroupFigures:
-    """What the kernel counted of a group; ``None`` where it does not tell.
+    """Figures that the kernel counted of a group; ``None`` where it does not tell.
 
     Args:
         peak_bytes: Most memory charged at once, page cache among it; never above the limit.
@@ -52,22 +56,66 @@ class CgroupFigures:
     kills: int | None = None
 
 
-_AnyGroup = TypeVar("_AnyGroup", bound="_Group")
+class MemoryLimit:
+    """A limit that a process can be put under, to be entered with ``with``; this one only the runtime's accounts keep.
+
+    Args:
+        reason: Why the kernel does not enforce it; ``None`` where it does.
+    """
+
+    enforced: ClassVar[Enforced] = "accounted"
+
+    def __init__(self, reason: str | None = None) -> None:
+        self.reason = reason
+
+    def __enter__(self: _AnyLimit) -> _AnyLimit:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    @property
+    def usage(self) -> Path | None:
+        """The file with the bytes that are charged to it now; ``None`` where there is none, or not yet."""
+        return None
+
+    def admit(self, pid: int) -> None:
+        """Put a process under the limit; what it has in memory already is not counted.
+
+        Raises:
+            DeviceError: the kernel or systemd refuses it.
+        """
+
+    def figures(self) -> CgroupFigures:
+        """Return what the kernel has counted so far; once the group is gone, the last figures that were read."""
+        return CgroupFigures()
 
 
-class _Group:
-    """What control groups of both versions have in common."""
+class _Group(MemoryLimit):
+    """A control group.
 
-    enforced: ClassVar[Literal["cgroup-v1", "cgroup-v2"]]
-    reason: ClassVar[str | None] = None
+    Args:
+        parent: The group to make it in.
+        limit_bytes: Of memory.
+        swap_bytes: Of swap beside it; ``None`` for as much as the machine has.
+
+    Raises:
+        OSError: it cannot be made here.
+    """
+
     _usage: ClassVar[str]
 
-    def __init__(self, path: Path) -> None:
-        self._path: Path | None = path
+    def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        super().__init__()
         self._last = CgroupFigures()
-
-    def __enter__(self: _AnyGroup) -> _AnyGroup:
-        return self
+        self._path: Path | None = _made(parent)
+        try:
+            self._set(self._path, limit_bytes, swap_bytes)
+        except OSError:
+            _remove(self._path)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -89,7 +137,7 @@ class _Group:
 
     @property
     def usage(self) -> Path | None:
-        """The file that says what is charged to the group now."""
+        """The file with the bytes that are charged to the group now."""
         return None if self._path is None else self._path / self._usage
 
     def figures(self) -> CgroupFigures:
@@ -98,78 +146,52 @@ class _Group:
             self._last = self._read(self._path)
         return self._last
 
+    def _set(self, path: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        raise NotImplementedError
+
     def _read(self, path: Path) -> CgroupFigures:
         raise NotImplementedError
 
 
 class GroupV1(_Group):
-    """A group of version 1.
-
-    Args:
-        parent: The group to make it in.
-        limit_bytes: Of memory.
-        swap_bytes: Of swap beside it; ``None`` for as much as the machine has.
-
-    Raises:
-        OSError: it cannot be made here.
-    """
+    """A group of version 1."""
 
     enforced = "cgroup-v1"
     _usage = "memory.usage_in_bytes"
 
-    def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
-        super().__init__(_made(parent))
-        assert self._path is not None
-        try:
-            _write(self._path / "memory.limit_in_bytes", limit_bytes)
-            if swap_bytes is not None:  # of memory and swap together; absent where the kernel does not account swap
-                _write_if_there(self._path / "memory.memsw.limit_in_bytes", limit_bytes + swap_bytes)
-            if swap_bytes == 0:
-                _write_if_there(self._path / "memory.swappiness", 0)
-        except OSError:
-            _remove(self._path)
-            raise
+    def _set(self, path: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        _write(path / "memory.limit_in_bytes", limit_bytes)
+        if swap_bytes is not None:  # of memory and swap together; absent where the kernel does not account swap
+            _write_if_there(path / "memory.memsw.limit_in_bytes", limit_bytes + swap_bytes)
+        if swap_bytes == 0:
+            _write_if_there(path / "memory.swappiness", 0)
 
     def _read(self, path: Path) -> CgroupFigures:
         stat = _table(path / "memory.stat")
         return CgroupFigures(
-            peak_bytes=read_number(path / "memory.max_usage_in_bytes"),
-            swap_bytes=stat.get("swap"),
-            major_faults=stat.get("pgmajfault"),
-            refaults=_refaults(stat),
-            limit_hits=read_number(path / "memory.failcnt"),
-            kills=_table(path / "memory.oom_control").get("oom_kill"),
-        )
+            read_number(path / "memory.max_usage_in_bytes"), stat.get("swap"), stat.get("pgmajfault"), _refaults(stat),
+            read_number(path / "memory.failcnt"), _table(path / "memory.oom_control").get("oom_kill"),
+        )  # fmt: skip
 
 
 class GroupV2(_Group):
-    """A group of version 2; arguments and errors as of version 1."""
+    """A group of version 2."""
 
     enforced = "cgroup-v2"
     _usage = "memory.current"
 
-    def __init__(self, parent: Path, limit_bytes: int, swap_bytes: int | None) -> None:
-        super().__init__(_made(parent))
-        assert self._path is not None
-        try:
-            _write(self._path / "memory.max", limit_bytes)
-            if swap_bytes is not None:
-                _write_if_there(self._path / "memory.swap.max", swap_bytes)
-        except OSError:
-            _remove(self._path)
-            raise
+    def _set(self, path: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        _write(path / "memory.max", limit_bytes)
+        if swap_bytes is not None:
+            _write_if_there(path / "memory.swap.max", swap_bytes)
 
     def _read(self, path: Path) -> CgroupFigures:
         stat, events = _table(path / "memory.stat"), _table(path / "memory.events")
-        swap_peak = read_number(path / "memory.swap.peak")
+        peak = read_number(path / "memory.swap.peak")
         return CgroupFigures(
-            peak_bytes=read_number(path / "memory.peak"),
-            swap_bytes=swap_peak if swap_peak is not None else read_number(path / "memory.swap.current"),
-            major_faults=stat.get("pgmajfault"),
-            refaults=_refaults(stat),
-            limit_hits=events.get("max"),
-            kills=events.get("oom_kill"),
-        )
+            read_number(path / "memory.peak"), read_number(path / "memory.swap.current") if peak is None else peak,
+            stat.get("pgmajfault"), _refaults(stat), events.get("max"), events.get("oom_kill"),
+        )  # fmt: skip
 
 
 class ScopeV2(GroupV2):
@@ -185,6 +207,7 @@ class ScopeV2(GroupV2):
     """
 
     def __init__(self, root: Path, mount: Path, limit_bytes: int, swap_bytes: int | None) -> None:
+        MemoryLimit.__init__(self)
         self._path, self._last = None, CgroupFigures()
         self._root, self._mount = root, mount
         self._above: Path | None = None

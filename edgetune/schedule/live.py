@@ -1,10 +1,9 @@
-"""The stage on a real machine: worker threads that load, execute and unload layers of real networks.
+"""The backend on a real machine: worker threads that load and execute layers of real networks.
 
-    loop --start--> queue of worker 0 --> thread: map weights, or run a session --+
-                    queue of worker 1 --> thread                                  |
-         <--wait---- what is over  <----------------------------------------------+
+    loop --start--> queue --> thread of a worker: map weights, or run a session --+
+         <--wait---- finished tasks  <--------------------------------------------+
 
-Threads only compute; whatever is remembered is changed by the loop's thread, when it learns that a task is over.
+Threads only compute; only the loop's thread changes what is kept, when it learns that a task is over.
 """
 
 from __future__ import annotations
@@ -15,9 +14,10 @@ import queue
 import select
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from edgetune.errors import EdgetuneError
@@ -28,21 +28,21 @@ from edgetune.units import NS
 
 
 class DataExchange(Protocol):
-    """What comes before and after the networks: samples, and what becomes of their answers."""
+    """Makes the samples that networks are fed and takes their answers."""
 
     def sample(self, request: int, network: str) -> Mapping[str, Any]:
         """Return the arrays that a request feeds to its network, by input; called once, by a worker.
 
         Raises:
-            EdgetuneError: there are none.
+            EdgetuneError: no sample can be made or read.
         """
         ...
 
     def take(self, request: int, network: str, outputs: Mapping[str, Any]) -> None:
-        """Do what is to be done with an answer, arrays by output; called in the loop's thread, before the next task.
+        """Take an answer, arrays by output; called in the loop's thread, before the next task.
 
         Raises:
-            EdgetuneError: it cannot be done; the request has failed then.
+            EdgetuneError: the answer cannot be written or handled; the request has failed then.
         """
         ...
 
@@ -66,21 +66,8 @@ class _Begun:
     fed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    task: LayerTask
-    work: Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Over:
-    done: FinishedTask
-    result: Any
-
-
 class LiveTaskBackend:
-    """Runs tasks on threads of this process; a ``backend.TaskBackend``. Its clock begins with ``begin``; ``close`` ends
-    it.
+    """Runs tasks on threads of this process; a ``TaskBackend``. Its clock begins with ``begin``; ``close`` ends it.
 
     Args:
         networks: What can be run, by name.
@@ -102,14 +89,14 @@ class LiveTaskBackend:
         self._networks, self._answers, self._budget, self._also = networks, answers, budget, also
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}
-        self._over: deque[_Over] = deque()
+        self._over: deque[tuple[FinishedTask, Any]] = deque()
         self._running = 0
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._woken, False)
         os.set_blocking(self._wake, False)
         self._since_ns = time.monotonic_ns()
-        self._jobs = [queue.SimpleQueue[_Job | None]() for _ in range(workers)]
-        self._threads = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(workers)]
+        self._jobs = queue.SimpleQueue[tuple[LayerTask, Callable[[], Any]] | None]()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
 
@@ -125,15 +112,12 @@ class LiveTaskBackend:
         """Return what may be held now."""
         return self._budget(self.now_ns())
 
-    def start(self, task: LayerTask, worker: int) -> None:
+    def start(self, task: LayerTask) -> None:
         """Hand a task to a worker's thread."""
         network = self._networks[task.network]
-        work = self._loading(network, task.layer) if task.kind == "load" else self._executing(network, task)
+        work = partial(network.load, task.layer) if task.kind == "load" else self._executing(network, task)
         self._running += 1
-        self._jobs[worker].put(_Job(task, work))
-
-    def _loading(self, network: Runnable, layer: int) -> Callable[[], Any]:
-        return lambda: network.load(layer)
+        self._jobs.put((task, work))
 
     def _executing(self, network: Runnable, task: LayerTask) -> Callable[[], Values]:
         begun = self._begun.get(task.request)
@@ -159,17 +143,17 @@ class LiveTaskBackend:
                     begun.values[name] = ort.OrtValue.ortvalue_from_numpy(sample[name])
                 begun.fed = True
 
-    def _work(self, worker: int) -> None:
-        """Carry out what comes, until nothing does."""
-        while (job := self._jobs[worker].get()) is not None:
-            result, failure = None, None
+    def _work(self) -> None:
+        """Run tasks from the queue until ``None`` comes."""
+        while (job := self._jobs.get()) is not None:
+            (task, work), result, failure = job, None, None
             start_ns = self.now_ns()
             try:
-                result = job.work()
+                result = work()
             except Exception as error:
                 failure = _reason(error)
-            self._over.append(_Over(FinishedTask(job.task, worker, start_ns, self.now_ns(), failure), result))
-            del job, result  # nothing is held while the thread waits
+            self._over.append((FinishedTask(task, start_ns, self.now_ns(), failure), result))
+            del job, work, result  # nothing is held while the thread waits
             self.wake()
 
     def wake(self) -> None:
@@ -186,28 +170,28 @@ class LiveTaskBackend:
             os.read(self._woken, 1 << 10)
         found = []
         while self._over:
-            over = self._over.popleft()
+            done, result = self._over.popleft()
             self._running -= 1
-            found.append(self._remembered(over) if over.done.failure is None else over.done)
+            found.append(self._remembered(done, result) if done.failure is None else done)
         return found
 
-    def _remembered(self, over: _Over) -> FinishedTask:
-        """Keep what a task has made, and let go what was read for the last time."""
-        task, network = over.done.task, self._networks[over.done.task.network]
+    def _remembered(self, done: FinishedTask, result: Any) -> FinishedTask:
+        """Keep the result of a task, and drop values that were read for the last time."""
+        task, network = done.task, self._networks[done.task.network]
         if task.kind == "load":
-            self._loaded[task.copy, task.layer] = (network, over.result)
-            return over.done
+            self._loaded[task.copy, task.layer] = (network, result)
+            return done
         begun = self._begun[task.request]
         begun.left -= 1
-        begun.values.update(over.result)
+        begun.values.update(result)
         for name in network.reads[task.layer]:
             begun.unread[name] -= 1
         for name in [name for name in begun.values if not begun.unread.get(name)]:
             del begun.values[name]
-        return over.done if begun.left else self._answered(over.done, begun)
+        return done if begun.left else self._answered(done, begun)
 
     def _answered(self, done: FinishedTask, begun: _Begun) -> FinishedTask:
-        """Hand over the answer; where that fails, whatever the reason, the last execution has failed and no other."""
+        """Hand over the answer; if that fails for any reason, the last execution has failed and no other."""
         task = done.task
         try:
             outputs = {name: begun.values[name].numpy() for name in self._networks[task.network].outputs}
@@ -221,18 +205,14 @@ class LiveTaskBackend:
         network, loaded = self._loaded.pop((copy, layer))
         network.unload(loaded)
 
-    def finish(self, request: Request) -> None:
-        """Drop what is left of a request; its answer was handed over with its last execution."""
-        self._begun.pop(request.number, None)
-
-    def abandon(self, request: Request) -> None:
-        """Drop everything that a request has computed."""
+    def drop(self, request: Request) -> None:
+        """Drop everything that is left of a request; an answer was handed over with the last execution."""
         self._begun.pop(request.number, None)
 
     def close(self) -> None:
         """End the threads once they are through, and release all weights; harmless when repeated."""
-        for jobs in self._jobs:
-            jobs.put(None)
+        for _ in self._threads:
+            self._jobs.put(None)
         for thread in self._threads:
             thread.join()
         self._over.clear()
@@ -255,8 +235,5 @@ def _reason(error: Exception) -> str:
 
 
 def _readers(network: Runnable) -> dict[str, int]:
-    """Return how often each tensor of a request is read; an answer once more."""
-    unread: dict[str, int] = {}
-    for name in (*(name for reads in network.reads for name in reads), *network.outputs):
-        unread[name] = unread.get(name, 0) + 1
-    return unread
+    """Return how often each tensor of a request is read; an output of the network once more."""
+    return dict(Counter([*(name for reads in network.reads for name in reads), *network.outputs]))

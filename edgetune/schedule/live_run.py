@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
 from edgetune.processes.child import Child
-from edgetune.schedule.cgroups import CgroupFigures
+from edgetune.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
 from edgetune.schedule.executor import Form, environment_of
-from edgetune.schedule.limit import Enforced, MemoryLimit, UnenforcedLimit, limited_around, make_limit
+from edgetune.schedule.limit import limited_around, make_limit
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.requests import Request
@@ -126,7 +126,7 @@ class LiveRun:
     ) -> None:
         self._networks, self._requests, self._options = networks, requests, options
         self._verification = verification
-        self._limit: MemoryLimit = UnenforcedLimit("the run has not begun")
+        self._limit: MemoryLimit = MemoryLimit("the run has not begun")
         self._swap_bytes: int | None = None
         self._told: dict[str, Any] = {}
         self._differences: dict[str, float] = {}
@@ -184,7 +184,7 @@ class LiveRun:
 
     def _made_limit(self) -> MemoryLimit:
         if not self._options.enforce:
-            return UnenforcedLimit("nobody asked for more")
+            return MemoryLimit("nobody asked for more")
         return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
 
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:

@@ -1,8 +1,8 @@
 """The loop that runs networks in little memory: it takes requests, asks the policy, starts tasks and writes them down.
 
-    requests -> state -> policy.choose(state) -> stage.start(task) -> stage.wait() -> records
+    requests -> state -> policy.choose(state) -> backend.start(task) -> backend.wait() -> records
 
-The same loop runs in the process that executes networks and on an event clock; only the stage differs. It asks the
+The same loop runs in the process that executes networks and on an event clock; only the backend differs. It asks the
 policy until it chooses nothing, and then waits for something to end or to arrive.
 """
 
@@ -16,11 +16,12 @@ from operator import attrgetter
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.schedule.budget import check_budget
 from edgetune.schedule.network import LayeredNetwork
+from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.request_state import RequestProgress
 from edgetune.schedule.requests import DependentRequests, Request, check_requests
 from edgetune.schedule.state import State
-from edgetune.schedule.tasks import FinishedTask, LayerTask, SchedulePolicy, TaskBackend
+from edgetune.schedule.tasks import FinishedTask, LayerTask, TaskBackend
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests, RequestSource
@@ -28,7 +29,7 @@ from edgetune.units import format_bytes
 
 
 class ScheduleLoop:
-    """One run of requests on a stage.
+    """One run of requests on a backend.
 
     A request that fails gives its memory back and the others go on; those that come after it fail, too. Weights that
     are no request's own stay until the policy unloads them, and all are unloaded at the end. Layers without weights
@@ -37,15 +38,15 @@ class ScheduleLoop:
     Args:
         policy: Chooses what starts next.
         backend: Runs tasks.
-        networks: As the policy takes them (see ``whole.taken_by``), by name.
+        networks: As the policy takes them (see ``policies.policy.taken_by``), by name.
         requests: Known before the run, in the order of arrival.
         workers: How many tasks can run at once.
         cores, streams: How many executions and how many loads at once run at full speed, for policies to know; as many
             cores as workers, unless said.
         source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
-        stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
+        stopped: Asked between events; once true, running tasks are finished and requests left are abandoned.
         poll_interval_ns: How long to wait at most before looking whether the budget has changed, requests have come or
-            somebody asked to stop; ``None`` where everything is an event of the stage.
+            somebody asked to stop; ``None`` where everything is an event of the backend.
         on_record: Called with every record as it is made.
 
     Raises:
@@ -76,23 +77,19 @@ class ScheduleLoop:
         self.requests: list[RequestRecord] = []
         self.budgets: list[BudgetRecord] = []
         self.state = State(
-            networks,
-            workers=workers,
-            shares_weights=policy.shares_weights,
-            budget_bytes=budget_bytes,
-            cores=cores,
+            networks, workers=workers, shares_weights=policy.shares_weights, budget_bytes=budget_bytes, cores=cores,
             streams=streams,
-        )
+        )  # fmt: skip
         self._policy, self._backend, self._networks = policy, backend, networks
         listed = ListedRequests(requests, attrgetter("arrival_ns"))
         self._sources: list[RequestSource[Request]] = [listed, *([] if source is None else [source])]
         self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
         self._idle = list(range(workers))
         self._started: dict[tuple[str, str, int, int], tuple[LayerTask, int, int]] = {}
-        """What runs, with its worker and what was held once it had begun."""
+        """Running tasks, each with its worker and the bytes that were held once it had begun."""
         self._waiting = DependentRequests()
         self._leaving: dict[int, tuple[RequestProgress, Outcome, str]] = {}
-        """Requests that have no answer, of which something still runs, with the reason."""
+        """Requests without an answer of which a task still runs, with the reason."""
         self.overhead = DecisionOverhead()
         if not policy.whole:  # whole networks are what is run where memory is not looked at
             check_budget(budget_bytes, {name: self.state.least(name) for name in {each.network for each in requests}})
@@ -177,13 +174,13 @@ class ScheduleLoop:
         worker = heapq.heappop(self._idle)
         self.state.begin(task)
         self._started[_key(task)] = (task, worker, self.state.held_bytes)
-        self._backend.start(task, worker)
+        self._backend.start(task)
 
     def _unload(self, task: LayerTask) -> None:
         start_ns = self._backend.now_ns()
         self._backend.unload(task.copy, task.layer)
         self.state.unload(task.copy, task.layer)
-        self._write_task(FinishedTask(task, -1, start_ns, self._backend.now_ns()), None, self.state.held_bytes)
+        self._write_task(FinishedTask(task, start_ns, self._backend.now_ns()), None, self.state.held_bytes)
 
     def _end_all(self, ended: Sequence[FinishedTask]) -> None:
         for done in ended:
@@ -199,14 +196,14 @@ class ScheduleLoop:
         self.state.end_load(task, failed=done.failure is not None)
         if done.failure is not None:
             reason = f"loading layer {self._name(task)} failed: {done.failure}"
-            for progress in self.state.progress():
+            for progress in list(self.state.requests.values()):
                 if progress.copy == task.copy and not progress.executed(task.layer):
                     self._fail(progress.request.number, reason, done.end_ns)
         self._release_if_still(task.request, done.end_ns)
 
     def _end_execution(self, task: LayerTask, done: FinishedTask) -> None:
         self.state.end_execution(task, failed=done.failure is not None)
-        progress = self.state.request_progress(task.request)
+        progress = self.state.requests.get(task.request)
         if progress is None:
             self._release_if_still(task.request, done.end_ns)
         elif done.failure is not None:
@@ -216,7 +213,7 @@ class ScheduleLoop:
 
     def _finish(self, progress: RequestProgress) -> None:
         number = progress.request.number
-        self._backend.finish(progress.request)
+        self._backend.drop(progress.request)
         self.state.remove(number)
         self._return_memory(progress)
         self._write_request(progress.request, "ok", progress.begun_ns, self._backend.now_ns())
@@ -224,13 +221,13 @@ class ScheduleLoop:
             self.state.arrive(request)
 
     def _fail(self, number: int, reason: str, at_ns: int, outcome: Outcome = "failed") -> None:
-        """Take a request out; its memory is returned once nothing of it runs any more."""
+        """Remove a request; its memory is returned once none of its tasks runs any more."""
         progress = self.state.remove(number)
         self._leaving[number] = (progress, outcome, reason)
         self._release_if_still(number, at_ns)
 
     def _release_if_still(self, number: int, at_ns: int) -> None:
-        """Return the memory of a request that was taken out, if nothing of it runs."""
+        """Return the memory of a request that was removed, if no task of it runs."""
         if number not in self._leaving:
             return
         progress, outcome, reason = self._leaving[number]
@@ -238,19 +235,19 @@ class ScheduleLoop:
             return
         del self._leaving[number]
         if progress.executing:
-            self._backend.abandon(progress.request)
+            self._backend.drop(progress.request)
         self._return_memory(progress)
         self._write_request(progress.request, outcome, progress.begun_ns, at_ns, reason)
         self._fail_followers(number, at_ns)
 
     def _is_of(self, task: LayerTask, progress: RequestProgress) -> bool:
-        """Return whether a task is a request's own: an execution, or a load of weights that nobody else can use."""
+        """Return whether a task is a request's own: its execution, or the load of weights of its own."""
         if task.kind == "execute":
             return task.request == progress.request.number
         return task.copy == progress.copy and not self._policy.shares_weights
 
     def _return_memory(self, progress: RequestProgress) -> None:
-        """Return what a request holds, weights of its own included: nobody else can use those."""
+        """Return the memory of a request, weights of its own included: no other request can use those."""
         if not self._policy.shares_weights:
             self._unload_all(progress.copy)
         self.state.close(progress)
@@ -261,7 +258,9 @@ class ScheduleLoop:
         while failed:
             before = failed.pop()
             for request in self._waiting.failed(before):
-                self._refuse(request, f"request {before}, which it comes after, was not answered", at_ns)
+                self._write_request(
+                    request, "failed", None, at_ns, f"request {before}, which it comes after, was not answered"
+                )
                 failed.append(request.number)
 
     def _take_requests(self) -> None:
@@ -280,7 +279,7 @@ class ScheduleLoop:
                     self.state.arrive(request)
                 return
             reason = f"request {failed}, which it comes after, was not answered"
-        self._refuse(request, reason, now_ns)
+        self._write_request(request, "failed", None, now_ns, reason)
         self._fail_followers(request.number, now_ns)
 
     def _why_not(self, request: Request) -> str | None:
@@ -292,31 +291,28 @@ class ScheduleLoop:
             return None
         return f"network {request.network} needs {format_bytes(least)}; the budget is {format_bytes(budget_bytes)}"
 
-    def _refuse(self, request: Request, reason: str, at_ns: int, outcome: Outcome = "failed") -> None:
-        self._write_request(request, outcome, None, at_ns, reason)
-
     def _give_up_waiting(self) -> None:
-        """Fail what waits for requests that will never come; only those of a live source can."""
+        """Fail requests that wait for requests which never came; only those of a live source can."""
         now_ns = self._backend.now_ns()
         for request in self._waiting.give_up():
-            self._refuse(request, "it comes after a request that never came", now_ns)
+            self._write_request(request, "failed", None, now_ns, "it comes after a request that never came")
 
     def _abandon(self) -> None:
         """Give up every request that is left; nothing runs."""
         now_ns, reason = self._backend.now_ns(), "the run was stopped"
         for request in self._waiting.give_up():
-            self._refuse(request, reason, now_ns, "abandoned")
-        for progress in self.state.progress():
+            self._write_request(request, "abandoned", None, now_ns, reason)
+        for progress in list(self.state.requests.values()):
             self._fail(progress.request.number, reason, now_ns, "abandoned")
 
     def _write_down_left(self) -> None:
-        """Write down every request that is left, and touch nothing: the run broke down."""
+        """Record every request that is left, and change nothing: the run broke down."""
         now_ns, reason = self._backend.now_ns(), "the run broke down"
-        left = [*self.state.progress(), *(progress for progress, _, _ in self._leaving.values())]
+        left = [*self.state.requests.values(), *(progress for progress, _, _ in self._leaving.values())]
         for progress in left:
             self._write_request(progress.request, "abandoned", progress.begun_ns, now_ns, reason)
         for request in self._waiting.give_up():
-            self._refuse(request, reason, now_ns, "abandoned")
+            self._write_request(request, "abandoned", None, now_ns, reason)
 
     def _unload_all(self, copy: str | None) -> None:
         for key in self.state.resident_layers(copy):

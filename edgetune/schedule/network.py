@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetune.units import NS
+
 LayerKind = Literal["conv", "fc", "other"]
 """What a layer's weights are of: DeepEye treats convolutions and fully connected layers differently."""
 
@@ -48,6 +50,16 @@ class Layer:
     load_scratch_bytes: int = 0
     mapped_load_s: float | None = None
 
+    @property
+    def load_ns(self) -> int:
+        """What loading takes alone, ns; nothing for a layer without weights, for which there is nothing to load."""
+        return round(self.load_s * NS) if self.weight_bytes else 0
+
+    @property
+    def execute_ns(self) -> int:
+        """What executing takes alone, ns."""
+        return round(self.execute_s * NS)
+
 
 @dataclass(frozen=True, slots=True)
 class LayeredNetwork:
@@ -83,28 +95,32 @@ def consumers(network: LayeredNetwork) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(each) for each in found)
 
 
-def execution_bytes(network: LayeredNetwork, index: int) -> int:
-    """Return what must be free for a layer to execute once its weights and inputs are held: outputs and scratch."""
-    layer = network.layers[index]
-    return layer.output_bytes + layer.scratch_bytes
-
-
 def least_budget_bytes(network: LayeredNetwork) -> int:
     """Return the least memory in which a network runs one layer at a time: what its hungriest layer needs.
 
     A layer is held with its weights, its outputs and scratch, and with every output that is still to be read.
     """
-    readers, most = consumers(network), 0
-    alive: dict[int, int] = {}
     sources = [index for index, layer in enumerate(network.layers) if not layer.after]
+    most = 0
+    for index, (layer, alive_bytes) in enumerate(zip(network.layers, _alive_bytes(network), strict=False)):
+        input_bytes = network.input_bytes if sources and index <= sources[-1] else 0
+        held_bytes = alive_bytes + input_bytes + layer.weight_bytes
+        most = max(most, held_bytes + layer.output_bytes + layer.scratch_bytes)
+    return most
+
+
+def _alive_bytes(network: LayeredNetwork) -> list[int]:
+    """Return the bytes of outputs that are still to be read before each layer executes, and at the end."""
+    readers = consumers(network)
+    alive: dict[int, int] = {}
+    found = [0]
     for index, layer in enumerate(network.layers):
-        held = sum(alive.values()) + (network.input_bytes if sources and index <= sources[-1] else 0)
-        most = max(most, held + layer.weight_bytes + layer.output_bytes + layer.scratch_bytes)
         alive[index] = layer.output_bytes
         for producer in layer.after:
             if readers[producer][-1] == index:
-                alive.pop(producer)
-    return most
+                del alive[producer]
+        found.append(sum(alive.values()))
+    return found
 
 
 def as_one_layer(network: LayeredNetwork) -> LayeredNetwork:
@@ -113,15 +129,11 @@ def as_one_layer(network: LayeredNetwork) -> LayeredNetwork:
     While it executes it holds what its hungriest layer holds: outputs that are still to be read, its own, and scratch
     (``network.least_budget_bytes`` without weights and input). All weights stay: a whole has no parts.
     """
-    readers, peak_bytes = consumers(network), 0
-    alive: dict[int, int] = {}
-    for index, layer in enumerate(network.layers):
-        peak_bytes = max(peak_bytes, sum(alive.values()) + layer.output_bytes + layer.scratch_bytes)
-        alive[index] = layer.output_bytes
-        for producer in layer.after:
-            if readers[producer][-1] == index:
-                del alive[producer]
-    output_bytes = sum(alive.values())
+    *before_bytes, output_bytes = _alive_bytes(network)
+    peak_bytes = max(
+        alive_bytes + layer.output_bytes + layer.scratch_bytes
+        for layer, alive_bytes in zip(network.layers, before_bytes, strict=True)
+    )
     layer = Layer(
         name=network.name,
         kind="other",

@@ -1,30 +1,29 @@
-"""How requests and weights stand while networks run: what has been executed, what is resident, and who waits for it.
+"""The state of requests and of weights: what has been executed, what is resident, and which tasks are ready.
 
     weights   absent -> loading -> resident -> absent
     request   a layer is open once its inputs are there, ready once its weights are resident, and then executed
 
-The arithmetic of one request and of one copy; ``state`` keeps all of them, and what policies see of them.
+``state`` keeps all of them.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetune.schedule.network import LayeredNetwork, consumers, execution_bytes
+from edgetune.schedule.network import LayeredNetwork, consumers
 from edgetune.schedule.requests import Request
 from edgetune.schedule.tasks import LayerTask
-from edgetune.units import NS
 
 _Place = tuple[int, int]
 """Request and layer: unique among the executions, and among the loads, each of which has one earliest request."""
 
 
 class ReadySet:
-    """Tasks of one kind; see ``view.Ready``.
+    """Tasks of one kind; in two orders at once: as they came, and by the memory that they need.
 
     Both orders are sorted lists: a place is found in O(log n) steps, and what lies behind it is moved as one block of
     memory, which for the tens of thousands of tasks of a long queue takes microseconds.
@@ -56,21 +55,21 @@ class ReadySet:
         return self._tasks.get((request, layer))
 
     def add(self, task: LayerTask) -> None:
-        """Have a task be ready; its place must be free."""
+        """Add a task; its place must be free."""
         place = (task.request, task.layer)
         self._tasks[place] = task
         insort(self._by_arrival, place)
         insort(self._by_bytes, (task.bytes, *place))
 
     def remove(self, task: LayerTask) -> None:
-        """Have a task be ready no longer."""
+        """Remove a task."""
         place = (task.request, task.layer)
         del self._tasks[place]
         del self._by_arrival[bisect_left(self._by_arrival, place)]
         del self._by_bytes[bisect_left(self._by_bytes, (task.bytes, *place))]
 
     def add_all(self, tasks: Sequence[LayerTask]) -> None:
-        """Have many be ready at once: weights came in that a whole queue waited for."""
+        """Add many tasks at once: weights came in that a whole queue waited for."""
         if len(tasks) < _MANY:
             for task in tasks:
                 self.add(task)
@@ -82,7 +81,7 @@ class ReadySet:
         self._by_bytes.sort()
 
     def remove_all(self, tasks: Sequence[LayerTask]) -> None:
-        """Have many be ready no longer: the weights went that they all need."""
+        """Remove many tasks at once: the weights went that they all need."""
         if len(tasks) < _MANY:
             for task in tasks:
                 self.remove(task)
@@ -117,18 +116,18 @@ class NetworkTables:
     execution_bytes: tuple[int, ...]
     sources: tuple[int, ...]
 
-
-def shape_of(network: LayeredNetwork) -> NetworkTables:
-    """Return the shape of a network."""
-    layers = network.layers
-    return NetworkTables(
-        network,
-        consumers(network),
-        tuple(round(layer.load_s * NS) if layer.weight_bytes else 0 for layer in layers),
-        tuple(round(layer.execute_s * NS) for layer in layers),
-        tuple(execution_bytes(network, index) for index in range(len(layers))),
-        tuple(index for index, layer in enumerate(layers) if not layer.after),
-    )
+    @staticmethod
+    def of(network: LayeredNetwork) -> NetworkTables:
+        """Return the tables of a network."""
+        layers = network.layers
+        return NetworkTables(
+            network,
+            consumers(network),
+            tuple(layer.load_ns for layer in layers),
+            tuple(layer.execute_ns for layer in layers),
+            tuple(layer.output_bytes + layer.scratch_bytes for layer in layers),
+            tuple(index for index, layer in enumerate(layers) if not layer.after),
+        )
 
 
 Residence = Literal["absent", "loading", "resident"]
@@ -139,14 +138,14 @@ class Weights:
 
     Args:
         name: Of the copy.
-        shape: Of the network.
+        tables: Of the network.
     """
 
-    __slots__ = ("absent_ns", "begun", "loads", "name", "open", "residence", "shape", "users", "wanting")
+    __slots__ = ("absent_ns", "begun", "loads", "name", "open", "residence", "tables", "users", "wanting")
 
-    def __init__(self, name: str, shape: NetworkTables) -> None:
-        self.name, self.shape = name, shape
-        layers = shape.network.layers
+    def __init__(self, name: str, tables: NetworkTables) -> None:
+        self.name, self.tables = name, tables
+        layers = tables.network.layers
         self.residence: list[Residence] = ["absent" if layer.weight_bytes else "resident" for layer in layers]
         self.users = [0] * len(layers)
         """How many executions use each layer now."""
@@ -158,7 +157,7 @@ class Weights:
         """Requests that have executed a layer and are not answered yet."""
         self.loads: dict[int, LayerTask] = {}
         """The loads that are ready, by layer."""
-        self.absent_ns = sum(shape.load_ns)
+        self.absent_ns = sum(tables.load_ns)
         """What loading takes for all layers that are not resident."""
 
     def become(self, layer: int, residence: Residence) -> None:
@@ -166,7 +165,7 @@ class Weights:
         before, self.residence[layer] = self.residence[layer], residence
         gone = (residence != "resident") - (before != "resident")
         if gone:
-            load_ns = self.shape.load_ns[layer] * gone
+            load_ns = self.tables.load_ns[layer] * gone
             self.absent_ns += load_ns
             for progress in self.begun.values():
                 if progress.done[layer]:
@@ -174,14 +173,14 @@ class Weights:
 
     def load(self, layer: int, request: int) -> LayerTask:
         """Return the task of loading a layer for a request."""
-        network = self.shape.network
+        network = self.tables.network
         weight_bytes = network.layers[layer].weight_bytes
-        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, self.shape.load_ns[layer])
+        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, self.tables.load_ns[layer])
 
 
 @dataclass(slots=True, eq=False)
 class RequestProgress:
-    """A request that has arrived and is not answered yet; see ``view.RequestState``.
+    """A request that has arrived and is not answered yet; what has been executed, and what is ready.
 
     Args:
         request: Which.
@@ -207,11 +206,11 @@ class RequestProgress:
     """What loading takes for the layers that it has executed and that are not resident any more."""
 
     def __post_init__(self) -> None:
-        shape = self.weights.shape
-        self.network, self.copy, self.left = shape.network, self.weights.name, len(shape.network.layers)
+        tables = self.weights.tables
+        self.network, self.copy, self.left = tables.network, self.weights.name, len(tables.network.layers)
         self.done = bytearray(self.left)
-        self.inputs_left = [len(layer.after) for layer in shape.network.layers]
-        self.execute_left_ns = sum(shape.execute_ns)
+        self.inputs_left = [len(layer.after) for layer in tables.network.layers]
+        self.execute_left_ns = sum(tables.execute_ns)
 
     @property
     def left_ns(self) -> int:
@@ -232,33 +231,33 @@ class RequestProgress:
 
     def execution(self, layer: int) -> LayerTask:
         """Return the task of executing a layer; the first one of a request brings the network's input with it."""
-        shape = self.weights.shape
-        needed = shape.execution_bytes[layer] + (0 if self.executing else self.network.input_bytes)
+        tables = self.weights.tables
+        needed = tables.execution_bytes[layer] + (0 if self.executing else self.network.input_bytes)
         number = self.request.number
-        return LayerTask("execute", self.network.name, self.copy, layer, number, needed, shape.execute_ns[layer])
+        return LayerTask("execute", self.network.name, self.copy, layer, number, needed, tables.execute_ns[layer])
 
     def note_executed(self, layer: int) -> list[int]:
         """Note that a layer has been executed; return the layers whose inputs are all there now."""
         self.weights.begun[self.request.number] = self
         self.done[layer] = True
         self.left -= 1
-        self.execute_left_ns -= self.weights.shape.execute_ns[layer]
+        self.execute_left_ns -= self.weights.tables.execute_ns[layer]
         opened = []
-        for reader in self.weights.shape.readers[layer]:
+        for reader in self.weights.tables.readers[layer]:
             self.inputs_left[reader] -= 1
             if self.inputs_left[reader] == 0:
                 opened.append(reader)
         return opened
 
 
-def earliest_wanting(weights: Weights, layer: int, states: Callable[[int], RequestProgress | None]) -> int:
+def earliest_wanting(weights: Weights, layer: int, requests: Mapping[int, RequestProgress]) -> int:
     """Return the earliest request that still has to execute a layer; -1 if there is none.
 
     Those that have executed it, or are gone, are taken off the heap for good.
     """
     heap = weights.wanting[layer]
     while heap:
-        progress = states(heap[0])
+        progress = requests.get(heap[0])
         if progress is not None and not progress.done[layer]:
             return heap[0]
         heapq.heappop(heap)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork
+from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
-from edgetune.schedule.tasks import SchedulePolicy
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,10 +17,10 @@ from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.memory_accounting import MemoryAccounting
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.schedule.records import Record
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import FinishedTask, LayerTask, SchedulePolicy
+from edgetune.schedule.tasks import FinishedTask, LayerTask
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import DecisionOverhead
 from edgetune.units import NS
@@ -35,7 +35,6 @@ class _Running:
     what it holds that the ledger does not know."""
 
     task: LayerTask
-    worker: int
     start_ns: int
     dispatch_ns: float
     left_ns: float
@@ -94,7 +93,7 @@ class SimulatedTaskBackend:
         """Have another budget from now on: others on the machine need memory, or need it no more."""
         self._budget_bytes = budget_bytes
 
-    def start(self, task: LayerTask, worker: int) -> None:
+    def start(self, task: LayerTask) -> None:
         """Begin a load or an execution."""
         self._progress()
         network = self._networks[task.network]
@@ -109,7 +108,7 @@ class SimulatedTaskBackend:
             self.memory.begin(_held_as(task, layer))
             alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
             beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
-        self._running.append(_Running(task, worker, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
+        self._running.append(_Running(task, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
         self.peak_bytes = max(self.peak_bytes, self._held_bytes())
         self._share()
 
@@ -163,12 +162,8 @@ class SimulatedTaskBackend:
             while self.now_ns() < until_ns:
                 self._ended += self._advance(until_ns)
 
-    def finish(self, request: Request) -> None:
-        """Hand over an answer, and drop what is left of its request."""
-        self.abandon(request)
-
-    def abandon(self, request: Request) -> None:
-        """Drop everything a request has computed so far."""
+    def drop(self, request: Request) -> None:
+        """Drop everything that is left of a request."""
         self._progress()
         self.memory.close(request.number)
         self._share()
@@ -223,7 +218,7 @@ class SimulatedTaskBackend:
             self.memory.end(task)
         elif failure is not None:
             self._release(task.copy, task.layer)
-        return FinishedTask(task, running.worker, running.start_ns, self.now_ns(), failure)
+        return FinishedTask(task, running.start_ns, self.now_ns(), failure)
 
     def _share(self) -> None:
         """Work out how fast each of those that run comes on.

@@ -1,8 +1,9 @@
-"""What policies see, kept up to date as requests arrive and tasks begin and end. It starts nothing itself.
+"""The state of a run: what policies see, kept up to date as requests arrive and tasks begin and end.
 
     arrive -> [requests] -> loads, executions --begin--> running --end--> weights resident, layers executed, ...
 
-Every step touches only what it changes, so that a long queue costs no more per step than a short one.
+``View`` is what a policy reads, ``State`` adds what the loop writes; neither starts anything. Every step touches only
+what it changes, so that a long queue costs no more per step than a short one.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from collections.abc import Mapping, Sequence
 
 from edgetune.schedule.memory_accounting import MemoryAccounting
 from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.schedule.request_state import ReadySet, RequestProgress, Weights, earliest_wanting, shape_of
+from edgetune.schedule.request_state import NetworkTables, ReadySet, RequestProgress, Weights, earliest_wanting
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import LayerTask, Ready, RequestState
+from edgetune.schedule.tasks import LayerTask
 
 
-class State:
-    """How a run stands; see ``view.View``.
+class View:
+    """Everything that a choice of a policy depends on; policies only read it.
 
     Args:
         networks: By name.
         workers: How many there are.
-        shares_weights: See ``view.SchedulePolicy``.
-        budget_bytes: What may be held at first.
+        shares_weights: See ``policies.policy.SchedulePolicy``.
+        budget_bytes: What may be held at first; it can shrink while others on the machine need memory.
         cores: How many executions at once run at full speed; as many as there are workers, unless said.
-        streams: How many loads at once run at full speed.
+        streams: How many loads at once run at full speed: storage serves more than these more slowly.
     """
 
     def __init__(
@@ -43,33 +44,34 @@ class State:
         self.now_ns, self.budget_bytes = 0, budget_bytes
         self.workers = self.idle_workers = workers
         self.cores, self.streams = cores or workers, streams
+        self.came: list[int] = []
+        """Numbers of all requests that ``requests`` has gained so far, in this order."""
+        self.gone: list[int] = []
+        """Numbers of all requests that it has lost, answered or failed."""
+        self.running: list[LayerTask] = []
+        self.requests: dict[int, RequestProgress] = {}
+        """Requests that have arrived and are not answered, by number, in the order of arrival. A request whose
+        ``after`` are not all answered is not among them."""
+        self.executions = ReadySet()
+        """Executions whose weights are resident and whose inputs are there."""
+        self.loads = ReadySet()
+        """Loads of weights that a request needs, absent and not being loaded: one task per copy and layer."""
         self.memory = MemoryAccounting(networks)
-        self._shapes = {name: shape_of(network) for name, network in networks.items()}
+        self._tables = {name: NetworkTables.of(network) for name, network in networks.items()}
         self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
         self._shares_weights = shares_weights
         self._copies: dict[str, Weights] = {}
         if shares_weights:
-            self._copies = {name: Weights(name, shape) for name, shape in self._shapes.items()}
-        self._standings: dict[int, RequestProgress] = {}
-        self._executions, self._loads = ReadySet(), ReadySet()
-        self._running: list[LayerTask] = []
-        self._came: list[int] = []
-        self._gone: list[int] = []
+            self._copies = {name: Weights(name, tables) for name, tables in self._tables.items()}
         self._resident: dict[tuple[str, int], LayerTask] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
         self._came_in: dict[tuple[str, int], int] = {}
         """How many weights had come in before these."""
         self._loaded = 0
         self._unwanted: list[tuple[int, str, int]] = []
-        """Of those resident the ones that nobody wants, after how many others they came in."""
+        """The resident weights that no request wants, after how many others they came in."""
         self._unloads: tuple[LayerTask, ...] | None = None
         """What ``unloads`` returns, until anything changes."""
-        self.running: Sequence[LayerTask] = self._running
-        self.came: Sequence[int] = self._came
-        self.gone: Sequence[int] = self._gone
-        self.requests: Mapping[int, RequestState] = self._standings
-        self.executions: Ready = self._executions
-        self.loads: Ready = self._loads
 
     @property
     def held_bytes(self) -> int:
@@ -78,20 +80,23 @@ class State:
 
     @property
     def free_bytes(self) -> int:
-        """Budget less what is held."""
+        """Budget less what is held, which may be below zero."""
         return self.budget_bytes - self.memory.held_bytes
 
     def unloads(self) -> Sequence[LayerTask]:
-        """Return an unload for all weights that are resident and not in use, longest resident first."""
+        """Return an unload for all weights that are resident and not in use, longest resident first.
+
+        The ``request`` of weights that no request wants is -1.
+        """
         if self._unloads is None:
             idle = [key for key in self._resident if not self._copies[key[0]].users[key[1]]]
             self._unloads = tuple(self.unload_task(*key) for key in idle)
         return self._unloads
 
     def unwanted(self) -> LayerTask | None:
-        """Return the first of ``unloads()`` that nobody wants that has arrived."""
+        """Return the first of ``unloads()`` that no request wants; cheap."""
         for _, copy, layer in self._unwanted:
-            if not self._copies[copy].users[layer]:  # of a request that failed one may still run
+            if not self._copies[copy].users[layer]:  # an execution of a failed request may still run
                 return self.unload_task(copy, layer)
         return None
 
@@ -103,23 +108,11 @@ class State:
     def wanted_by(self, copy: str, layer: int) -> int:
         """Return the earliest request that still has to execute this layer with these weights; -1 if there is none."""
         weights = self._copies.get(copy)
-        return -1 if weights is None else earliest_wanting(weights, layer, self._standings.get)
+        return -1 if weights is None else earliest_wanting(weights, layer, self.requests)
 
     def least(self, network: str) -> int:
-        """Return how many bytes a network needs at the least."""
+        """Return how many bytes a network needs at the least, see ``network.least_budget_bytes``."""
         return self._least[network]
-
-    def request_progress(self, number: int) -> RequestProgress | None:
-        """Return how a request stands; ``None`` if it has not arrived or is gone."""
-        return self._standings.get(number)
-
-    def progress(self) -> Sequence[RequestProgress]:
-        """Return how all requests stand, in the order of arrival."""
-        return list(self._standings.values())
-
-    def resident_layers(self, copy: str | None = None) -> Sequence[tuple[str, int]]:
-        """Return the copies and layers that are resident, of one copy or of all, longest resident first."""
-        return [key for key in self._resident if copy is None or key[0] == copy]
 
     def unload_task(self, copy: str, layer: int) -> LayerTask:
         """Return the unload of weights that are resident."""
@@ -128,61 +121,73 @@ class State:
             task = self._resident[(copy, layer)] = self._new_unload(copy, layer)
         return task
 
+    def _new_unload(self, copy: str, layer: int) -> LayerTask:
+        network, freed = self._copies[copy].tables.network.name, self.memory.weights_bytes(copy, layer)
+        return LayerTask("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
+
+
+class State(View):
+    """The view of a run with the changes that the loop makes to it."""
+
+    def resident_layers(self, copy: str | None = None) -> Sequence[tuple[str, int]]:
+        """Return the copies and layers that are resident, of one copy or of all, longest resident first."""
+        return [key for key in self._resident if copy is None or key[0] == copy]
+
     def find(self, task: LayerTask) -> LayerTask | None:
         """Return the task that does what this one does, if it could start now but for workers and memory."""
         if task.kind == "execute":
-            return self._executions.find(task.request, task.layer)
+            return self.executions.find(task.request, task.layer)
         if task.kind == "load":
-            found = self._loads.find(task.request, task.layer)
+            found = self.loads.find(task.request, task.layer)
             return found if found is not None and found.copy == task.copy else None
         if (task.copy, task.layer) not in self._resident or self._copies[task.copy].users[task.layer]:
             return None
         return self.unload_task(task.copy, task.layer)
 
     def arrive(self, request: Request) -> None:
-        """Have a request stand among the others."""
+        """Register a request that has arrived."""
         self._unloads = None
-        self._came.append(request.number)
-        shape = self._shapes[request.network]
+        self.came.append(request.number)
+        tables = self._tables[request.network]
         copy = request.network if self._shares_weights else f"{request.network}#{request.number}"
         if copy not in self._copies:
-            self._copies[copy] = Weights(copy, shape)
+            self._copies[copy] = Weights(copy, tables)
         weights = self._copies[copy]
         progress = RequestProgress(request, weights)
-        late = bool(self._standings) and request.number < next(reversed(self._standings))
-        self._standings[request.number] = progress
-        if late:  # it had waited for others to be answered, and comes before some that had not
-            ordered = sorted(self._standings.items())
-            self._standings.clear()
-            self._standings.update(ordered)
+        late = bool(self.requests) and request.number < next(reversed(self.requests))
+        self.requests[request.number] = progress
+        if late:  # it waited for others, and precedes some that did not
+            ordered = sorted(self.requests.items())
+            self.requests.clear()
+            self.requests.update(ordered)
         for layer in range(progress.left):
             heapq.heappush(weights.wanting[layer], request.number)
             self._offer_load(weights, layer)
             self._review(weights, layer)
-        for layer in shape.sources:
+        for layer in tables.sources:
             self._open(progress, layer)
 
     def begin(self, task: LayerTask) -> None:
-        """Note that a load or an execution has begun: it is one that was ready."""
+        """Note that a load or an execution that was ready has begun."""
         self._unloads = None
         weights = self._copies[task.copy]
-        progress = self._standings[task.request]
+        progress = self.requests[task.request]
         if progress.begun_ns is None:
             progress.begun_ns = self.now_ns
         if task.kind == "load":
-            self._loads.remove(weights.loads.pop(task.layer))
+            self.loads.remove(weights.loads.pop(task.layer))
             weights.become(task.layer, "loading")
         else:
-            self._executions.remove(progress.ready.pop(task.layer))
+            self.executions.remove(progress.ready.pop(task.layer))
             del weights.open[task.layer][task.request]
             weights.users[task.layer] += 1
             self._bring_input(progress)
         self.memory.begin(task)
-        self._running.append(task)
+        self.running.append(task)
         self.idle_workers -= 1
 
     def end_load(self, task: LayerTask, *, failed: bool) -> None:
-        """Note that a load has ended; what was read of weights that failed is gone again."""
+        """Note that a load has ended; weights whose load failed are absent again."""
         self._end(task)
         weights = self._copies[task.copy]
         if failed:
@@ -199,14 +204,14 @@ class State:
         waiting = weights.open[task.layer].values()
         for progress in waiting:
             progress.ready[task.layer] = progress.execution(task.layer)
-        self._executions.add_all([progress.ready[task.layer] for progress in waiting])
+        self.executions.add_all([progress.ready[task.layer] for progress in waiting])
 
     def end_execution(self, task: LayerTask, *, failed: bool) -> None:
-        """Note that an execution has ended; of a request that is gone, or whose execution failed, only what it held."""
+        """Note that an execution has ended; if it failed or its request is gone, return its memory only."""
         self._end(task)
         self._copies[task.copy].users[task.layer] -= 1
         self.memory.end(task)
-        progress = self._standings.get(task.request)
+        progress = self.requests.get(task.request)
         if progress is None or failed:
             return
         for layer in progress.note_executed(task.layer):
@@ -224,37 +229,37 @@ class State:
         self.memory.unload(copy, layer)
         weights.become(layer, "absent")
         waiting = weights.open[layer].values()
-        self._executions.remove_all([progress.ready.pop(layer) for progress in waiting])
+        self.executions.remove_all([progress.ready.pop(layer) for progress in waiting])
         self._offer_load(weights, layer)
 
     def remove(self, number: int) -> RequestProgress:
-        """Take a request out of sight, answered or not; what it holds stays in the ledger until ``close``."""
+        """Remove a request, answered or not; what it holds stays accounted for until ``close``."""
         self._unloads = None
-        progress = self._standings.pop(number)
-        self._gone.append(number)
+        progress = self.requests.pop(number)
+        self.gone.append(number)
         weights = progress.weights
         weights.begun.pop(number, None)
         for task in progress.ready.values():
-            self._executions.remove(task)
+            self.executions.remove(task)
         if progress.left:
             for opened in weights.open:
                 opened.pop(number, None)
             for layer in [layer for layer, task in weights.loads.items() if task.request == number]:
-                self._loads.remove(weights.loads.pop(layer))
+                self.loads.remove(weights.loads.pop(layer))
                 self._offer_load(weights, layer)
             for layer in range(len(weights.residence)):
                 self._review(weights, layer)
         return progress
 
     def close(self, progress: RequestProgress) -> None:
-        """Return what a request holds that is gone and of which nothing runs; its own weights have been unloaded."""
+        """Return the memory of a request that was removed and of which nothing runs; its own weights are unloaded."""
         self.memory.close(progress.request.number)
         if not self._shares_weights:
             del self._copies[progress.copy]
 
     def _end(self, task: LayerTask) -> None:
         self._unloads = None
-        self._running.remove(task)
+        self.running.remove(task)
         self.idle_workers += 1
 
     def _open(self, progress: RequestProgress, layer: int) -> None:
@@ -262,20 +267,20 @@ class State:
         progress.weights.open[layer][progress.request.number] = progress
         if progress.weights.residence[layer] == "resident":
             task = progress.ready[layer] = progress.execution(layer)
-            self._executions.add(task)
+            self.executions.add(task)
 
     def _offer_load(self, weights: Weights, layer: int) -> None:
-        """Have the load of absent weights be ready if anybody wants them, for the earliest who does."""
+        """Make the load of absent weights ready for the earliest request that wants them, if there is one."""
         if weights.residence[layer] != "absent":
             return
-        wanted_by, offered = earliest_wanting(weights, layer, self._standings.get), weights.loads.get(layer)
+        wanted_by, offered = earliest_wanting(weights, layer, self.requests), weights.loads.get(layer)
         if offered is not None:
             if offered.request == wanted_by:
                 return
-            self._loads.remove(weights.loads.pop(layer))
+            self.loads.remove(weights.loads.pop(layer))
         if wanted_by >= 0:
             task = weights.loads[layer] = weights.load(layer, wanted_by)
-            self._loads.add(task)
+            self.loads.add(task)
 
     def _review(self, weights: Weights, layer: int) -> None:
         """Note whether weights that are resident are wanted by nobody."""
@@ -285,7 +290,7 @@ class State:
         place = (came_in, weights.name, layer)
         at = bisect_left(self._unwanted, place)
         noted = at < len(self._unwanted) and self._unwanted[at] == place
-        if earliest_wanting(weights, layer, self._standings.get) >= 0:
+        if earliest_wanting(weights, layer, self.requests) >= 0:
             if noted:
                 del self._unwanted[at]
         elif not noted:
@@ -297,10 +302,6 @@ class State:
             return
         progress.executing = True
         for layer, task in list(progress.ready.items()):
-            self._executions.remove(task)
+            self.executions.remove(task)
             changed = progress.ready[layer] = progress.execution(layer)
-            self._executions.add(changed)
-
-    def _new_unload(self, copy: str, layer: int) -> LayerTask:
-        network, freed = self._copies[copy].shape.network.name, self.memory.weights_bytes(copy, layer)
-        return LayerTask("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
+            self.executions.add(changed)

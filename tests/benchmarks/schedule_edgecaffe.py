@@ -22,7 +22,7 @@ from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.machine import Machine, Paging
 from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import NamedSchedulePolicy, taken_by
+from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
@@ -135,7 +135,7 @@ class Result:
 
 
 def simulate(
-    policy: NamedSchedulePolicy,
+    policy: SchedulePolicy,
     networks: Mapping[str, LayeredNetwork],
     requests: Sequence[Request],
     budget_bytes: int,

@@ -15,10 +15,11 @@ from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import SimulatedTaskBackend
-from edgetune.schedule.tasks import LayerTask, SchedulePolicy, View
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
 
 

@@ -175,9 +175,9 @@ def test_a_truncated_file_of_weights_is_refused_by_name(edgetune, folder):
 
 def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edgetune, folder, monkeypatch):
     from edgetune.schedule import live_run
-    from edgetune.schedule.limit import UnenforcedLimit
+    from edgetune.schedule.cgroups import MemoryLimit
 
-    monkeypatch.setattr(live_run, "make_limit", lambda *_, **__: UnenforcedLimit("no folder may be made"))
+    monkeypatch.setattr(live_run, "make_limit", lambda *_, **__: MemoryLimit("no folder may be made"))
     assert edgetune(*RUN).code == 0  # prepared now
     ended = edgetune(*RUN[:-4], "--limit", "cgroup", "-o", "u.parquet", "--quiet")
     assert_two_lines(ended, 4)

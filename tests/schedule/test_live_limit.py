@@ -11,7 +11,7 @@ import pytest
 
 from edgetune.errors import DeviceError
 from edgetune.schedule import cgroups
-from edgetune.schedule.limit import MemoryLimit, UnenforcedLimit, make_limit
+from edgetune.schedule.limit import make_limit
 
 MIB = 1 << 20
 LIMIT = 64 * MIB
@@ -24,7 +24,7 @@ def program(body: str) -> subprocess.Popen[str]:
     )
 
 
-def real_limit(*, swap_bytes: int | None = None) -> MemoryLimit:
+def real_limit(*, swap_bytes: int | None = None) -> cgroups.MemoryLimit:
     limit = make_limit(LIMIT, swap_bytes=swap_bytes)
     if limit.enforced == "accounted":
         pytest.skip(f"no control group can be made here: {limit.reason}")
@@ -134,9 +134,9 @@ def test_of_version_1_swap_is_limited_together_with_memory(tmp_path: Path) -> No
 def test_without_a_memory_controller_nobody_keeps_the_limit_and_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroups.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     limit = make_limit(LIMIT, root=fake_root(tmp_path, mounts="", own=""))
-    assert isinstance(limit, UnenforcedLimit)
+    assert type(limit) is cgroups.MemoryLimit
     assert limit.reason == "there is no control group for memory in which this user may make one"
     assert limit.figures() == cgroups.CgroupFigures()
 
@@ -144,7 +144,7 @@ def test_without_a_memory_controller_nobody_keeps_the_limit_and_it_says_so(
 def test_a_folder_that_is_not_this_users_is_named_as_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroups.shutil, "which", lambda _: None)
+    monkeypatch.setattr("shutil.which", lambda _: None)
     root = fake_root(tmp_path, mounts=V2, own="0::/\n")
     (root / "sys/fs/cgroup").mkdir(parents=True)
     (root / "sys/fs/cgroup/cgroup.subtree_control").write_text("memory\n")

@@ -120,7 +120,7 @@ def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dic
     stage = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     with closing(stage):
         before = mapped_bytes()
-        stage.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0), 0)
+        stage.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
         (done,) = stage.wait(None)
         assert done.failure is None
         assert mapped_bytes() - before >= 16 * MIB
@@ -198,12 +198,12 @@ def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]
     alive: list[set[str]] = []
     with closing(stage):
         for layer in range(len(prepared["wide"].layers)):
-            stage.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0))
             stage.wait(None)
-            stage.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0), 0)
+            stage.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0))
             stage.wait(None)
             alive.append(set(stage._begun[7].values))
-        stage.finish(request)
+        stage.drop(request)
         assert stage._begun == {}
     assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
 

@@ -5,12 +5,12 @@ import os
 
 import numpy as np
 import pytest
-from edgetune.schedule.jobs import times_s
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
+from edgetune.schedule.jobs import times_s
 from edgetune.serving.arrivals import PROCESSES, ArrivalProcess, ArrivalSpec, parse_arrivals
 from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals
 

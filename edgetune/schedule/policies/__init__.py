@@ -5,6 +5,8 @@ A new policy is one file, one row here and one line in the tests (``edgetune.tes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgetune.errors import InputError
 from edgetune.plugins import find, table_of
 from edgetune.schedule.policies.classic import (
@@ -17,11 +19,11 @@ from edgetune.schedule.policies.classic import (
     ShortestNetworkFirst,
 )
 from edgetune.schedule.policies.optimum import Optimum
-from edgetune.schedule.policies.policy import NamedSchedulePolicy
+from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.policies.published import DeepEye, Masa
 from edgetune.schedule.policies.reuse import Reuse
 
-POLICIES: dict[str, type[NamedSchedulePolicy]] = table_of(
+POLICIES: dict[str, type[SchedulePolicy]] = table_of(
     [
         Bulk,
         Linear,
@@ -39,7 +41,7 @@ POLICIES: dict[str, type[NamedSchedulePolicy]] = table_of(
 )
 
 
-def find_policy(name: str) -> type[NamedSchedulePolicy]:
+def find_policy(name: str) -> type[SchedulePolicy]:
     """Return the policy of this name.
 
     Raises:
@@ -48,7 +50,7 @@ def find_policy(name: str) -> type[NamedSchedulePolicy]:
     return find(POLICIES, name, kind="policy")
 
 
-def make_policy(words: str) -> NamedSchedulePolicy:
+def make_policy(words: str) -> SchedulePolicy:
     """Return a new policy from its name, or from name and variant, e.g. ``masa:code``.
 
     Raises:
@@ -58,7 +60,7 @@ def make_policy(words: str) -> NamedSchedulePolicy:
     found = find_policy(name)
     if not colon:
         return found()
-    variants: tuple[str, ...] = getattr(found, "variants", ())
+    variants: Sequence[str] = found.variants
     if variant not in variants:
         known = ", ".join(f"{name}:{each}" for each in variants)
         raise InputError(f"policy {name} has no variant {variant!r}", f"known: {known}" if known else f"write {name}")

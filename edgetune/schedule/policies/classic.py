@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
-from edgetune.schedule.policies.policy import any_fits, first_fitting, first_request, for_progress, in_order
-from edgetune.schedule.tasks import LayerTask, RequestState, View
+from edgetune.schedule.policies.policy import (
+    SchedulePolicy,
+    any_fits,
+    first_fitting,
+    first_request,
+    for_progress,
+    in_order,
+)
+from edgetune.schedule.request_state import RequestProgress
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 
-class Linear:
-    """Needs the least memory there is a way to run in, and uses one worker.
+class Linear(SchedulePolicy):
+    """A layer at a time: needs the least memory that a network can run in, and uses one worker.
 
     load 1, execute 1, unload 1, load 2, ...: of the request that came first, in the order of its layers.
     """
 
-    name: ClassVar[str] = "linear"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "linear"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next task of the first request, once the last is over."""
-        spent = view.unwanted()
-        state = first_request(view)
-        if spent is not None or view.running or state is None:
-            return spent
+        unwanted, state = view.unwanted(), first_request(view)
+        if unwanted is not None or view.running or state is None:
+            return unwanted
         return next(iter([*state.executions(), *state.loads()]), None)
 
 
@@ -35,26 +39,23 @@ class Bulk(Linear):
     That is ``linear`` with networks of one layer, which needs the memory of a whole network.
     """
 
-    name: ClassVar[str] = "bulk"
-    whole: ClassVar[bool] = True
+    name = "bulk"
+    whole = True
 
 
-class Partial:
+class Partial(SchedulePolicy):
     """Of all that is ready and fits, the first by request, then by layer; a load before no execution of its layer.
 
     Loads of late layers begin as soon as a worker is idle, whether they will be needed soon or not.
     """
 
-    name: ClassVar[str] = "partial"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "partial"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits."""
-        spent = view.unwanted()
-        if spent is not None or not view.idle_workers:
-            return spent
+        unwanted = view.unwanted()
+        if unwanted is not None or not view.idle_workers:
+            return unwanted
         free_bytes = view.free_bytes
         first = [
             task
@@ -64,69 +65,57 @@ class Partial:
         return min(first, key=lambda task: (task.request, task.layer)) if first else for_progress(view)
 
 
-class FirstComeFirstServed:
-    """The first execution that fits, else the first load that does."""
+class FirstComeFirstServed(SchedulePolicy):
+    """The first execution that fits, else the first load that does, in the order of the requests' arrival."""
 
-    name: ClassVar[str] = "fcfs"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "fcfs"
 
     def choose(self, view: View) -> LayerTask | None:
-        """Return the first task that fits, of the preferred kind."""
-        spent = view.unwanted()
-        if spent is not None or not view.idle_workers:
-            return spent
+        """Return the first task that fits, executions before loads."""
+        unwanted = view.unwanted()
+        if unwanted is not None or not view.idle_workers:
+            return unwanted
         for ready in (view.executions, view.loads):
             if any_fits(ready, view.free_bytes):
                 return first_fitting(ready, view.free_bytes)
         return for_progress(view)
 
 
-class ShortestJobFirst:
+class ShortestJobFirst(SchedulePolicy):
     """Requests by the time that their loads and executions still take; executions before loads."""
 
-    name: ClassVar[str] = "sjf"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "sjf"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, of the request with the least left."""
         return in_order(view, sorted(view.requests.values(), key=lambda state: state.left_ns))
 
 
-class ShortestNetworkFirst:
-    """Requests by what their network takes alone, however much of it is done; executions before loads."""
+class ShortestNetworkFirst(SchedulePolicy):
+    """Requests by the time that their network takes alone, however much of it is done; executions before loads."""
 
-    name: ClassVar[str] = "snf"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "snf"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the first task that fits, of the request for the shortest network."""
         return in_order(view, shortest_first(view))
 
 
-def shortest_first(view: View) -> Sequence[RequestState]:
-    """Return requests by what their network takes alone; in order of arrival where that is the same."""
+def shortest_first(view: View) -> Sequence[RequestProgress]:
+    """Return requests by the time that their network takes alone; in order of arrival where that is the same."""
     networks = {state.network.name: state.network for state in view.requests.values()}
     service_s = {name: network.service_s for name, network in networks.items()}
     return sorted(view.requests.values(), key=lambda state: service_s[state.network.name])
 
 
-class RoundRobin:
-    """The request whose last task was chosen longest ago goes first; executions before loads."""
+class RoundRobin(SchedulePolicy):
+    """Requests take turns, a task each: longest since the last task first; executions before loads."""
 
-    name: ClassVar[str] = "rr"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "rr"
 
     def __init__(self) -> None:
         self._turns: dict[int, int] = {}
-        """When each request that had a turn had its last, counted in turns."""
+        """The last turn of each request that had one, counted from 1."""
         self._next = 1
 
     def choose(self, view: View) -> LayerTask | None:

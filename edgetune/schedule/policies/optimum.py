@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import ClassVar, get_args
+from typing import get_args
 
 from edgetune.schedule.optimum import optimum
 from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
-from edgetune.schedule.policies.policy import in_order
+from edgetune.schedule.policies.policy import SchedulePolicy, in_order
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import LayerTask, View
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 _EFFORT_S = 2.0
 """Where nobody gave it a plan: counted in the solver's own steps, so that the same requests give the same plan."""
 
 
-class Optimum:
+class Optimum(SchedulePolicy):
     """Follows a plan: the next step starts as soon as it can, and none before it.
 
     Then every step starts no later than planned. By induction: those before it started, and so ended, no later than
@@ -28,13 +29,10 @@ class Optimum:
         plan: For all requests, those that have yet to come included.
     """
 
-    name: ClassVar[str] = "optimum"
-    shares_weights: ClassVar[bool] = True
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
-    variants: ClassVar[tuple[Objective, ...]] = get_args(Objective)
-    plans_ahead: ClassVar[bool] = True
-    """Whether it is worth more with a plan that knows what will come, which there is on a clock only."""
+    name = "optimum"
+    shares_weights = True
+    variants = get_args(Objective)
+    plans_ahead = True
 
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant

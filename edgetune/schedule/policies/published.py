@@ -6,42 +6,40 @@ MASA: Cox, TU Delft 2020; Cox et al., PerCom 2021. DeepEye: Mathur et al., MobiS
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from edgetune.schedule.policies.classic import shortest_first
-from edgetune.schedule.policies.policy import any_fits, first_fitting, first_request, for_progress
-from edgetune.schedule.tasks import LayerTask, RequestState, View
+from edgetune.schedule.policies.policy import SchedulePolicy, any_fits, first_fitting, first_request, for_progress
+from edgetune.schedule.request_state import RequestProgress
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 Variant = Literal["thesis", "code"]
 """The algorithm as it was described, or as the published code behaves."""
 
 
-class Masa:
+class Masa(SchedulePolicy):
     """Executions before loads, each by increasing memory; the first that fits what is free.
 
     If nothing runs and nothing fits, the smallest of the preferred kind runs, so that there is progress.
 
     Args:
-        variant: ``code`` is what the published code does instead: requests for the shortest network go first, and
-            executions are not held against the memory that is free (github.com/bacox/edgecaffe, ``MasaScheduler``).
+        variant: With ``code``, as the published code does, requests for the shortest network go first, and executions
+            begin whatever memory is free (github.com/bacox/edgecaffe, ``MasaScheduler``).
     """
 
-    name: ClassVar[str] = "masa"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    variants: ClassVar[tuple[Variant, ...]] = get_args(Variant)
+    name = "masa"
+    variants = get_args(Variant)
 
     def __init__(self, variant: Variant = "thesis") -> None:
-        self._variant = variant
         self.overcommits = variant == "code"
-        """Whether the loop is to let executions begin that do not fit."""
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the smallest task of the preferred kind that fits."""
-        spent = view.unwanted()
-        if spent is not None or not view.idle_workers:
-            return spent
-        if self._variant == "code":
+        unwanted = view.unwanted()
+        if unwanted is not None or not view.idle_workers:
+            return unwanted
+        if self.overcommits:
             return _as_published(view)
         for ready in (view.executions, view.loads):
             if any_fits(ready, view.free_bytes):
@@ -58,8 +56,8 @@ def _as_published(view: View) -> LayerTask | None:
     return for_progress(view)
 
 
-class DeepEye:
-    """Two streams of one network, one network after another: convolutions compute, fully connected layers are bytes.
+class DeepEye(SchedulePolicy):
+    """Two streams of one network, one network after another: convolutions run while fully connected layers load.
 
         convolutions      load 1, execute 1, load 2, execute 2, ...
         fully connected   load 6, load 7, load 8, ...              execute 6, execute 7, ...
@@ -67,31 +65,25 @@ class DeepEye:
     Layers of neither kind are in the first stream. Each stream runs one task at a time, in the order of its layers.
     """
 
-    name: ClassVar[str] = "deepeye"
-    shares_weights: ClassVar[bool] = False
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "deepeye"
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next task of a stream that is idle, where it fits."""
-        spent = view.unwanted()
-        state = first_request(view)
-        if spent is not None or state is None or not view.idle_workers:
-            return spent
+        unwanted, state = view.unwanted(), first_request(view)
+        if unwanted is not None or state is None or not view.idle_workers:
+            return unwanted
         busy = {_is_fully_connected(state, task) for task in view.running}
         candidates = [task for dense in (False, True) if dense not in busy for task in _next(state, dense=dense)]
         fitting = [task for task in candidates if task.bytes <= view.free_bytes]
-        if fitting or view.running:
-            return fitting[0] if fitting else None
-        return candidates[0] if candidates else None
+        return next(iter(fitting if fitting or view.running else candidates), None)
 
 
-def _next(state: RequestState, *, dense: bool) -> Sequence[LayerTask]:
+def _next(state: RequestProgress, *, dense: bool) -> Sequence[LayerTask]:
     """Return the next task of a stream, if there is one: an execution that is ready, else the next load."""
     executions = [task for task in state.executions() if _is_fully_connected(state, task) is dense]
     loads = [task for task in state.loads() if _is_fully_connected(state, task) is dense]
     return executions[:1] or loads[:1]
 
 
-def _is_fully_connected(state: RequestState, task: LayerTask) -> bool:
+def _is_fully_connected(state: RequestProgress, task: LayerTask) -> bool:
     return state.network.layers[task.layer].kind == "fc"

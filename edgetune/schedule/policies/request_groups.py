@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from edgetune.schedule.network import LayeredNetwork, consumers
-from edgetune.schedule.tasks import LayerTask, View
-from edgetune.units import NS
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 
 class Footprint:
@@ -33,8 +33,8 @@ class Footprint:
         layers = network.layers
         self.network = network
         self.all_executed = (1 << len(layers)) - 1
-        self.load_ns = tuple(round(layer.load_s * NS) if layer.weight_bytes else 0 for layer in layers)
-        self.execute_ns = tuple(round(layer.execute_s * NS) for layer in layers)
+        self.load_ns = tuple(layer.load_ns for layer in layers)
+        self.execute_ns = tuple(layer.execute_ns for layer in layers)
         self.before_ns = tuple(accumulate(self.execute_ns, initial=0))
         """What executing the layers before each takes, and at the end what all of them take."""
         self._readers = [sum(1 << reader for reader in readers) for readers in consumers(network)]

@@ -12,8 +12,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 from edgetune.schedule.policies.request_groups import Footprint, RequestGroup
+from edgetune.schedule.request_state import RequestProgress
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import LayerTask, RequestState, View
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 _STALE = 1 / 16
 """The plan is made anew after changes to this part of the queue: in a short one at every change. Until then what comes
@@ -24,7 +26,7 @@ class Deadlines:
     """The plan; each group learns which of its requests are in it.
 
     Args:
-        groups: By network, as the agenda keeps them.
+        groups: By network, as ``RequestOrder`` keeps them.
     """
 
     def __init__(self, groups: dict[str, RequestGroup]) -> None:
@@ -98,12 +100,12 @@ class Deadlines:
 
 
 class NextUse:
-    """When weights will be used next, by an agenda.
+    """When weights will be used next, in the order of service.
 
     Args:
         order: Groups with requests, as they will be served.
         groups: All groups there are, by name.
-        view: What the agenda is of.
+        view: Of the run.
     """
 
     def __init__(self, order: Sequence[RequestGroup], groups: dict[str, RequestGroup], view: View) -> None:
@@ -262,7 +264,7 @@ class RequestOrder:
             group.come(number)
             self._deadlines.come(state.request, view.now_ns)
 
-    def _group(self, state: RequestState) -> RequestGroup:
+    def _group(self, state: RequestProgress) -> RequestGroup:
         name = state.network.name
         if name not in self.groups:
             self.groups[name] = RequestGroup(Footprint(state.network))

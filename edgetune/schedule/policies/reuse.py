@@ -1,4 +1,4 @@
-"""This project's policy: weights are shared, stay while they will be needed, and come in before they are."""
+"""The policy ``reuse``: weights are shared, stay while they will be needed, and are loaded before they are."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import ClassVar
 
+from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.policies.request_groups import RequestGroup, can_all_finish
 from edgetune.schedule.policies.request_order import NextUse, RequestOrder
-from edgetune.schedule.tasks import LayerTask, View
+from edgetune.schedule.state import View
+from edgetune.schedule.tasks import LayerTask
 
 _BEGUN = 64
 """So many requests may have begun at once: what they have computed holds memory, and all are looked at."""
@@ -18,35 +19,32 @@ _WORTH = 4
 """Storage that is busy has a load more where that takes at most this part of the execution that it is for."""
 
 
-class Reuse:
-    """Look-ahead and residency: what masa lacks where networks come again, and where loading can hide behind executing.
+class Reuse(SchedulePolicy):
+    """Shares weights, loads ahead and keeps weights, where networks come again and loading can hide behind executing.
 
-    *Sharing.* All requests for a network use the same weights, and are served one after another where that delays none
-    that is shorter or due: the network goes first that gives an answer in the least time (``agenda``). A request that
-    was passed by ``request_order.PASSES`` that came later goes before all others of its network, which is then next: no
-    more pass it than so many for each network, besides those that have begun by then.
+    *Sharing.* All requests for a network use the same weights. The network that gives an answer in the least time goes
+    first (``RequestOrder``). A request that ``request_order.PASSES`` later ones have passed goes before all others of
+    its network, which is then next: at most that many for each network pass it, besides those that have begun by then.
 
-    *Deadlines.* Of the requests that can be in time the one due first begins before it would be late, with everything
-    else that can be in time and is due before; until then what is shorter goes first. What will be late delays nothing
-    until it was passed too often.
+    *Deadlines.* Of the requests that can be in time, the one due first begins before it would be late, with everything
+    else that can be in time and is due before; until then shorter ones go first. A request that will be late delays no
+    other until it was passed too often.
 
-    *Look-ahead.* For the first network on the agenda: executions, then the load that is needed next; then the same for
+    *Look-ahead.* For the first network in that order: executions, then the load that is needed next; then the same for
     the second, and so on, as long as there are workers, cores and storage that would be idle.
 
-    *Residency.* Weights stay until their memory is needed by others that will be used sooner (``eviction``). Where a
-    network's weights cannot all stay, several of its requests go through each layer together, as many as it takes for
-    executing them to last as long as loading: more would only wait for each other.
+    *Residency.* Weights stay until others that will be used sooner need their memory (``NextUse``). Where a network's
+    weights cannot all stay, several of its requests go through each layer together, as many as it takes for executing
+    them to last as long as loading: more would only wait for each other.
 
     *Safety.* An execution begins only if all requests that have begun can still finish one after another
-    (``footprint.can_all_finish``), and a task of another network only if the one in service keeps the memory that it
-    needs to go on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has
-    been computed can make it do so, and then one task at a time.
+    (``can_all_finish``), and a task of another network only if the one in service keeps the memory that it needs to go
+    on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been computed
+    can make the policy do so, and then one task at a time.
     """
 
-    name: ClassVar[str] = "reuse"
-    shares_weights: ClassVar[bool] = True
-    whole: ClassVar[bool] = False
-    overcommits: bool = False
+    name = "reuse"
+    shares_weights = True
 
     def __init__(self) -> None:
         self._request_order = RequestOrder()
