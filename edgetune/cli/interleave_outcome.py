@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from edgetune.cli.kept_rows import write_run
 from edgetune.cli.plot import draw_kept
 from edgetune.cli.tenant_options import plain_tenant
 from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.units import parse_time_s
+from edgetune.workflows.kept_rows import write_run
 
 if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile

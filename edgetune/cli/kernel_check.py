@@ -154,8 +154,8 @@ def tried_on_gpu(source: KernelSource, launches: Launches, device: str, screen: 
         InputError: it is no NVIDIA GPU.
         DeviceError: cuda-bindings, NVRTC, the driver or the GPU is missing.
     """
-    from edgetune.cli.cache_folder import compiled_folder
     from edgetune.elastic.cuda.gpu_equivalence import build
+    from edgetune.workflows.cache_folder import compiled_folder
 
     with _opened(device) as context:
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.cli.cache_folder import cache_folder
+from edgetune.workflows.cache_folder import cache_folder
 
 
 def costs_folder() -> Path:

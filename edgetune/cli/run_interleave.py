@@ -11,12 +11,12 @@ from edgetune.choices import choose
 from edgetune.cli.interleave_options import InterleaveJob, InterleaveOptions, InterleaveSetup
 from edgetune.cli.interleave_outcome import finish, run_of
 from edgetune.cli.interleave_plot import check_figure, draw_plan
-from edgetune.cli.kept_rows import keep_rows
 from edgetune.cli.screen import Screen, answer, print_lines
 from edgetune.cli.tenant_options import KIND as TENANTS
 from edgetune.cli.tenant_options import TenantSpec, given, tenants_of_document, tenants_of_options
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
+from edgetune.workflows.kept_rows import keep_rows
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import reporting_saved

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.cache_folder import compiled_folder
 from edgetune.cli.kernel_plan import (
     KernelRun,
     KernelRunOptions,
@@ -34,6 +33,7 @@ from edgetune.cli.screen import Screen
 from edgetune.elastic.cuda.driver import WITHOUT
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.units import NS
+from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:

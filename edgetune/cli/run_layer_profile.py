@@ -97,8 +97,8 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
         InputError: a folder without any, two networks of one name, or layers that were made for another ONNX Runtime or
             processor.
     """
-    from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import open_reference
+    from edgetune.workflows.cache_folder import prepared_folder
     from edgetune.workloads.partition.optimised import runtime_version
     from edgetune.workloads.prepared import check_runtime, is_prepared, open_prepared
     from edgetune.workloads.processor import processor_kind

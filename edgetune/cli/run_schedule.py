@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from edgetune.choices import choose
-from edgetune.cli.kept_rows import keep_rows, write_run
 from edgetune.cli.schedule_options import ScheduleOptions, ScheduleRun
 from edgetune.cli.screen import Screen
 from edgetune.errors import EdgetuneError, ExitCode, InputError
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
+from edgetune.workflows.kept_rows import keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
@@ -41,12 +41,12 @@ def run_schedule(opts: ScheduleOptions, screen: Screen) -> None:
     """
     from edgetune.artifacts.io import read_jobs
     from edgetune.artifacts.timeline import TimelineRow
-    from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import known_networks
     from edgetune.cli.schedule_plot import check_figure
     from edgetune.cli.schedule_policies import choose_policies
     from edgetune.cli.schedule_timeline import timeline_of
     from edgetune.cli.schedule_turns import ScheduleResult
+    from edgetune.workflows.cache_folder import prepared_folder
 
     jobs = read_jobs(opts.jobs)
     policies = choose_policies(opts.policy or jobs.policy, opts.variant)

@@ -116,9 +116,9 @@ def _modes(words: str) -> list[Mode]:
 def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> LayeredNetwork:
     """Return the network of a model, split into layers now where it was not, or one of a table."""
     from edgetune.artifacts.formats import ENDINGS
-    from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import open_reference
     from edgetune.schedule.costs import network_of
+    from edgetune.workflows.cache_folder import prepared_folder
 
     if Path(model).suffix.lower() in ENDINGS["layer_costs"] or model == "-":
         return _costed(model, name)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.file_names import as_found
-from edgetune.cli.cache_folder import prepared_folder
 from edgetune.errors import InputError
+from edgetune.workflows.cache_folder import prepared_folder
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs, NetworkSource

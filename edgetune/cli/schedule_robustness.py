@@ -102,13 +102,13 @@ def _study(
 ) -> tuple[Study, int]:  # fmt: skip
     """Return what is to be run, and the seed."""
     from edgetune.artifacts.io import read_jobs
-    from edgetune.cli.cache_folder import prepared_folder
     from edgetune.cli.schedule_networks import known_networks
     from edgetune.schedule.costs import with_safety
     from edgetune.schedule.jobs import requests_of
     from edgetune.schedule.machine import Machine, Paging
     from edgetune.schedule.robustness import Study
     from edgetune.units import parse_bytes, parse_time_s
+    from edgetune.workflows.cache_folder import prepared_folder
 
     jobs = read_jobs(file)
     budget_bytes = jobs.memory_bytes if memory is None else parse_bytes(memory, what="--memory")

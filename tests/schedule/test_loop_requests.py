@@ -135,7 +135,7 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     loop, stage = loop_of(
         [network], batch("net"), fault=fault, workers=2, policy=FirstCome(shares_weights=shares_weights)
     )  # fmt: skip
-    stage.abandon = lambda request, abandon=stage.abandon: (released.append(stage.now_ns() / MS), abandon(request))
+    stage.drop = lambda request, drop=stage.drop: (released.append(stage.now_ns() / MS), drop(request))
     loop.run()
     assert ends_ms(loop) == {0: ("failed", 50.0)}, "its memory cannot be returned before"
     assert released == [50.0]

@@ -39,8 +39,8 @@ class Reuse(SchedulePolicy):
 
     *Safety.* An execution begins only if all requests that have begun can still finish one after another
     (``can_all_finish``), and a task of another network only if the one in service keeps the memory that it needs to go
-    on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been computed
-    can make the policy do so, and then one task at a time.
+    on. So there is no deadlock, and no need to exceed the budget: only a budget that shrank below what has been
+    computed can make the policy do so, and then one task at a time.
     """
 
     name = "reuse"

@@ -6,38 +6,36 @@ import contextlib
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from edgetune.artifacts import io
+from edgetune.artifacts.io import Artifact
+from edgetune.artifacts.rows_file import RowsFile, left_rows
+from edgetune.artifacts.run import Run
+from edgetune.artifacts.timeline import Timeline
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.workflows.output import unused
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.io import Artifact
-    from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.artifacts.run import Run
-    from edgetune.artifacts.timeline import Timeline
-    from edgetune.cli.screen import Screen
-    from edgetune.workflows.output import Target
+from edgetune.workflows.output import Target, unused
+from edgetune.workflows.reporting import Reporter
 
 
-def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type, screen: Screen) -> RowsFile | None:
+def keep_rows(
+    target: Target, unfinished: Callable[[], Artifact], row_type: type, reporter: Reporter
+) -> RowsFile | None:
     """Begin a file of rows beside the target; ``None`` where that is standard output, a device or a pipe.
 
     Args:
         target: Where the run goes in the end.
         unfinished: Returns the run as it is before it has any row.
         row_type: The dataclass of its rows.
-        screen: Told of rows that a killed run has left there.
+        reporter: Told of rows that a killed run has left there.
 
     Raises:
         InputError: nothing can be kept there: the disk is full, say.
     """
-    from edgetune.artifacts.rows_file import RowsFile, left_rows
-
     if target.path is None or (target.path.exists() and not target.path.is_file()):
         return None
     for left in left_rows(target.path):
-        screen.info(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
+        reporter.info(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
     try:
         return RowsFile(target.path, unfinished().header, row_type)
     except OSError as error:
@@ -45,7 +43,7 @@ def keep_rows(target: Target, unfinished: Callable[[], Artifact], row_type: type
         raise InputError(message, "make room, or name a file in another folder with -o") from None
 
 
-def write_run(target: Target, run: Artifact, rows: RowsFile | None, screen: Screen) -> None:
+def write_run(target: Target, run: Artifact, rows: RowsFile | None, reporter: Reporter) -> None:
     """Write a run and say so; the file of its rows is removed then.
 
     Raises:
@@ -61,7 +59,7 @@ def write_run(target: Target, run: Artifact, rows: RowsFile | None, screen: Scre
         raise InputError(message, _where(target, run, rows)) from None
     if rows is not None:
         rows.discard()
-    target.report(screen)
+    target.report(reporter)
 
 
 def _where(target: Target, run: Artifact, rows: RowsFile) -> str:
@@ -69,9 +67,7 @@ def _where(target: Target, run: Artifact, rows: RowsFile) -> str:
 
     Where the disk was full before all rows came, the run goes to the temporary folder, which may have room.
     """
-    from edgetune.artifacts import io
-
-    count = len(cast("Run | Timeline", run).rows)
+    count = len(cast(Run | Timeline, run).rows)
     if rows.kept < count and target.path is not None:
         with contextlib.suppress(EdgetuneError, OSError):
             path = io.write(run, unused(Path(tempfile.gettempdir()) / target.path.name))
