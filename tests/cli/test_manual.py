@@ -9,6 +9,8 @@ from committed import DOCUMENTS, README, blocks, commands
 from terminal import Terminal
 
 from edgetune import manual
+from edgetune.cli.app import COMMANDS
+from edgetune.errors import ExitCode
 from edgetune.limits import LIMITS
 
 FOLDER = Path(manual.__file__).parent
@@ -69,17 +71,25 @@ def test_the_readme_leads_to_every_page():
     assert [topic for topic in manual.TOPICS if f"(edgetune/manual/{topic}.md)" not in README.read_text()] == []
 
 
-def test_the_readme_is_short():
-    assert len(README.read_text().splitlines()) <= 200
+def test_the_readme_is_short_and_names_every_command():
+    text = README.read_text()
+    assert len(text.splitlines()) <= 200
+    assert [name for name in COMMANDS if f"| `{name}` |" not in text] == []
+
+
+def test_every_exit_code_is_explained():
+    page = manual.page("command-line")
+    assert [code for code in ExitCode if f"- **{code.value}** " not in page] == []
 
 
 @pytest.mark.parametrize("topic", manual.TOPICS)
 def test_a_page_fits_a_terminal(topic):
-    """Outputs of commands are as long as they are; all that is written by hand has at most 80 columns."""
+    """Sentences that a command prints fold where a page is shown; tables of figures, and all that is written, fit."""
     lines = manual.page(topic).splitlines()
     found = [output for kind, body in blocks(manual.page(topic)) for _, output in commands(kind, body)]
     outputs = {line for output in found for line in output.splitlines()}
     assert [line for line in lines if len(line) > 80 and line not in outputs] == []
+    assert [line for line in outputs if len(line) > 78 and len(re.findall(r"  +\S", line)) > 3] == []
     assert len(lines) <= 200
 
 
