@@ -19,7 +19,8 @@ def check_figure(opts: InterleaveOptions) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.cli.plot import is_page
-    from edgetune.drawing import require_figure, styled
+    from edgetune.plotting.figure_file import require_figure
+    from edgetune.plotting.style import styled
 
     if opts.plot is None:
         if opts.view is not None:

@@ -30,7 +30,7 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
         InputError: it has no figure or not this view, or the figure cannot be written.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.drawing import format_of
+    from edgetune.plotting.figure_file import format_of
     from edgetune.workflows.output import Target
 
     if not is_page(target):
@@ -47,7 +47,8 @@ def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Scree
         InputError: the drawing takes more time or memory than the limits allow, or the file cannot be written.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.drawing import bounded, figure_bytes, format_of, left_out_of
+    from edgetune.plotting.captions import left_out_of
+    from edgetune.plotting.figure_file import bounded, figure_bytes, format_of
 
     with bounded():
         drawing = draw()

@@ -27,7 +27,7 @@ def check_figure(opts: RooflineOptions) -> None:
     """
     from edgetune.choices import choose
     from edgetune.cli.plot import is_page
-    from edgetune.drawing import require_figure
+    from edgetune.plotting.figure_file import require_figure
 
     if opts.view is not None:
         if opts.plot is None:

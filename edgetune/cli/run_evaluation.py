@@ -34,7 +34,7 @@ _TELL_EVERY_S = 20.0
 def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:
     """Replay, print, and write what was asked for; stopped half-way, with what there is by then."""
     from edgetune.cli.evaluation_tables import read_tables
-    from edgetune.drawing import require_figure
+    from edgetune.plotting.figure_file import require_figure
     from edgetune.search.evaluation.answering import parse_contenders
 
     _check(opts)

@@ -81,7 +81,7 @@ def run_kernel_shrink(
         InputError, DeviceError, InfeasibleError: as ``_shrunk``.
     """
     from edgetune.cli.plot import draw_kept
-    from edgetune.drawing import require_figure
+    from edgetune.plotting.figure_file import require_figure
     from edgetune.workflows.output import check_outputs
 
     target = choose_target(output, _DEFAULT_NAME, json=json)

@@ -163,7 +163,7 @@ def _check_files(candidates: Candidates, opts: SearchOptions) -> KnownPoints:
     outputs = {"-o": opts.output, "--trace": opts.trace, "--points": opts.points, "--plot": opts.plot}
     check_outputs(outputs, opts.read, {"-o": "plan", "--trace": "trace", "--points": "profile"})
     if opts.plot is not None:
-        from edgetune.drawing import require_figure
+        from edgetune.plotting.figure_file import require_figure
 
         require_figure(opts.plot)
     if opts.points is not None:

@@ -58,7 +58,7 @@ def graph(
       edgetune schedule graph costs.parquet --network faces --mode deepeye
     """
     from edgetune.cli.plot import write_drawing
-    from edgetune.drawing import require_figure
+    from edgetune.plotting.figure_file import require_figure
     from edgetune.schedule.dependencies import count_linear_extensions, dependency_graph
     from edgetune.workflows.output import check_outputs
 

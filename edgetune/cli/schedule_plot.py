@@ -13,7 +13,7 @@ def check_figure(plot: str | None, view: str | None) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.cli.plot import timeline_view
-    from edgetune.drawing import require_figure
+    from edgetune.plotting.figure_file import require_figure
 
     if plot is None:
         if view is not None:

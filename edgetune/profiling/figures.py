@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
-from edgetune.drawing import (
-    BLACK,
-    KNOB_LABELS,
-    legend_beside,
-    note_left_out,
-    pareto_front,
-    series_style,
-    set_title,
-    spread_out,
-    styled,
-    time_unit,
-)
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import BLACK, KNOB_LABELS, pareto_front, series_style, spread_out, styled, time_unit
 from edgetune.stats import median
 
 if TYPE_CHECKING:

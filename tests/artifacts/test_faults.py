@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from edgetune import drawing
 from edgetune.artifacts import io, opened
 from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.files import write_atomically, writing
@@ -23,6 +22,7 @@ from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.versions import CURRENT
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession
+from edgetune.plotting import style
 from edgetune.workflows.output import Target
 from fakes.file_faults import FAULTS, NAMES, Crash, Faults
 
@@ -47,7 +47,7 @@ def artifact(path):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Make the bytes of a file once: they are the same for every fault."""
-    for module, name in ((io, "to_bytes"), (drawing, "figure_bytes")):
+    for module, name in ((io, "to_bytes"), (style, "figure_bytes")):
         monkeypatch.setattr(module, name, once(getattr(module, name)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import assert_two_lines
 
-from edgetune import drawing
+from edgetune.plotting import captions, figure_file
 
 TWIN = ("--device", "twin:orin-agx")
 RUNS = {
@@ -39,7 +39,7 @@ def test_a_figure_that_fails_changes_no_exit_code(edgetune, monkeypatch, name):
         raise RuntimeError("no glyph")
 
     with monkeypatch.context() as patched:
-        patched.setattr(drawing, "figure_bytes", fail)
+        patched.setattr(figure_file, "figure_bytes", fail)
         ended = edgetune(*words, "--plot", "figure.svg")
     assert ended.code == 0
     assert len(ended.out.splitlines()) == len(plain.out.splitlines()), "the summary, or the plan"
@@ -159,7 +159,7 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
     timeline = read_timeline("run.json")
     (axes,) = responses_figure(timeline).axes
     assert [shows(axes, each_s) for each_s in longest_s] == [True, True]
-    notes = drawing.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))
+    notes = captions.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))
     assert f"took {longest_s[0]:.3g} s" in " ".join(notes)
 
 

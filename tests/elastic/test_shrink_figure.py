@@ -4,7 +4,6 @@ import pytest
 
 from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.artifacts.header import Header
-from edgetune.drawing import figure_bytes
 from edgetune.elastic.figures.pruned import pruned_figure
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Gpu, Resources
@@ -12,6 +11,7 @@ from edgetune.elastic.gpus import find_gpu
 from edgetune.elastic.shrink import Rules, shrink
 from edgetune.elastic.tables import rows_of
 from edgetune.elastic.work import Logical
+from edgetune.plotting.figure_file import figure_bytes
 
 FORMS = Forms(
     Form("conv", Resources(24)),

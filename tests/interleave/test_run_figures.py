@@ -9,13 +9,14 @@ import pytest
 from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_of, study_run, trained
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import WorkloadPoint, cycle_of
 from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
 from edgetune.interleave.figures.cycle import cycles_of
 from edgetune.interleave.figures.page import run_page
 from edgetune.interleave.figures.planned import planned_cycles, planned_figure
+from edgetune.plotting.captions import left_out_of
+from edgetune.plotting.figure_file import figure_bytes
 
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
 

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
-from edgetune.drawing import left_out_of, pareto_front
 from edgetune.errors import InputError
+from edgetune.plotting.captions import left_out_of
+from edgetune.plotting.style import pareto_front
 from edgetune.profiling.figures import profile_figure
 
 

@@ -19,15 +19,15 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.cli.plot import draw, figure_of, page_of
-from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
+from edgetune.plotting.captions import left_out_of, plain_text
+from edgetune.plotting.figure_file import figure_bytes
+from edgetune.plotting.labels import LabelLayout
 from edgetune.roofline.balance import balance, efficiency
 from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
 from edgetune.roofline.figures.clock_panels import round_values
 from edgetune.roofline.figures.curves import balance_points, brief_names, energy_curve, key_roofs, time_curve
 from edgetune.roofline.figures.figure_data import letter_words
-from edgetune.roofline.figures.label_layout import LabelLayout
-from edgetune.roofline.figures.labels import plain_text
 from edgetune.roofline.figures.points import layer_points, network_point, series_of
 from edgetune.roofline.figures.svg import text_size
 from edgetune.roofline.layers import join

@@ -10,8 +10,9 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InputError
+from edgetune.plotting.captions import left_out_of
+from edgetune.plotting.figure_file import figure_bytes
 from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
 from edgetune.schedule.figures.gantt import Span, TaskBar, bars_of, highest_per_slot, middle_of
 from edgetune.schedule.timeline import chrome_trace

@@ -9,8 +9,8 @@ import pytest
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
-from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
+from edgetune.plotting.figure_file import figure_bytes
 from edgetune.search.evaluation.results import evaluation_figure, merits
 
 pytest.importorskip("matplotlib")

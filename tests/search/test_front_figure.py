@@ -8,8 +8,9 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
-from edgetune.drawing import figure_bytes, left_out_of
 from edgetune.errors import InfeasibleError, InputError
+from edgetune.plotting.captions import left_out_of
+from edgetune.plotting.figure_file import figure_bytes
 from edgetune.search.driver import run_search
 from edgetune.search.figures import front_figure, search_figure
 

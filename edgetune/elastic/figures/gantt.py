@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.drawing import (
-    COLOURS,
+from edgetune.elastic.solo import SOLO
+from edgetune.errors import InputError
+from edgetune.plotting.captions import (
     chosen_of,
     legend_beside,
     longest_words,
@@ -27,12 +28,9 @@ from edgetune.drawing import (
     not_drawn,
     note_left_out,
     set_title,
-    styled,
-    time_unit,
     title_words,
 )
-from edgetune.elastic.solo import SOLO
-from edgetune.errors import InputError
+from edgetune.plotting.style import COLOURS, styled, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
-from edgetune.drawing import BLUE, COLOURS, GREY, legend_beside, panels_of, set_title, styled
+from edgetune.plotting.captions import legend_beside, set_title
+from edgetune.plotting.style import BLUE, COLOURS, GREY, panels_of, styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

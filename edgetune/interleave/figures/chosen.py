@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import chosen_of, longest_words, name_in_lines, not_drawn, title_words
+from edgetune.plotting.captions import chosen_of, longest_words, name_in_lines, not_drawn, title_words
 
 _NAME_CHARACTERS = 24
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, note_left_out, set_title, styled, time_unit
 from edgetune.errors import InputError
 from edgetune.interleave.figures.chosen import first_turn, left_out, title_of, written
 from edgetune.interleave.occupancy import Busy, minibatches
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, styled, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,24 +14,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import (
+from edgetune.errors import InputError
+from edgetune.interleave.figures.chosen import tenants_of, title_of, written
+from edgetune.interleave.summary import EngineSummary, summarise
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import (
     BLACK,
     BLUE,
     GREY,
     MARKERS,
     VERMILLION,
     check_panels,
-    legend_beside,
-    note_left_out,
     panels_of,
-    set_title,
     spread_out,
     styled,
     time_unit,
 )
-from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import tenants_of, title_of, written
-from edgetune.interleave.summary import EngineSummary, summarise
 from edgetune.serving.requests import latencies_s
 from edgetune.stats import percentile
 from edgetune.units import format_si

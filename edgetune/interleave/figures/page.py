@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from edgetune.artifacts.run import Run
-from edgetune.drawing import figure_bytes
 from edgetune.errors import InputError
 from edgetune.interleave.figures.cycle import cycle_figure
 from edgetune.interleave.figures.latency import latency_figure
 from edgetune.interleave.figures.timeline import timeline_figure
+from edgetune.plotting.figure_file import figure_bytes
 from edgetune.visible import visible
 
 if TYPE_CHECKING:

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.drawing import (
+from edgetune.errors import InputError
+from edgetune.interleave.figures.chosen import first_turn, left_out, tenants_of, title_of, written
+from edgetune.interleave.occupancy import minibatches
+from edgetune.interleave.summary import latency_budget_s, violated
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import (
     BLACK,
     BLUE,
     COLOURS,
@@ -23,18 +28,11 @@ from edgetune.drawing import (
     KNOB_LABELS,
     VERMILLION,
     check_panels,
-    legend_beside,
-    note_left_out,
     panels_of,
-    set_title,
     spread_out,
     styled,
     time_unit,
 )
-from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import first_turn, left_out, tenants_of, title_of, written
-from edgetune.interleave.occupancy import minibatches
-from edgetune.interleave.summary import latency_budget_s, violated
 from edgetune.stats import percentile
 
 if TYPE_CHECKING:

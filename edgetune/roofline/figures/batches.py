@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.drawing import BLACK, COLOURS, GREY, MARKERS, legend_beside, set_title, spread_out, styled
 from edgetune.errors import InputError
+from edgetune.plotting.captions import folded, lay_out, legend_beside, plain_text, set_title
+from edgetune.plotting.labels import FONT_PT
+from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, spread_out, styled
 from edgetune.roofline.figures.curves import KINDS, balance_points, brief_names
 from edgetune.roofline.figures.figure_data import FigureData, figure_data_of
-from edgetune.roofline.figures.labels import FONT_PT, folded, lay_out, plain_text
 from edgetune.roofline.figures.points import PlacedNetwork, PointSeries, span
 
 if TYPE_CHECKING:

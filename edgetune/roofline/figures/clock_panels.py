@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import KNOB_LABELS, series_style
+from edgetune.plotting.style import KNOB_LABELS, series_style
 from edgetune.roofline.figures.clock_lines import ClockLine, Quantity, clock_lines, known_quantities, varied_knobs
 from edgetune.roofline.figures.curves import roof_names
 from edgetune.roofline.figures.panels import DASHES, css_colour

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import KNOB_LABELS, legend_beside, note_left_out, series_style, set_title, styled
 from edgetune.errors import InputError
+from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
+from edgetune.plotting.style import KNOB_LABELS, series_style, styled
 from edgetune.roofline.figures.clock_lines import (
     QUANTITIES,
     ClockLine,
@@ -17,7 +18,6 @@ from edgetune.roofline.figures.clock_lines import (
     varied_knobs,
 )
 from edgetune.roofline.figures.curves import shared_mode
-from edgetune.roofline.figures.labels import folded, lay_out, plain_text
 from edgetune.roofline.figures.roofs import LINES
 from edgetune.units import format_si
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import BLACK, COLOURS
 from edgetune.errors import InputError
+from edgetune.plotting.style import BLACK, COLOURS
 from edgetune.roofline.figures.curves import (
     BalancePoint,
     balance_points,

@@ -7,7 +7,7 @@ from importlib import resources
 from xml.etree import ElementTree as ET
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import BLACK, MARKERS
+from edgetune.plotting.style import BLACK, MARKERS
 from edgetune.roofline.figures.clock_lines import varied_knobs
 from edgetune.roofline.figures.clock_panels import clock_panels
 from edgetune.roofline.figures.curves import KINDS, brief_names, roof_names

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from edgetune.drawing import BLACK, COLOURS, MARKERS
+from edgetune.plotting.labels import Box, LabelLayout, along
+from edgetune.plotting.style import BLACK, COLOURS, MARKERS
 from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
@@ -19,7 +20,6 @@ from edgetune.roofline.figures.curves import (
     time_curve,
 )
 from edgetune.roofline.figures.figure_data import LETTERS, FigureData, letter_words, point_words
-from edgetune.roofline.figures.label_layout import Box, LabelLayout, along
 from edgetune.roofline.figures.point_text import describe_point
 from edgetune.roofline.figures.points import RooflinePoint, span
 from edgetune.roofline.figures.svg import Frame, draw_axes, draw_curve, draw_marker, element, text_size, ticks

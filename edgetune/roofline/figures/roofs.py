@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.roofline import Roof
-from edgetune.drawing import BLACK, GREY, MARKERS, legend_beside, note_left_out, set_title, styled
+from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
+from edgetune.plotting.labels import Label, write_labels
+from edgetune.plotting.style import BLACK, GREY, MARKERS, styled
 from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
@@ -35,7 +37,6 @@ from edgetune.roofline.figures.figure_data import (
     percent,
     point_words,
 )
-from edgetune.roofline.figures.labels import Label, folded, lay_out, plain_text, write_labels
 from edgetune.roofline.figures.points import LayerPoints, PlacedNetwork, RooflinePoint, span
 from edgetune.units import format_si
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import COLOURS, chosen_of, name_in_lines, title_words
+from edgetune.plotting.captions import chosen_of, name_in_lines, title_words
+from edgetune.plotting.style import COLOURS
 
 _NAME_CHARACTERS = 20
 _MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")

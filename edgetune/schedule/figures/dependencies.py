@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.drawing import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, set_title, styled
+from edgetune.plotting.captions import set_title
+from edgetune.plotting.style import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, styled
 from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
 from edgetune.schedule.network import LayeredNetwork
 

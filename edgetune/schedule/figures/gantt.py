@@ -17,20 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import (
-    BLACK,
-    BLUE,
-    GREY,
-    VERMILLION,
-    legend_beside,
-    longest_words,
-    not_drawn,
-    note_left_out,
-    set_title,
-    styled,
-    time_unit,
-)
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, longest_words, not_drawn, note_left_out, set_title
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, styled, time_unit
 from edgetune.schedule.figures.chosen import colours_of, first_turn, title_of, written
 
 if TYPE_CHECKING:

@@ -15,18 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.drawing import (
-    BLACK,
-    BLUE,
-    VERMILLION,
-    legend_beside,
-    note_left_out,
-    set_title,
-    spread_out,
-    styled,
-    time_unit,
-)
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import BLACK, BLUE, VERMILLION, spread_out, styled, time_unit
 from edgetune.schedule.figures.chosen import jobs_of, title_of, written
 from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si

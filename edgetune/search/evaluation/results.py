@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, panels_of, styled
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, panels_of, styled
 from edgetune.search.evaluation.problems import Array
 from edgetune.search.problem import PAIRS
 

@@ -10,8 +10,9 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLACK, GREY, legend_beside, note_left_out, pareto_front, set_title, spread_out, styled
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.style import BLACK, GREY, pareto_front, spread_out, styled
 from edgetune.search.figures.marks import (
     STANDINGS,
     Mark,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLUE, GREY, PURPLE, VERMILLION, time_unit
+from edgetune.plotting.style import BLUE, GREY, PURPLE, VERMILLION, time_unit
 from edgetune.search.figures.points import PointStatus, SearchPoint
 from edgetune.search.problem import PAIRS, objective_of
 from edgetune.units import format_si

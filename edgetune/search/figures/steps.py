@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.trace import Trace, TraceRow
-from edgetune.drawing import BLACK, BLUE, GREY, VERMILLION, legend_beside, set_title, spread_out, styled, time_unit
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, set_title
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, spread_out, styled, time_unit
 from edgetune.search.figures.marks import draw_budget, title_of
 from edgetune.search.problem import PAIRS
 from edgetune.units import format_si

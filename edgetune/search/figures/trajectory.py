@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point
 from edgetune.artifacts.trace import Trace
-from edgetune.drawing import BLACK, KNOB_LABELS, legend_beside, set_title, styled
 from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, set_title
+from edgetune.plotting.style import BLACK, KNOB_LABELS, styled
 from edgetune.search.figures.marks import Mark, answer_lines, draw_markers, title_of, write_numbers
 from edgetune.search.figures.points import (
     PointStatus,

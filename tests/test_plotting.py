@@ -6,22 +6,12 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
-from edgetune import drawing, limits
-from edgetune.drawing import (
-    COLOURS,
-    MARKERS,
-    figure_bytes,
-    format_of,
-    left_out_of,
-    not_drawn,
-    note_left_out,
-    series_style,
-    set_title,
-    spread_out,
-    styled,
-    time_unit,
-)
+from edgetune import limits
 from edgetune.errors import DeviceError, InputError
+from edgetune.plotting import figure_file
+from edgetune.plotting.captions import left_out_of, not_drawn, note_left_out, set_title
+from edgetune.plotting.figure_file import figure_bytes, format_of
+from edgetune.plotting.style import COLOURS, MARKERS, series_style, spread_out, styled, time_unit
 
 
 def small():
@@ -136,7 +126,8 @@ def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():
 def test_names_are_drawn_literally_and_visibly(recwarn):
     from matplotlib.figure import Figure
 
-    from edgetune.drawing import name_in_lines, styled
+    from edgetune.plotting.captions import name_in_lines
+    from edgetune.plotting.style import styled
 
     with styled():
         figure = Figure()
@@ -158,12 +149,12 @@ def test_a_figure_of_too_many_marks_is_refused_before_it_is_drawn():
     axes = figure.subplots()
     axes.plot(range(1000), range(1000))
     axes.bar(range(200), range(200))
-    assert drawing.figure_bytes(figure, "svg")
+    assert figure_file.figure_bytes(figure, "svg")
     with limits.limited(figure_items=1000), pytest.raises(InputError, match="more than the limit figure_items"):
-        drawing.figure_bytes(figure, "svg")
+        figure_file.figure_bytes(figure, "svg")
 
 
 def test_a_drawing_ends_within_its_memory():
     refused = pytest.raises(InputError, match="the drawing takes more bytes of memory than the limit figure_bytes")
-    with limits.limited(figure_bytes=16 << 20), refused, drawing.bounded():
+    with limits.limited(figure_bytes=16 << 20), refused, figure_file.bounded():
         bytearray(256 << 20)

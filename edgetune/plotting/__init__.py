@@ -1,0 +1,1 @@
+"""Figures: style, captions, labels and files, shared by everything that draws."""

@@ -1,0 +1,168 @@
+"""Words on figures: titles, names, legends, and notes of what a figure leaves out."""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from edgetune.errors import InputError
+from edgetune.plotting.style import BLACK
+from edgetune.units import format_si
+from edgetune.visible import cut_in_middle, visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TITLE_CHARACTERS = 60
+_LONGEST_TITLE = 10 * _TITLE_CHARACTERS
+_NAME_LINES = 6
+"""Lines that a name takes at most; the middle of a longer one is left out."""
+_NOTE_PT = 7.0
+_NOTE_CHARACTERS_PER_INCH = 17
+
+
+def chosen_of(names: Sequence[str], asked: str | None, *, nothing: str, lacks: str, there: str) -> str:
+    """Return which of the names to draw: the one asked for, else the first.
+
+    Args:
+        names: That there are.
+        asked: As somebody wrote it.
+        nothing: What is said where there are none, e.g. ``the run has no rows to draw``.
+        lacks: What is said, before its name, of one that there is not.
+        there: What is said before those that there are.
+
+    Raises:
+        InputError: there are none, or not this one; the hint names the nearest.
+    """
+    if not names:
+        raise InputError(nothing, "was it stopped before anything happened?")
+    if asked is not None and asked not in names:
+        near = difflib.get_close_matches(asked, names, n=1)
+        raise InputError(f"{lacks} {asked!r}", f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}")
+    return asked or names[0]
+
+
+def not_drawn(what: str, chosen: str, names: Sequence[str], turns: int, remedy: str) -> list[str]:
+    """Return the notes of a figure that shows one of several, and of that the first turn; see ``note_left_out``.
+
+    Args:
+        what: E.g. ``policy``.
+        chosen: Which one is drawn.
+        names: All that there are.
+        turns: How often the chosen one ran.
+        remedy: How to draw another, e.g. ``--view gantt:POLICY``.
+    """
+    others = [name for name in names if name != chosen]
+    notes = [f"{what} {chosen} is drawn; not drawn: {', '.join(others)} ({remedy})"] if others else []
+    return [*notes, f"the first of {turns} turns is drawn"] if turns > 1 else notes
+
+
+def longest_words(who: str, from_s: float, to_s: float) -> str:
+    """Return the note of which request waited longest, of a figure that shows a part of the time.
+
+    Args:
+        who: Whose request, e.g. the name of a job; may be empty.
+        from_s: When it arrived, s.
+        to_s: When it was answered, or given up, s.
+    """
+    of = f" of {who}" if who else ""
+    took, began, ended = (format_si(time_s, "s") for time_s in (to_s - from_s, from_s, to_s))
+    return f"the longest request{of} took {took}, from {began} to {ended}"
+
+
+def title_words(what: str, *, simulated: bool, device: str | None) -> str:
+    """Return the title of a figure: whether it is simulated, what is shown, and where it was measured."""
+    where = f"on {device}" if device else ""
+    return ", ".join(filter(None, (f"SIMULATED: {what}" if simulated else what, where)))
+
+
+_LONGEST_NOTE = 600
+
+
+def name_in_lines(name: str, characters: int) -> str:
+    """Return a name as a figure shows it: visible, in lines of bounded length."""
+    return textwrap.fill(cut_in_middle(visible(name), _NAME_LINES * characters), characters)
+
+
+def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
+    """Write below a figure what it does not show; see ``left_out_of``.
+
+    Args:
+        figure: Its size is final; its layout is constrained.
+        notes: A sentence for each thing that is left out; none is no note.
+    """
+    if not notes:
+        return
+    characters = int(figure.get_size_inches()[0] * _NOTE_CHARACTERS_PER_INCH)
+    shown = (cut_in_middle(visible(note), _LONGEST_NOTE) for note in notes)
+    lines = "\n".join(textwrap.fill(note, characters) for note in shown)
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=_NOTE_PT, color=BLACK)
+    figure.set_label("\n".join(map(visible, notes)))
+
+
+def left_out_of(figure: Figure) -> list[str]:
+    """Return the sentences below a figure that say what it does not show."""
+    return str(figure.get_label()).splitlines()
+
+
+def set_title(axes: Any, *lines: str) -> None:
+    """Write the title over ``axes``, from its left edge; a long name takes further lines and stays on the paper."""
+
+    axes.set_title(
+        "\n".join(
+            textwrap.fill(cut_in_middle(visible(line), _LONGEST_TITLE), _TITLE_CHARACTERS) for line in lines if line
+        ),
+        loc="left",
+    )
+
+
+def legend_beside(figure: Figure, axes: Any, first: Sequence[str] = ()) -> None:
+    """Put one legend for all ``axes`` at the right of the figure, where it hides nothing; each label once.
+
+    Labels are in the order drawn, those in ``first`` before. Markers are shown opaque, however faint in the figure.
+    """
+    entries: dict[str, Any] = {}
+    for each in axes:
+        for handle, label in zip(*each.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    labels = [*(label for label in first if label in entries), *(label for label in entries if label not in first)]
+    if not labels:
+        return
+    legend = figure.legend([entries[label] for label in labels], labels, loc="outside right center")
+    for handle in legend.legend_handles:
+        if handle is not None:
+            handle.set_alpha(1.0)
+
+
+def plain_text(words: str, longest: int = 0) -> str:
+    """Return words visible, on one line; a long name loses its front.
+
+    Layers are told apart by the ends of their names: ``/encoder/layer.3/output/dense/MatMul``.
+    """
+    line = visible(" ".join(words.split()))
+    if longest and len(line) > longest:
+        line = f"…{line[1 - longest :]}"
+    return line
+
+
+def folded(phrases: str, width: int = 30) -> str:
+    """Return phrases as lines of a legend, broken between phrases rather than between a number and its unit."""
+    import textwrap
+
+    kept = ", ".join(phrase.replace(" ", "\N{NO-BREAK SPACE}") for phrase in plain_text(phrases).split(", "))
+    return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
+
+
+_MARGIN_IN = 0.2
+"""Paper left above and below a legend."""
+
+
+def lay_out(figure: Figure) -> None:
+    """Give all parts of a figure their places, and make it taller where the legend beside it is."""
+    figure.draw_without_rendering()
+    tall_in = max((legend.get_window_extent().height / figure.dpi for legend in figure.legends), default=0.0)
+    if tall_in + _MARGIN_IN > figure.get_figheight():
+        figure.set_figheight(tall_in + _MARGIN_IN)
+        figure.draw_without_rendering()

@@ -1,0 +1,111 @@
+"""A figure as the bytes of an SVG, PNG or PDF file, within limits of time and memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune import limits
+from edgetune.errors import InputError
+from edgetune.plotting.style import styled
+from edgetune.visible import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = ("svg", "png", "pdf")
+_DPI = 200
+_METADATA: dict[str, dict[str, Any]] = {
+    "svg": {"Date": None, "Creator": "edgetune"},
+    "pdf": {"CreationDate": None, "Creator": "edgetune"},
+    "png": {"Software": "edgetune"},
+}
+"""Of a figure: no date, so that its bytes repeat; and that it is edgetune's, so that it may be drawn again."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Bound the processor time and the memory of a drawing.
+
+    Raises:
+        InputError: it takes more than the limits allow.
+    """
+    with (
+        limits.bounded_cpu_time("figure_seconds", "the drawing"),
+        limits.bounded_memory(limits.limit("figure_bytes")) as in_memory,
+    ):
+        try:
+            yield
+        except MemoryError:
+            if in_memory:
+                raise limits.beyond("figure_bytes", "the drawing") from None
+            raise
+
+
+def format_of(path: str | Path) -> str:
+    """Return the format that a figure's file name asks for.
+
+    Raises:
+        InputError: none that can be drawn.
+    """
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        raise InputError(f"{path}: a figure is .svg, .png or .pdf", "e.g. figure.svg")
+    return suffix
+
+
+def require_figure(path: str | Path) -> None:
+    """Check that a figure can be drawn and has a known format, before long work is begun of which it will be.
+
+    Raises:
+        InputError: the file name asks for no format that can be drawn.
+        DeviceError: matplotlib is missing.
+    """
+    format_of(path)
+    with styled():  # which needs matplotlib
+        pass
+
+
+def figure_bytes(figure: Figure, form: str) -> bytes:
+    """Return the file of a figure, in one of ``FORMATS``.
+
+    Raises:
+        InputError: it would have more marks than the limit allows.
+    """
+    limits.check("figure_items", sum(map(_marks, figure.findobj())), "the figure")
+    buffer = io.BytesIO()
+    with styled():
+        _show_texts(figure)
+        figure.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
+    return buffer.getvalue()
+
+
+def _show_texts(figure: Figure) -> None:
+    """Make every text of a figure visible; texts of ticks are made as it is drawn, by their formatters."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
+
+    for text in figure.findobj(Text):
+        text.set_text(_visible_lines(text.get_text()))
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        formatter = axis.get_major_formatter()
+        if isinstance(formatter, FuncFormatter):  # what matplotlib makes of labels, too
+            formatter.func = _visibly(formatter.func)
+
+
+def _visible_lines(text: str) -> str:
+    return "\n".join(map(visible, text.split("\n")))
+
+
+def _visibly(label: Callable[..., str]) -> Callable[..., str]:
+    return lambda *where: _visible_lines(label(*where))
+
+
+def _marks(artist: Any) -> int:
+    """Return how many marks and points an artist has of its own."""
+    if hasattr(artist, "get_paths"):
+        return len(artist.get_paths()) + len(artist.get_offsets())
+    return len(artist.get_xdata(orig=True)) if hasattr(artist, "get_xdata") else 1
