@@ -1,6 +1,7 @@
 """What figures share: the same bytes twice, no date, axes that spread, names that stay on the paper."""
 
 import builtins
+from dataclasses import dataclass
 
 import matplotlib
 import pytest
@@ -9,9 +10,18 @@ from matplotlib.figure import Figure
 from edgetune import limits
 from edgetune.errors import DeviceError, InputError
 from edgetune.plotting import figure_file
-from edgetune.plotting.captions import left_out_of, not_drawn, note_left_out, set_title
+from edgetune.plotting.captions import left_out_of, note_left_out, set_title
 from edgetune.plotting.figure_file import figure_bytes, format_of
 from edgetune.plotting.style import COLOURS, MARKERS, series_style, spread_out, styled, time_unit
+from edgetune.plotting.turns import first_turn, turn_notes
+
+
+@dataclass
+class Row:
+    policy: str
+    turn: int
+    finished_s: float = 1.0
+    arrived_s: float | None = None
 
 
 def small():
@@ -113,7 +123,9 @@ def test_what_a_figure_leaves_out_is_below_it_and_can_be_told():
     assert left_out_of(figure) == []
     note_left_out(figure, [])
     assert left_out_of(figure) == []
-    notes = [*not_drawn("policy", "a$b$", ["a$b$", "c", "d"], 3, "--view gantt:POLICY"), "x " * 80]
+    rows = [Row(name, turn) for name in ("a$b$", "c", "d") for turn in (0, 1, 2)]
+    drawn = first_turn(rows, "policy", None, of="timeline")
+    notes = [*turn_notes(rows, drawn, "policy", "--view gantt:POLICY"), "x " * 80]
     assert notes[:2] == ["policy a$b$ is drawn; not drawn: c, d (--view gantt:POLICY)", "the first of 3 turns is drawn"]
     note_left_out(figure, notes)
     assert left_out_of(figure) == notes

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from edgetune.errors import InputError
 from edgetune.plotting.style import BLACK
-from edgetune.units import format_si
 from edgetune.visible import cut_in_middle, visible
 
 if TYPE_CHECKING:
@@ -23,59 +20,21 @@ _NOTE_PT = 7.0
 _NOTE_CHARACTERS_PER_INCH = 17
 
 
-def chosen_of(names: Sequence[str], asked: str | None, *, nothing: str, lacks: str, there: str) -> str:
-    """Return which of the names to draw: the one asked for, else the first.
+class _Header(Protocol):
+    """The header of an artifact."""
 
-    Args:
-        names: That there are.
-        asked: As somebody wrote it.
-        nothing: What is said where there are none, e.g. ``the run has no rows to draw``.
-        lacks: What is said, before its name, of one that there is not.
-        there: What is said before those that there are.
-
-    Raises:
-        InputError: there are none, or not this one; the hint names the nearest.
-    """
-    if not names:
-        raise InputError(nothing, "was it stopped before anything happened?")
-    if asked is not None and asked not in names:
-        near = difflib.get_close_matches(asked, names, n=1)
-        raise InputError(f"{lacks} {asked!r}", f"did you mean {near[0]}?" if near else f"{there} {', '.join(names)}")
-    return asked or names[0]
+    @property
+    def simulated(self) -> bool: ...
+    @property
+    def conditions(self) -> Mapping[str, Any]: ...
 
 
-def not_drawn(what: str, chosen: str, names: Sequence[str], turns: int, remedy: str) -> list[str]:
-    """Return the notes of a figure that shows one of several, and of that the first turn; see ``note_left_out``.
-
-    Args:
-        what: E.g. ``policy``.
-        chosen: Which one is drawn.
-        names: All that there are.
-        turns: How often the chosen one ran.
-        remedy: How to draw another, e.g. ``--view gantt:POLICY``.
-    """
-    others = [name for name in names if name != chosen]
-    notes = [f"{what} {chosen} is drawn; not drawn: {', '.join(others)} ({remedy})"] if others else []
-    return [*notes, f"the first of {turns} turns is drawn"] if turns > 1 else notes
-
-
-def longest_words(who: str, from_s: float, to_s: float) -> str:
-    """Return the note of which request waited longest, of a figure that shows a part of the time.
-
-    Args:
-        who: Whose request, e.g. the name of a job; may be empty.
-        from_s: When it arrived, s.
-        to_s: When it was answered, or given up, s.
-    """
-    of = f" of {who}" if who else ""
-    took, began, ended = (format_si(time_s, "s") for time_s in (to_s - from_s, from_s, to_s))
-    return f"the longest request{of} took {took}, from {began} to {ended}"
-
-
-def title_words(what: str, *, simulated: bool, device: str | None) -> str:
+def title_of(header: _Header, what: str) -> str:
     """Return the title of a figure: whether it is simulated, what is shown, and where it was measured."""
-    where = f"on {device}" if device else ""
-    return ", ".join(filter(None, (f"SIMULATED: {what}" if simulated else what, where)))
+    device = header.conditions.get("device")
+    return ", ".join(
+        filter(None, (f"SIMULATED: {what}" if header.simulated else what, f"on {device}" if device else ""))
+    )
 
 
 _LONGEST_NOTE = 600
@@ -149,8 +108,6 @@ def plain_text(words: str, longest: int = 0) -> str:
 
 def folded(phrases: str, width: int = 30) -> str:
     """Return phrases as lines of a legend, broken between phrases rather than between a number and its unit."""
-    import textwrap
-
     kept = ", ".join(phrase.replace(" ", "\N{NO-BREAK SPACE}") for phrase in plain_text(phrases).split(", "))
     return textwrap.fill(kept, width).replace("\N{NO-BREAK SPACE}", " ")
 

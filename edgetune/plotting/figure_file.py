@@ -69,15 +69,15 @@ def require_figure(path: str | Path) -> None:
         pass
 
 
-def figure_bytes(figure: Figure, form: str) -> bytes:
-    """Return the file of a figure, in one of ``FORMATS``.
+def figure_bytes(figure: Figure, form: str, *, text_as_text: bool = False) -> bytes:
+    """Return the file of a figure, in one of ``FORMATS``; texts of an SVG are outlines unless ``text_as_text``.
 
     Raises:
         InputError: it would have more marks than the limit allows.
     """
     limits.check("figure_items", sum(map(_marks, figure.findobj())), "the figure")
     buffer = io.BytesIO()
-    with styled():
+    with styled(text_as_text=text_as_text):
         _show_texts(figure)
         figure.savefig(buffer, format=form, dpi=_DPI, metadata=_METADATA[form])
     return buffer.getvalue()

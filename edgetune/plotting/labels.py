@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+FONT_PT = 7.5
 _RINGS_PT = (0.0, 6.0, 13.0, 22.0, 34.0, 48.0)
 """How much farther than side by side a label may move away from its point; a thin line then leads to it."""
 _DIRECTIONS = ((1.0, -0.6), (1.0, 0.6), (-1.0, 0.6), (-1.0, -0.6), (0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0),
@@ -25,10 +23,10 @@ Box = tuple[float, float, float, float]
 
 @dataclass(slots=True)
 class LabelLayout:
-    """What of the paper is taken: curves and markers, which words must not hide; words, which lines must not cross.
+    """Boxes that are taken: by curves and markers, which a label must not hide, and by labels, which no line crosses.
 
-    Words that touch another marker than their own, or whose line crosses it, seem to be its words: they do so only
-    where there is no other room.
+    A label that touches another marker than its own seems to belong to it, as does one whose line crosses it: both
+    happen only where there is no other room.
     """
 
     inside: Box
@@ -57,9 +55,9 @@ class LabelLayout:
                 across, up = right * (radius_pt + wide + 1.5 + ring), above * (radius_pt + high + 1.5 + ring)
                 x, y = at[0] + across, at[1] + up
                 box = (x - wide - 1.0, y - high - 1.0, x + wide + 1.0, y + high + 1.0)
-                lead = along([at, (x, y)], self.inside) if ring else []
+                lead = _along([at, (x, y)], self.inside) if ring else []
                 taken = [*self.taken, *self.markers, *self.words, *untouched]
-                if not within(box, self.inside) or _any_overlap([box], taken):
+                if not _within(box, self.inside) or _any_overlap([box], taken):
                     continue
                 if not _any_overlap(lead, [*self.words, *untouched]):
                     self.taken += [piece for piece in lead if not _overlap(piece, box)]
@@ -76,14 +74,14 @@ def _any_overlap(boxes: Sequence[Box], others: Sequence[Box]) -> bool:
     return any(_overlap(box, other) for box in boxes for other in others)
 
 
-def along(line: Sequence[tuple[float, float]], inside: Box) -> list[Box]:
+def _along(line: Sequence[tuple[float, float]], inside: Box) -> list[Box]:
     """Return small boxes along a line."""
     boxes = []
     for (x0, y0), (x1, y1) in pairwise(line):
         steps = max(1, int(max(abs(x1 - x0), abs(y1 - y0)) / _LINE_PT))
         for step in range(steps + 1):
             x, y = x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps
-            if within((x, y, x, y), inside):
+            if _within((x, y, x, y), inside):
                 boxes.append((x - 0.5, y - 0.5, x + 0.5, y + 0.5))
     return boxes
 
@@ -92,57 +90,51 @@ def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def within(box: Box, frame: Box) -> bool:
+def _within(box: Box, frame: Box) -> bool:
     """Return whether a box lies wholly in another."""
     return frame[0] <= box[0] and frame[1] <= box[1] and box[2] <= frame[2] and box[3] <= frame[3]
 
 
-FONT_PT = 7.5
-
-
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words for a point in the units of the axes; without words, a point that must stay visible.
+    """A text for a point in the units of the axes; without a text, a point that must stay visible.
 
     Args:
         x, y: The point.
         radius_pt: Half the width of its marker.
         text: What to write; may be empty.
-        bold: Whether it counts more than others.
+        weight: Of the text, ``bold`` where it counts more than others.
     """
 
     x: float
     y: float
     radius_pt: float
     text: str = ""
-    bold: bool = False
+    weight: str = "normal"
 
 
-def write_labels(
-    figure: Figure, axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]]
-) -> None:
+def write_labels(axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tuple[float, float]]] = ()) -> None:
     """Write each label beside its point; earlier ones choose first, and one without room is left out.
 
-    The figure must be laid out, for places are sought on paper.
+    The figure must be laid out and the limits of the axes must be final.
 
     Args:
-        figure, axes: Where.
+        axes: Where.
         labels: Points with or without words.
         lines: Curves in the units of the axes that words should not cross.
     """
-    to_pt = 72.0 / figure.dpi
+    to_pt = 72.0 / axes.figure.dpi
     frame = axes.get_window_extent()
     inside: Box = (frame.x0 * to_pt, frame.y0 * to_pt, frame.x1 * to_pt, frame.y1 * to_pt)
     centres = [_on_paper(axes, (label.x, label.y), to_pt) for label in labels]
     markers = [(x - label.radius_pt, y - label.radius_pt, x + label.radius_pt, y + label.radius_pt)
                for label, (x, y) in zip(labels, centres, strict=True)]  # fmt: skip
-    crossed = [piece for line in lines for piece in along([_on_paper(axes, at, to_pt) for at in line], inside)]
+    crossed = [piece for line in lines for piece in _along([_on_paper(axes, at, to_pt) for at in line], inside)]
     layout = LabelLayout(inside, crossed, [], markers)
     for label, centre in zip(labels, centres, strict=True):
-        if not label.text or not within((*centre, *centre), inside):
+        if not label.text or not _within((*centre, *centre), inside):
             continue
-        wide, high = _size(axes, label)
-        found = layout.place(centre, (to_pt * wide / 2, to_pt * high / 2), label.radius_pt)
+        found = layout.place(centre, _half_size_pt(axes, label, to_pt), label.radius_pt)
         if found is not None:
             _write(axes, label, found[0], leads=found[1])
 
@@ -152,12 +144,11 @@ def _on_paper(axes: Any, point: tuple[float, float], to_pt: float) -> tuple[floa
     return to_pt * float(x), to_pt * float(y)
 
 
-def _size(axes: Any, label: Label) -> tuple[float, float]:
-    """Return width and height of the words, in pixels."""
-    text = axes.text(label.x, label.y, label.text, fontsize=FONT_PT, weight=_weight(label))
+def _half_size_pt(axes: Any, label: Label, to_pt: float) -> tuple[float, float]:
+    text = axes.text(label.x, label.y, label.text, fontsize=FONT_PT, weight=label.weight)
     extent = text.get_window_extent()
     text.remove()
-    return float(extent.width), float(extent.height)
+    return to_pt * float(extent.width) / 2, to_pt * float(extent.height) / 2
 
 
 def _write(axes: Any, label: Label, offset: tuple[float, float], *, leads: bool) -> None:
@@ -166,11 +157,7 @@ def _write(axes: Any, label: Label, offset: tuple[float, float], *, leads: bool)
     line = {"arrowstyle": "-", "color": "#555555", "linewidth": 0.5, "shrinkA": 0.5, "shrinkB": label.radius_pt}
     text = axes.annotate(
         label.text, (label.x, label.y), xytext=offset, textcoords="offset points", ha="center", va="center",
-        fontsize=FONT_PT, weight=_weight(label), color="#222222", zorder=6, arrowprops=line if leads else None,
+        fontsize=FONT_PT, weight=label.weight, color="#222222", zorder=6, arrowprops=line if leads else None,
         path_effects=[withStroke(linewidth=2.0, foreground="white")],
     )  # fmt: skip
     text.set_in_layout(False)
-
-
-def _weight(label: Label) -> str:
-    return "bold" if label.bold else "normal"

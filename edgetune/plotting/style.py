@@ -47,8 +47,11 @@ def series_style(index: int) -> dict[str, str]:
 
 
 @contextmanager
-def styled() -> Iterator[None]:
+def styled(*, text_as_text: bool = False) -> Iterator[None]:
     """Draw in edgetune's style, whatever the user's own settings are, which come back afterwards.
+
+    Args:
+        text_as_text: Whether texts of an SVG are texts rather than outlines.
 
     Raises:
         DeviceError: matplotlib is not installed.
@@ -60,8 +63,21 @@ def styled() -> Iterator[None]:
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph ", UserWarning)  # of scripts that its font lacks, drawn as boxes
         mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
+        mpl.rcParams.update(_STYLE | ({"svg.fonttype": "none"} if text_as_text else {}))
         yield
+
+
+@contextmanager
+def new_figure(size_in: tuple[float, float]) -> Iterator[Figure]:
+    """Yield an empty figure of this width and height, inches; what is drawn inside the block has edgetune's style.
+
+    Raises:
+        DeviceError: matplotlib is not installed.
+    """
+    with styled():
+        from matplotlib.figure import Figure
+
+        yield Figure(figsize=size_in, layout="constrained")
 
 
 KNOB_LABELS = {

@@ -15,7 +15,15 @@ from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import BLACK, KNOB_LABELS, pareto_front, series_style, spread_out, styled, time_unit
+from edgetune.plotting.style import (
+    BLACK,
+    KNOB_LABELS,
+    new_figure,
+    pareto_front,
+    series_style,
+    spread_out,
+    time_unit,
+)
 from edgetune.stats import median
 
 if TYPE_CHECKING:
@@ -48,12 +56,9 @@ def profile_figure(profile: Profile) -> Figure:
             f"{len(panels)} networks and tasks are more than one figure can show", "draw a table with fewer of them"
         )
     sizes = sorted({row.batch_size for rows in panels.values() for row in rows})
-    with styled():
-        from matplotlib.figure import Figure
-
-        columns = min(len(panels), 2)
-        lines = -(-len(panels) // columns)
-        figure = Figure(figsize=(3.6 + 3.4 * columns, 0.6 + 3.4 * lines), layout="constrained")
+    columns = min(len(panels), 2)
+    lines = -(-len(panels) // columns)
+    with new_figure((3.6 + 3.4 * columns, 0.6 + 3.4 * lines)) as figure:
         grid = figure.subplots(lines, columns, squeeze=False).flatten()
         for axes, ((workload, task), rows) in zip(grid, panels.items(), strict=False):
             left_out = _draw(axes, rows, sizes)

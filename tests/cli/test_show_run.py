@@ -121,7 +121,7 @@ def test_a_page_has_the_figures_in_words_too(edgetune, two, tmp_path):
     assert edgetune("show", two, "--plot", str(target)).code == 0
     page = target.read_text()
     assert "managed beside native" in page
-    assert page.count("<img") == 5
+    assert page.count("<svg") == 5
 
 
 @pytest.mark.parametrize("view", ["latencies", "latency:native", "timeline:streams", "cycle:nativ"])

@@ -4,9 +4,10 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.elastic.figures.gantt import BlockBar, bars_of, gantt_figure
+from edgetune.elastic.figures.gantt import bars_of, gantt_figure
 from edgetune.elastic.summary import summarise
 from edgetune.errors import InputError
+from edgetune.plotting.gantt import Bar, Span
 
 TOLD = {
     "simulated": True, "device": "small", "duration_s": 2.0, "gpu": {"sm_count": 2},
@@ -97,13 +98,13 @@ def test_a_task_of_which_no_request_came_and_a_policy_to_which_none_came_are_the
 
 def test_bars_without_a_pause_that_could_be_seen_are_one():
     rows = [stay(0, 0.0, 0.1), stay(0, 0.1, 0.2), stay(0, 0.5, 0.6), stay(0, 0.2, 0.3, "normal"), stay(1, 0.2, 0.4)]
-    assert bars_of(rows, 0.0, 1.0) == [
-        BlockBar("urgent", 0, 0.0, 0.2),
-        BlockBar("normal", 0, 0.2, 0.3),
-        BlockBar("urgent", 1, 0.2, 0.4),
-        BlockBar("urgent", 0, 0.5, 0.6),
+    assert bars_of(rows, Span(0.0, 1.0)) == [
+        Bar((0, "urgent"), "urgent", 0.0, 0.2),
+        Bar((0, "normal"), "normal", 0.2, 0.3),
+        Bar((1, "urgent"), "urgent", 0.2, 0.4),
+        Bar((0, "urgent"), "urgent", 0.5, 0.6),
     ]
-    assert bars_of(rows, 0.45, 1.0) == [BlockBar("urgent", 0, 0.5, 0.6)]
+    assert bars_of(rows, Span(0.45, 1.0)) == [Bar((0, "urgent"), "urgent", 0.5, 0.6)]
 
 
 def test_no_bar_is_too_narrow_to_be_drawn():

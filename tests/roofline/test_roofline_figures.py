@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -25,11 +26,9 @@ from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
 from edgetune.roofline.balance import balance, efficiency
 from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
-from edgetune.roofline.figures.clock_panels import round_values
 from edgetune.roofline.figures.curves import balance_points, brief_names, energy_curve, key_roofs, time_curve
 from edgetune.roofline.figures.figure_data import letter_words
 from edgetune.roofline.figures.points import layer_points, network_point, series_of
-from edgetune.roofline.figures.svg import text_size
 from edgetune.roofline.layers import join
 from edgetune.roofline.placement import place
 
@@ -301,13 +300,6 @@ def test_the_page_draws_constants_against_clocks() -> None:
     assert b"against clocks" not in roofline_page([ORIN])
 
 
-@pytest.mark.parametrize(("low", "high"), [(318.0, 1300.0), (0.0, 0.0042), (2133.0, 3199.0), (0.0, 1.0)])
-def test_a_linear_axis_has_a_few_round_values(low: float, high: float) -> None:
-    found = round_values(low, high)
-    assert 2 <= len(found) <= 6
-    assert low <= found[0] < found[-1] <= high * (1 + 1e-9)
-
-
 def test_few_modes_are_all_drawn_in_full_and_named_by_one_knob() -> None:
     slow = replace(ORIN, mode=Mode(8, 1728.0, 522.75, 3199.0))
     assert key_roofs([ORIN, slow, HALF], [ORIN]) == [ORIN, slow]
@@ -393,18 +385,6 @@ class _Page(HTMLParser):
         return [attributes for _, attributes in self.tags if attributes.get("class") == cls]
 
 
-def test_words_on_the_lines_of_a_page_end_before_the_first_batch_size() -> None:
-    """Of three precisions a word began at the left end and went on beneath the points of batch size 1."""
-    roofs = [ORIN, replace(ORIN, precision="fp16", flops_per_s=147e12)]
-    networks = [network(roof, batch=batch) for roof in roofs for batch in (1, 64)]
-    page = roofline_page(roofs, networks, layers_of=None).decode().partition("intensity against batch size")[2]
-    words = re.findall(r'<text x="8" y="[^"]+" class="word">([^<]+)<', page)
-    first = re.search(r'class="grid"></line><text x="([^"]+)"[^>]*>1</text>', page)
-    assert first is not None
-    assert len(words) == 4
-    assert all(8 + text_size(each)[0] < float(first[1]) for each in words)
-
-
 def test_the_page_names_every_point_and_loads_nothing() -> None:
     one = layered()
     data = roofline_page([ORIN], [one, network(batch=4)], layers_of=one, device="orin", notes=["racing wins"])
@@ -419,15 +399,16 @@ def test_the_page_names_every_point_and_loads_nothing() -> None:
     assert len(page.of("point")) == 2 * 4 + 2  # two networks and two layers twice, networks by batch size
     assert len([found for found in page.of("point") if "tabindex" in found]) == 4
     assert b"racing wins" in data
-    assert not re.search(rb"https?://|src=|href=|@import|url\(", data)
+    assert not re.search(rb"""https?://|src=|href=(?!"#)|@import|url\((?!#)""", data), "but what is in the page itself"
 
 
 @pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"'><img src=x onerror=x>", "\x00\ud800&gt;"])
 def test_names_are_no_code(name: str) -> None:
     plain = _Page(roofline_page([ORIN], [network(name="net")], layers_of=network(), device="d"))
     odd = roofline_page([ORIN], [network(name=name)], layers_of=network(name=name), device=name, notes=[name])
-    count = len(plain.tags) + 1  # the note
-    assert len(_Page(odd).tags) == count
+    known, found = (Counter(tag for tag, _ in page.tags) for page in (plain, _Page(odd)))
+    del known["text"], found["text"]  # a long name takes several lines
+    assert found == known + Counter(p=1)  # the note
     assert b"\x00" not in odd
 
 

@@ -13,8 +13,9 @@ from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
+from edgetune.plotting.gantt import Bar, Span
 from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
-from edgetune.schedule.figures.gantt import Span, TaskBar, bars_of, highest_per_slot, middle_of
+from edgetune.schedule.figures.gantt import bars_of, highest_per_slot, middle_of
 from edgetune.schedule.timeline import chrome_trace
 
 
@@ -42,7 +43,7 @@ def test_bars_too_narrow_to_see_are_one_with_neighbours_of_the_same_network() ->
     narrow = [task(number / 1000, (number + 1) / 1000) for number in range(100)]
     other = [task(0.1, 0.104, "other"), task(0.104, 0.105)]
     bars = bars_of([*narrow, *other], Span(0.0, 10.0))
-    assert [(bar.network, bar.start_s, bar.end_s) for bar in bars] == [("net", 0.0, 0.1), ("other", 0.1, 0.105)]
+    assert [(bar.kind[1], bar.start_s, bar.end_s) for bar in bars] == [("net", 0.0, 0.1), ("other", 0.1, 0.105)]
     assert len(bars_of(narrow, Span(0.0, 0.1))) == 100
 
 
@@ -64,7 +65,7 @@ def test_what_is_outside_of_the_part_is_left_out() -> None:
 
 
 def test_the_middle_of_a_long_run_is_in_its_middle() -> None:
-    bars = [TaskBar(0, "execute", "net", float(number), number + 0.9) for number in range(1000)]
+    bars = [Bar(0, ("execute", "net", False), float(number), number + 0.9) for number in range(1000)]
     span = middle_of(bars)
     assert span.begin_s + span.end_s == pytest.approx(999.9, abs=1.0)
     assert span.end_s - span.begin_s < 200

@@ -4,53 +4,34 @@
     SM 0    [dd][ss   ][dd][s ]
     SM 1    [dd]   [s ][dd]
 
-Bars have the colour of their task; where blocks of several tasks shared a multiprocessor, its lane is divided. Of a
-run the surroundings of one urgent request are drawn, unless another part is asked for; bars too narrow to see are
-drawn as one with their neighbours, or a little wider than they are.
+Bars have the colour of their task; where blocks of several tasks share a multiprocessor, its lane is divided. Unless
+another part is asked for, the figure shows the surroundings of one urgent request. Bars too narrow to see are drawn as
+one with their neighbours, or a little wider than they are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.elastic.solo import SOLO
 from edgetune.errors import InputError
-from edgetune.plotting.captions import (
-    chosen_of,
-    legend_beside,
-    longest_words,
-    name_in_lines,
-    not_drawn,
-    note_left_out,
-    set_title,
-    title_words,
-)
-from edgetune.plotting.style import COLOURS, styled, time_unit
+from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
+from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time
+from edgetune.plotting.style import COLOURS, new_figure
+from edgetune.plotting.turns import first_turn, longest_note, names_of, turn_notes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_NARROWEST = 1 / 1200
-"""Of the width of the figure: about a pixel of a screen."""
 _LANE_INCHES = {16: 0.2, 40: 0.12}
 """Height of a multiprocessor's lane, where there are no more than so many; of more, what a page has room for."""
 _PAGE_INCHES = 7.0
 _NAME_CHARACTERS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class BlockBar:
-    """Blocks of one task on one multiprocessor, without a pause that could be seen, s."""
-
-    task: str
-    sm: int
-    start_s: float
-    end_s: float
 
 
 def gantt_figure(
@@ -74,34 +55,30 @@ def gantt_figure(
     tasks = _by_priority(list(dict.fromkeys(row.task for row in rows if row.task is not None)), timeline)
     kept_s = max((row.finished_s for row in rows if row.event == "residency"), default=whole_s)
     whole = from_s is None and to_s is None
-    begin_s, end_s = _part(requests, next(iter(tasks), None), kept_s) if whole else (from_s or 0.0, to_s or whole_s)
-    bars = bars_of(rows, begin_s, end_s)
+    span = _part(requests, next(iter(tasks), None), kept_s) if whole else Span(from_s or 0.0, to_s or whole_s)
+    bars = bars_of(rows, span)
     if not bars:
         raise InputError(
-            f"no record says where blocks were from {begin_s:.4g} to {end_s:.4g} s",
+            f"no record says where blocks were from {span.begin_s:.4g} to {span.end_s:.4g} s",
             "a real run records blocks only where it is asked to; see the figures with edgetune show",
         )
     colours = {task: COLOURS[place % len(COLOURS)] for place, task in enumerate(tasks)}
     sms = _sm_count(timeline, bars)
     limits.check("figure_lanes", max(sms, len(tasks)), "the figure")
-    with styled():
-        from matplotlib.figure import Figure
-
-        lanes = sms * next((inches for most, inches in _LANE_INCHES.items() if sms <= most), _PAGE_INCHES / sms)
-        above = 0.3 * len(tasks) + 0.2
-        figure = Figure(figsize=(8.6, 1.1 + above + lanes), layout="constrained")
+    lanes = sms * next((inches for most, inches in _LANE_INCHES.items() if sms <= most), _PAGE_INCHES / sms)
+    above = 0.3 * len(tasks) + 0.2
+    with new_figure((8.6, 1.1 + above + lanes)) as figure:
         top, below = figure.subplots(2, 1, sharex=True, height_ratios=(above, lanes))
-        factor, unit = time_unit(end_s - begin_s)
-        seen = [row for row in requests if row.finished_s > begin_s and (row.arrived_s or 0.0) < end_s]
+        factor, unit = span.unit
+        seen = [row for row in requests if row.finished_s > span.begin_s and (row.arrived_s or 0.0) < span.end_s]
         _draw_requests(top, seen, tasks, colours, factor)
-        _draw_lanes(below, _seen(bars, _NARROWEST * (end_s - begin_s)), colours, sms, factor)
-        below.set_xlim(factor * begin_s, factor * end_s)
-        label = f"time since the run began ({unit})"
-        below.set_xlabel(f"{label}, simulated (model)" if timeline.header.simulated else label)
-        part = end_s - begin_s < whole_s
-        from_to = [_written(factor * each_s, factor * (end_s - begin_s)) for each_s in (begin_s, end_s, whole_s)]
+        _draw_lanes(below, _visible(bars, span.least_s), colours, sms, factor)
+        name_time(below, span, ", simulated (model)" if timeline.header.simulated else "")
+        shown_s = span.end_s - span.begin_s
+        from_to = [_written(factor * each_s, factor * shown_s) for each_s in (span.begin_s, span.end_s, whole_s)]
+        part = shown_s < whole_s
         which = "from {} to {} of {} {}".format(*from_to, unit) if part else ""
-        set_title(top, _title(timeline, rows[0].policy), which)
+        set_title(top, title_of(timeline.header, f"{rows[0].policy}, blocks per SM"), which)
         legend_beside(figure, (below, top))
         note_left_out(figure, _left_out(timeline, rows, requests if part else ()))
     return figure
@@ -111,13 +88,9 @@ def _left_out(
     timeline: KernelTimeline, rows: Sequence[KernelTimelineRow], requests: Sequence[KernelTimelineRow]
 ) -> list[str]:
     """Return what a chart of these rows leaves out: policies, turns, and of these requests the longest of each task."""
-    policies, chosen = list(dict.fromkeys(row.policy for row in timeline.rows)), rows[0].policy
-    turns = len({row.turn for row in timeline.rows if row.policy == chosen})
-    notes = not_drawn("policy", chosen, policies, turns, "--view gantt:POLICY draws one")
-    for task in dict.fromkeys(row.task for row in requests):
-        of = (row for row in requests if row.task == task)
-        longest = max(of, key=lambda row: row.finished_s - (row.arrived_s or 0.0))
-        notes.append(longest_words(task or "", longest.arrived_s or 0.0, longest.finished_s))
+    notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one")
+    for task in names_of(requests, "task"):
+        notes += longest_note([row for row in requests if row.task == task], "task")
     return notes
 
 
@@ -127,23 +100,12 @@ def _written(value: float, span: float) -> str:
     return text.rstrip("0").removesuffix(".") if "." in text else text
 
 
-def _title(timeline: KernelTimeline, policy: str) -> str:
-    simulated = timeline.header.simulated
-    return title_words(f"{policy}, blocks per SM", simulated=simulated, device=timeline.header.conditions.get("device"))
-
-
 def _first_turn(timeline: KernelTimeline, policy: str | None) -> list[KernelTimelineRow]:
-    policies = list(dict.fromkeys(row.policy for row in timeline.rows))
-    wanted = policy or next((each for each in policies if each != SOLO), None)
-    chosen = chosen_of(
-        policies, wanted, nothing="the timeline has no rows to draw", lacks="the timeline has no policy", there="it has"
-    )
-    rows = [row for row in timeline.rows if row.policy == chosen]
-    first = min(row.turn for row in rows)
-    return [row for row in rows if row.turn == first]
+    shared = next((each for each in names_of(timeline.rows, "policy") if each != SOLO), None)
+    return first_turn(timeline.rows, "policy", policy or shared, of="timeline")
 
 
-def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: float) -> tuple[float, float]:
+def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: float) -> Span:
     """Return the part of a run with one request, as long again before it and after it; all of a run without one.
 
     Args:
@@ -153,11 +115,11 @@ def _part(requests: Sequence[KernelTimelineRow], urgent: str | None, kept_s: flo
     """
     of = [row for row in requests if row.task == urgent and row.status == "ok" and row.finished_s <= kept_s]
     if not of:
-        return 0.0, kept_s
+        return Span(0.0, kept_s)
     middle = of[len(of) // 2]
     arrived_s = middle.arrived_s or 0.0
     took_s = middle.finished_s - arrived_s
-    return max(arrived_s - took_s, 0.0), min(middle.finished_s + took_s, kept_s)
+    return Span(max(arrived_s - took_s, 0.0), min(middle.finished_s + took_s, kept_s))
 
 
 def _by_priority(tasks: Sequence[str], timeline: KernelTimeline) -> list[str]:
@@ -166,37 +128,26 @@ def _by_priority(tasks: Sequence[str], timeline: KernelTimeline) -> list[str]:
     return sorted(tasks, key=lambda task: -priority.get(task, 0))
 
 
-def _sm_count(timeline: KernelTimeline, bars: Sequence[BlockBar]) -> int:
+def _sm_count(timeline: KernelTimeline, bars: Sequence[Bar[str]]) -> int:
     gpu = timeline.header.conditions.get("gpu")
     said = gpu.get("sm_count") if isinstance(gpu, dict) else None
-    seen = max(bar.sm for bar in bars) + 1
+    seen: int = max(bar.lane[0] for bar in bars) + 1
     return max(said, seen) if isinstance(said, int) else seen
 
 
-def bars_of(rows: Sequence[KernelTimelineRow], begin_s: float, end_s: float) -> list[BlockBar]:
-    """Return the bars of a part of a turn, those of a task as one where no pause between them could be seen."""
-    least_s = _NARROWEST * (end_s - begin_s)
-    found: list[BlockBar] = []
-    last: dict[tuple[str, int], int] = {}
-    """By task and multiprocessor, the place of its last bar."""
-    spans = [
-        (row.started_s, row.finished_s, row.task or "", row.sm)
+def bars_of(rows: Sequence[KernelTimelineRow], span: Span) -> list[Bar[str]]:
+    """Return the bars of a part of a turn; a lane is a multiprocessor and a task, the kind is the task."""
+    bars = [
+        Bar((row.sm, row.task or ""), row.task or "", row.started_s, row.finished_s)
         for row in rows
         if row.event == "residency" and row.sm is not None and row.started_s is not None
-        and row.finished_s > begin_s and row.started_s < end_s
+        and row.finished_s > span.begin_s and row.started_s < span.end_s
     ]  # fmt: skip
-    for start_s, finish_s, task, sm in sorted(spans):
-        place = last.get((task, sm))
-        if place is not None and start_s - found[place].end_s < least_s:
-            found[place] = BlockBar(task, sm, found[place].start_s, max(finish_s, found[place].end_s))
-        else:
-            last[task, sm] = len(found)
-            found.append(BlockBar(task, sm, start_s, finish_s))
-    return found
+    return merged(bars, span, join_wide=True)
 
 
-def _seen(bars: Sequence[BlockBar], least_s: float) -> list[BlockBar]:
-    """Return bars none of which is narrower than a pixel: of narrower ones only those are drawn that meet one."""
+def _visible(bars: Sequence[Bar[str]], least_s: float) -> list[Bar[str]]:
+    """Return bars none of which is narrower than a pixel."""
     return [replace(bar, end_s=max(bar.end_s, bar.start_s + least_s)) for bar in bars]
 
 
@@ -209,27 +160,21 @@ def _draw_requests(
         ends = [factor * row.finished_s for row in of]
         axes.hlines([-place] * len(of), starts, ends, color=colours[task], linewidth=3.0)
         axes.plot(starts, [-place] * len(of), linestyle="none", marker="|", markersize=8, color=colours[task])
-    axes.set_yticks([-place for place in range(len(tasks))], [name_in_lines(task, _NAME_CHARACTERS) for task in tasks])
-    axes.set_ylim(0.6 - len(tasks), 0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(False, axis="y")
+    name_lanes(axes, [name_in_lines(task, _NAME_CHARACTERS) for task in tasks])
 
 
-def _draw_lanes(axes: Any, bars: Sequence[BlockBar], colours: dict[str, str], sms: int, factor: float) -> None:
+def _draw_lanes(axes: Any, bars: Sequence[Bar[str]], colours: dict[str, str], sms: int, factor: float) -> None:
     """Draw a lane per multiprocessor; the tasks that have blocks there lie beside each other in it."""
-    tasks = [task for task in colours if any(bar.task == task for bar in bars)]
+    tasks = [task for task in colours if any(bar.kind == task for bar in bars)]
     height = 0.86 / len(tasks)
-    for place, task in enumerate(tasks):
-        of = [bar for bar in bars if bar.task == task]
-        centres = [-bar.sm + 0.43 - height * (place + 0.5) for bar in of]
-        widths = [factor * (bar.end_s - bar.start_s) for bar in of]
-        axes.barh(
-            centres, widths, left=[factor * bar.start_s for bar in of], height=height, color=colours[task],
-            linewidth=0, label=name_in_lines(task, _NAME_CHARACTERS),
-        )  # fmt: skip
-    step = 1 if sms <= 16 else 4 if sms <= 40 else 12
-    shown = range(0, sms, step)
-    axes.set_yticks([-sm for sm in shown], [f"SM {sm}" for sm in shown])
-    axes.set_ylim(0.5 - sms, 0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(False, axis="y")
+
+    def place(lane: tuple[int, str]) -> float:
+        return 0.43 - lane[0] - height * (tasks.index(lane[1]) + 0.5)
+
+    def style(bar: Bar[str]) -> dict[str, Any]:
+        return {"color": colours[bar.kind], "linewidth": 0, "label": name_in_lines(bar.kind, _NAME_CHARACTERS)}
+
+    draw_bars(
+        axes, sorted(bars, key=lambda bar: tasks.index(bar.kind)), factor, place=place, style=style, height=height
+    )
+    name_lanes(axes, [f"SM {sm}" for sm in range(sms)], beside=0.5, every=1 if sms <= 16 else 4 if sms <= 40 else 12)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLUE, COLOURS, GREY, panels_of, styled
+from edgetune.plotting.style import BLUE, COLOURS, GREY, new_figure, panels_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,10 +46,7 @@ def pruned_figure(table: ElasticTable) -> Figure:
     launches: dict[tuple[Any, ...], list[ElasticRow]] = {}
     for row in table.rows:
         launches.setdefault((row.kernel, row.grid, row.block, row.dynamic_shared_bytes), []).append(row)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(10.0, 0.4 + 3.0 * len(launches)), layout="constrained")
+    with new_figure((10.0, 0.4 + 3.0 * len(launches))) as figure:
         panels = panels_of(figure, len(launches), 2, width_ratios=(3, 4))
         for (space, beside), rows in zip(panels, launches.values(), strict=True):
             _draw_space(space, rows)

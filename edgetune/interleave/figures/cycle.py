@@ -8,17 +8,19 @@ idle                          //
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import first_turn, left_out, title_of, written
+from edgetune.interleave.figures.chosen import left_out, written
 from edgetune.interleave.occupancy import Busy, minibatches
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, styled, time_unit
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.gantt import Bar, draw_bars, name_lanes
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, time_unit
+from edgetune.plotting.turns import first_turn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,6 +36,8 @@ _TRAINING = "#F5C26B"
 """A pale orange: light in grey print, where the blue of answers is dark."""
 _DIGIT_SHARE = 0.013
 """Width of a digit as a share of the figure: a number that would not fit into its bar is left out."""
+_IDLE = {"facecolor": "white", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
+_BAR = 0.66
 _MOST_WORDS = 60
 """Bars of a lane above which they carry no number: it would not be read."""
 
@@ -66,11 +70,11 @@ def cycle_figure(run: Run, *, engine: str | None = None) -> Figure:
         InputError: the run did not have this engine, or nothing ran in it.
         DeviceError: matplotlib is missing.
     """
-    rows = first_turn(run, engine)
+    rows = first_turn(run.rows, "engine", engine, of="run")
     cycles = cycles_of(rows)
     if cycles.to_s <= cycles.from_s:
         raise InputError("no minibatch took any time, so there is no cycle to draw", "see the rows with edgetune show")
-    figure = draw_cycles(cycles, title_of(run, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
+    figure = draw_cycles(cycles, title_of(run.header, f"{rows[0].engine}, from {cycles.from_s:.4g} s"))
     note_left_out(figure, left_out(run, rows, "cycle", part=True))
     return figure
 
@@ -133,26 +137,24 @@ def draw_cycles(cycles: Cycles, *title: str) -> Figure:
     lanes.append(("idle", ""))
     limits.check("figure_lanes", len(lanes), "the figure")
     factor, unit = time_unit(cycles.to_s - cycles.from_s)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(8.2, 1.2 + 0.46 * len(lanes)), layout="constrained")
+    with new_figure((8.2, 1.2 + 0.46 * len(lanes))) as figure:
         axes = figure.subplots()
         heights = {lane: float(-number) for number, lane in enumerate(lanes)}
         for number, batch in enumerate(cycles.batches):
             lower = _LOWER * (number % 2)  # neighbours may be due after each other's answers
             _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s), lower)
-        for each in cycles.busy:
-            height = heights["answers" if each.answers else "trains", each.tenant]
-            _draw_bar(axes, each, height, factor, cycles)
-        for start_s, end_s in _idle(cycles):
-            _bar(axes, factor * (start_s - cycles.from_s), factor * (end_s - start_s), heights["idle", ""],
-                 facecolor="white", edgecolor=GREY, hatch="////", linewidth=0.6)  # fmt: skip
-        axes.set_yticks(list(heights.values()), [_words(*lane) for lane in lanes])
-        axes.set_ylim(0.6 - len(lanes), 0.6)
+        bars = [
+            Bar(_lane(each), each, each.start_s - cycles.from_s, each.end_s - cycles.from_s) for each in cycles.busy
+        ]
+        draw_bars(axes, bars, factor, place=heights.__getitem__, style=_style, height=_BAR)
+        _number_bars(axes, bars, heights, factor, cycles.to_s - cycles.from_s)
+        idle = [
+            Bar(("idle", ""), "idle", start_s - cycles.from_s, end_s - cycles.from_s)
+            for start_s, end_s in _idle(cycles)
+        ]
+        draw_bars(axes, idle, factor, place=heights.__getitem__, style=lambda _: _IDLE, height=_BAR)
+        name_lanes(axes, [_words(*lane) for lane in lanes])
         axes.set_xlim(0, factor * (cycles.to_s - cycles.from_s))
-        axes.tick_params(axis="y", length=0)
-        axes.grid(False, axis="y")
         axes.set_xlabel(f"time ({unit})")
         axes.plot([], [], linestyle="none", label="numbers: samples")
         set_title(axes, *title)
@@ -187,21 +189,26 @@ def _draw_due(axes: Any, end: float, due: float, height: float) -> None:
     axes.plot([due, due], [height - 0.06, height + 0.22], color=VERMILLION, linewidth=1.2, zorder=4)
 
 
-def _draw_bar(axes: Any, each: Busy, height: float, factor: float, cycles: Cycles) -> None:
-    left, width = factor * (each.start_s - cycles.from_s), factor * (each.end_s - each.start_s)
-    colours = {"facecolor": BLUE if each.answers else _TRAINING, "edgecolor": BLACK, "linewidth": 0.5}
-    _bar(axes, left, width, height, **colours)
-    whole = factor * (cycles.to_s - cycles.from_s)
-    inside = left >= 0 and left + width <= whole and width >= _DIGIT_SHARE * len(str(each.samples)) * whole
-    if each.samples is not None and inside and len(cycles.busy) <= _MOST_WORDS:
-        axes.text(
-            left + width / 2, height, str(each.samples), ha="center", va="center_baseline", fontsize=7.0,
-            color="white" if each.answers else BLACK, clip_on=True,
-        )  # fmt: skip
+def _lane(each: Busy) -> tuple[str, str]:
+    return "answers" if each.answers else "trains", each.tenant
 
 
-def _bar(axes: Any, left: float, width: float, height: float, **style: Any) -> None:
-    axes.barh(height, width, left=left, height=0.66, zorder=3, **style)
+def _style(bar: Bar[Busy]) -> dict[str, Any]:
+    return {"facecolor": BLUE if bar.kind.answers else _TRAINING, "edgecolor": BLACK, "linewidth": 0.5}
+
+
+def _number_bars(
+    axes: Any, bars: Sequence[Bar[Busy]], heights: Mapping[tuple[str, str], float], factor: float, whole_s: float
+) -> None:
+    """Write how many samples each minibatch has into its bar, where the number fits."""
+    for bar in bars if len(bars) <= _MOST_WORDS else ():
+        samples = bar.kind.samples
+        inside = bar.start_s >= 0 and bar.end_s <= whole_s
+        if samples is not None and inside and bar.length_s >= _DIGIT_SHARE * len(str(samples)) * whole_s:
+            axes.text(
+                factor * (bar.start_s + bar.length_s / 2), heights[bar.lane], str(samples), ha="center",
+                va="center_baseline", fontsize=7.0, color="white" if bar.kind.answers else BLACK, clip_on=True,
+            )  # fmt: skip
 
 
 def _idle(cycles: Cycles) -> list[tuple[float, float]]:

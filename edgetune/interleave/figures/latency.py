@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import tenants_of, title_of, written
+from edgetune.interleave.figures.chosen import tenants_of, written
 from edgetune.interleave.summary import EngineSummary, summarise
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.style import (
     BLACK,
     BLUE,
@@ -25,9 +25,9 @@ from edgetune.plotting.style import (
     MARKERS,
     VERMILLION,
     check_panels,
+    new_figure,
     panels_of,
     spread_out,
-    styled,
     time_unit,
 )
 from edgetune.serving.requests import latencies_s
@@ -66,17 +66,14 @@ def latency_figure(run: Run) -> Figure:
     ]
     if not tenants:
         raise InputError("the run has no answered request to draw", "see its rows with edgetune show")
-    with styled():
-        from matplotlib.figure import Figure
-
-        width = 1.4 + max(1.5, 1.15 * len(summaries)) * len(tenants) + 1.9
-        figure = Figure(figsize=(width, 3.6), layout="constrained")
+    width = 1.4 + max(1.5, 1.15 * len(summaries)) * len(tenants) + 1.9
+    with new_figure((width, 3.6)) as figure:
         panels = panels_of(figure, 1, len(tenants)).flatten()
         right = [
             _draw_tenant(axes, run, summaries, tenant, last=tenant == tenants[-1])
             for axes, tenant in zip(panels, tenants, strict=True)
         ]
-        figure.suptitle(title_of(run, "latency by engine"), x=0.01, ha="left", fontsize=9.5)
+        figure.suptitle(title_of(run.header, "latency by engine"), x=0.01, ha="left", fontsize=9.5)
         legend_beside(figure, [*panels, *filter(None, right)])
         note_left_out(figure, _left_out(run.rows, summaries, tenants))
     return figure

@@ -16,10 +16,10 @@ from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.interleave.figures.chosen import first_turn, left_out, tenants_of, title_of, written
+from edgetune.interleave.figures.chosen import left_out, tenants_of, written
 from edgetune.interleave.occupancy import minibatches
 from edgetune.interleave.summary import latency_budget_s, violated
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.style import (
     BLACK,
     BLUE,
@@ -28,11 +28,12 @@ from edgetune.plotting.style import (
     KNOB_LABELS,
     VERMILLION,
     check_panels,
+    new_figure,
     panels_of,
     spread_out,
-    styled,
     time_unit,
 )
+from edgetune.plotting.turns import first_turn
 from edgetune.stats import percentile
 
 if TYPE_CHECKING:
@@ -59,18 +60,15 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         InputError: the run has nothing to draw, or not this engine.
         DeviceError: matplotlib is missing.
     """
-    rows = first_turn(run, engine)
+    rows = first_turn(run.rows, "engine", engine, of="run")
     check_panels(len(tenants_of(rows, "request")))
     limits.check("figure_lanes", len(tenants_of(rows, "train")), "the figure")
     scale = _Time(max(row.finished_s for row in rows))
     panels = _panels(rows, scale) if scale.end_s > 0 else []
     if not panels:
         raise InputError("the run has nothing to draw over time", "see its rows with edgetune show")
-    with styled():
-        from matplotlib.figure import Figure
-
-        heights = [height for height, _ in panels]
-        figure = Figure(figsize=(8.6, 0.9 + 1.05 * sum(heights)), layout="constrained")
+    heights = [height for height, _ in panels]
+    with new_figure((8.6, 0.9 + 1.05 * sum(heights))) as figure:
         grid = panels_of(figure, len(panels), 1, sharex=True, height_ratios=heights).flatten()
         for axes, (_, panel) in zip(grid, panels, strict=True):
             panel(axes)
@@ -78,7 +76,7 @@ def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
         grid[-1].set_xlabel(f"time since the run began ({scale.unit})")
         grid[-1].set_xlim(0, scale.of(scale.end_s))
         figure.align_ylabels(grid)
-        set_title(grid[0], title_of(run, f"{rows[0].engine} over time"))
+        set_title(grid[0], title_of(run.header, f"{rows[0].engine} over time"))
         legend_beside(figure, grid)
         note_left_out(figure, left_out(run, rows, "timeline"))
     return figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, plain_text, set_title
 from edgetune.plotting.labels import FONT_PT
-from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, spread_out, styled
+from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, new_figure, spread_out
 from edgetune.roofline.figures.curves import KINDS, balance_points, brief_names
 from edgetune.roofline.figures.figure_data import FigureData, figure_data_of
 from edgetune.roofline.figures.points import PlacedNetwork, PointSeries, span
@@ -43,13 +43,10 @@ def batch_figure(networks: Sequence[PlacedNetwork], *, device: str = "", simulat
         raise InputError(
             "no network has an intensity to draw", "`edgetune roofline ops MODEL` lists what its operators cost"
         )
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(8.2, 4.6), layout="constrained")
+    with new_figure((8.2, 4.6)) as figure:
         axes = figure.subplots()
         drawn = enumerate(_of_precisions(data).items())
-        points = [point for number, named in drawn for point in _draw_series(axes, number, *named)]
+        points = [point for number, (name, named) in drawn for point in _draw_series(axes, number, name, *named)]
         lines = _draw_balance(axes, data)
         _set_scales(axes, points, [height for height, _ in lines])
         _write_heights(axes, lines)
@@ -59,20 +56,22 @@ def batch_figure(networks: Sequence[PlacedNetwork], *, device: str = "", simulat
     return figure
 
 
-def _of_precisions(data: FigureData) -> dict[str, PointSeries]:
-    """Return a series for each network and precision, by its name."""
+def _of_precisions(data: FigureData) -> dict[str, tuple[int, PointSeries]]:
+    """Return by its name a series for each network and precision, and the number of its first point."""
     several = len({each.roof.precision for each in data.series}) > 1
-    found: dict[str, PointSeries] = {}
-    for each in data.series:
-        found.setdefault(f"{each.workload}, {each.roof.precision}" if several else each.workload, each)
+    found: dict[str, tuple[int, PointSeries]] = {}
+    for start, each in zip(data.starts, data.series, strict=True):
+        found.setdefault(f"{each.workload}, {each.roof.precision}" if several else each.workload, (start, each))
     return found
 
 
-def _draw_series(axes: Any, number: int, name: str, series: PointSeries) -> list[tuple[float, float]]:
+def _draw_series(axes: Any, number: int, name: str, start: int, series: PointSeries) -> list[tuple[float, float]]:
     """Draw one network and return its points."""
     points = [(float(point.batch_size), point.flop_per_byte) for point in series.points]
-    style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
-    axes.plot(*zip(*points, strict=True), linewidth=1.2, markersize=6.0, zorder=3, label=folded(name), **style)
+    style = {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)], "zorder": 3}
+    axes.plot(*zip(*points, strict=True), linewidth=1.2, markersize=6.0, label=folded(name), **style)
+    for index, point in enumerate(points):
+        axes.plot(*point, linestyle="none", markersize=6.0, gid=f"batches.n{start + index}", **style)
     return points
 
 

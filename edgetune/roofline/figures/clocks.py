@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
-from edgetune.plotting.style import KNOB_LABELS, series_style, styled
+from edgetune.plotting.style import KNOB_LABELS, new_figure, series_style
 from edgetune.roofline.figures.clock_lines import (
     QUANTITIES,
     ClockLine,
@@ -52,16 +52,13 @@ def clock_figure(roofs: Sequence[Roof], *, device: str = "", simulated: bool = F
         )
     precisions = tuple(dict.fromkeys(roof.precision for roof in shown))
     quantities, styles = known_quantities(shown), _Styles(precisions)
-    with styled():
-        from matplotlib.figure import Figure
-
-        size = (2.2 + _PANEL_IN[0] * len(knobs), 0.9 + _PANEL_IN[1] * len(quantities))
-        figure = Figure(figsize=size, layout="constrained")
+    size = (2.2 + _PANEL_IN[0] * len(knobs), 0.9 + _PANEL_IN[1] * len(quantities))
+    with new_figure(size) as figure:
         panels = figure.subplots(len(quantities), len(knobs), sharex="col", sharey="row", squeeze=False)
         for column, knob in enumerate(knobs):
             for line in clock_lines(shown, knob):
                 for axes, quantity in zip(panels[:, column], quantities, strict=True):
-                    _draw_line(axes, line, knob, quantity, styles.of(line))
+                    _draw_line(axes, line, knob, quantity, style=styles.of(line), roofs=shown)
             panels[-1, column].set_xlabel(KNOB_LABELS[knob])
         for row, quantity in enumerate(quantities):
             _finish_row(panels[row], quantity)
@@ -99,7 +96,14 @@ class _Styles:
         return {**series_style(number), "linestyle": dashes, "label": folded(line.name)}
 
 
-def _draw_line(axes: Any, line: ClockLine, knob: str, quantity: Quantity, style: dict[str, Any]) -> None:
+def point_name(roofs: Sequence[Roof], roof: Roof, knob: str, quantity: Quantity) -> str:
+    """Return the identifier of a roof's point in the panel of a quantity and a knob."""
+    return f"{quantity.name}-{knob}.k{roofs.index(roof)}"
+
+
+def _draw_line(
+    axes: Any, line: ClockLine, knob: str, quantity: Quantity, *, style: dict[str, Any], roofs: Sequence[Roof]
+) -> None:
     points = [(getattr(roof.mode, knob), up, roof) for roof in line.roofs if (up := quantity.of(roof)) is not None]
     if not points:
         return
@@ -109,11 +113,12 @@ def _draw_line(axes: Any, line: ClockLine, knob: str, quantity: Quantity, style:
     if style["label"]:
         axes.plot([], [], linewidth=1.0, **style)
     for at, up, roof in points:
-        axes.errorbar(
+        drawn = axes.errorbar(
             at, up, yerr=quantity.error_of(roof) or None, color=style["color"], marker=style["marker"], markersize=4.6,
             capsize=2.0, elinewidth=0.9, markerfacecolor=style["color"] if roof.measured else "white",
             markeredgewidth=0.9, zorder=3,
         )  # fmt: skip
+        drawn.lines[0].set_gid(point_name(roofs, roof, knob, quantity))
 
 
 def _finish_row(panels: Any, quantity: Quantity) -> None:

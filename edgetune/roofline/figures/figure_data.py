@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
@@ -61,6 +61,11 @@ class FigureData:
     layers: LayerPoints | None
     across: tuple[float, float]
     title: tuple[str, str, str]
+
+    @property
+    def starts(self) -> list[int]:
+        """How many points the series before each one have: points of networks are numbered through."""
+        return [0, *accumulate(len(each.points) for each in self.series)][: len(self.series)]
 
     @property
     def with_dynamic(self) -> bool:

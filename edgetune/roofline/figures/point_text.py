@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgetune.artifacts.roofline import Roof
 from edgetune.roofline.balance import efficiency
+from edgetune.roofline.figures.clock_lines import Quantity
 from edgetune.roofline.figures.figure_data import percent
 from edgetune.roofline.figures.points import RooflinePoint
 from edgetune.units import format_si
@@ -44,6 +45,10 @@ def _bound(point: RooflinePoint) -> str:
     return f"bound by {point.bound} in time, by {point.energy_bound} in energy"
 
 
-def describe_roof(roof: Roof, name: str) -> str:
-    """Return what a roof is."""
-    return f"{name}: {format_si(roof.flops_per_s, 'FLOP/s')}, {format_si(roof.bytes_per_s, 'B/s')}"
+def describe_constant(quantity: Quantity, roof: Roof, value: float) -> str:
+    """Return what a quantity of a roof is, with its confidence interval."""
+    error = quantity.error_of(roof)
+    number = f"{value:.3g}" if quantity.factor else format_si(value, quantity.unit)
+    interval = f" +-{error:.2g}" if error else ""
+    unit = f" {quantity.unit}" if quantity.factor else ""
+    return f"{quantity.label} {number}{interval}{unit}, {'measured' if roof.measured else 'inferred'}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.roofline import Roof
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.labels import Label, write_labels
-from edgetune.plotting.style import BLACK, GREY, MARKERS, styled
+from edgetune.plotting.style import BLACK, GREY, MARKERS, new_figure
 from edgetune.roofline.figures.curves import (
     KINDS,
     Curve,
@@ -81,11 +81,8 @@ def roof_figure(
         DeviceError: matplotlib is missing.
     """
     data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
-    with styled():
-        from matplotlib.figure import Figure
-
-        kinds = ("time", "energy") if has_energy(data.shown) else ("time",)
-        figure = Figure(figsize=(8.2, 7.6 if len(kinds) > 1 else 4.6), layout="constrained")
+    kinds = ("time", "energy") if has_energy(data.shown) else ("time",)
+    with new_figure((8.2, 7.6 if len(kinds) > 1 else 4.6)) as figure:
         panels = figure.subplots(len(kinds), sharex=True, squeeze=False)[:, 0]
         drawn = [_draw_panel(axes, kind, data) for axes, kind in zip(panels, kinds, strict=True)]
         _name_roofs(panels[0], data, with_energy=len(kinds) > 1)
@@ -102,7 +99,7 @@ def roof_figure(
         note_left_out(figure, _layers_beyond(panels[0], data.layers))
         lay_out(figure)
         for axes, (labels, lines) in zip(panels, drawn, strict=True):
-            write_labels(figure, axes, labels, lines)
+            write_labels(axes, labels, lines)
     return figure
 
 
@@ -186,14 +183,16 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
                 edgecolors="white", linewidths=0.7, zorder=3.5,
             )  # fmt: skip
             words = KINDS[point.kind].replace("\n", " ") + " " if len(data.shown) == 1 else ""
-            labels.append(Label(point.flop_per_byte, point.height, 3.8, f"{words}{point.flop_per_byte:.3g}", bold=True))
+            labels.append(
+                Label(point.flop_per_byte, point.height, 3.8, f"{words}{point.flop_per_byte:.3g}", weight="bold")
+            )
     return labels
 
 
 def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
     """Draw networks, batch sizes of one joined by a line and numbered where there are several."""
     labels = []
-    for number, each in enumerate(data.series):
+    for number, (start, each) in enumerate(zip(data.starts, data.series, strict=True)):
         points = [point for point in each.points if _height(point, kind) is not None]
         places = [(point.flop_per_byte, _height(point, kind) or 0.0) for point in points]
         colour, marker = data.colour(number), MARKERS[number % len(MARKERS)]
@@ -202,8 +201,9 @@ def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
         for point, place in zip(points, places, strict=True):
             face = colour if _filled(point, kind) else "white"
             axes.scatter(
-                *place, s=_NETWORK_PT2, marker=marker, facecolors=face, edgecolors=colour, linewidths=1.3, zorder=4
-            )
+                *place, s=_NETWORK_PT2, marker=marker, facecolors=face, edgecolors=colour, linewidths=1.3, zorder=4,
+                gid=f"{kind}.n{start + each.points.index(point)}",
+            )  # fmt: skip
         words = point_words(points, places) if data.worded else [""] * len(points)
         labels += [Label(*place, 4.2, word) for place, word in zip(places, words, strict=True)]
     return labels
@@ -214,9 +214,9 @@ def _draw_layers(axes: Any, kind: str, layers: LayerPoints) -> list[Label]:
     labels = []
     placed = [(point, height) for point in layers.points if (height := _height(point, kind)) is not None]
     words = letter_words([(point.flop_per_byte, height) for point, height in placed])
-    for (point, height), letters in reversed(list(zip(placed, words, strict=True))):
+    for number, ((point, height), letters) in reversed(list(enumerate(zip(placed, words, strict=True)))):
         style = _layer_style(point.share or 0.0, layers, filled=_filled(point, kind))
-        axes.scatter(point.flop_per_byte, height, zorder=2.4, **style)
+        axes.scatter(point.flop_per_byte, height, zorder=2.4, gid=f"{kind}.l{number}", **style)
         labels.append(Label(point.flop_per_byte, height, style["s"] ** 0.5 / 2, letters))
     return labels[::-1]
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.plotting.captions import set_title
-from edgetune.plotting.style import BLACK, BLUE, GREEN, GREY, VERMILLION, panels_of, styled
+from edgetune.plotting.style import BLACK, BLUE, GREEN, GREY, VERMILLION, new_figure, panels_of
 from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
 from edgetune.schedule.network import LayeredNetwork
 
@@ -61,13 +61,10 @@ def dependencies_figure(
     Raises:
         DeviceError: matplotlib is missing.
     """
-    with styled():
-        from matplotlib.figure import Figure
-
-        named = len(network.layers) <= _NAMED
-        width = 1.6 + len(network.layers) * (0.42 if named else 0.1)
-        height = 2.2 if named else 1.8
-        figure = Figure(figsize=(max(width, 5.0), height * len(graphs) + (1.0 if named else 0.3)), layout="constrained")
+    named = len(network.layers) <= _NAMED
+    width = 1.6 + len(network.layers) * (0.42 if named else 0.1)
+    height = 2.2 if named else 1.8
+    with new_figure((max(width, 5.0), height * len(graphs) + (1.0 if named else 0.3))) as figure:
         panels = panels_of(figure, len(graphs), 1, sharex=True)[:, 0]
         for axes, (mode, graph, orders) in zip(panels, graphs, strict=True):
             _draw(axes, graph, named=named)

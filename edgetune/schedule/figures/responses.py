@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import BLACK, BLUE, VERMILLION, spread_out, styled, time_unit
-from edgetune.schedule.figures.chosen import jobs_of, title_of, written
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.style import BLACK, BLUE, VERMILLION, new_figure, spread_out, time_unit
+from edgetune.schedule.figures.chosen import jobs_of, written
 from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si
 
@@ -42,15 +42,12 @@ def responses_figure(timeline: Timeline) -> Figure:
     panels: list[str | None] = [*jobs] if len(jobs) <= _MOST_PANELS else [None]
     policies = list(dict.fromkeys(row.policy for row in timeline.rows))
     limits.check("figure_lanes", len(policies), "the figure")
-    with styled():
-        from matplotlib.figure import Figure
-
-        width = 2.2 + max(1.6, 0.75 * len(policies)) * len(panels)
-        figure = Figure(figsize=(width, 3.6), layout="constrained")
+    width = 2.2 + max(1.6, 0.75 * len(policies)) * len(panels)
+    with new_figure((width, 3.6)) as figure:
         grid = figure.subplots(1, len(panels), squeeze=False).flatten()
         for axes, job in zip(grid, panels, strict=True):
             _draw_panel(axes, timeline, policies, job)
-        figure.suptitle(title_of(timeline, "responses by policy"), x=0.01, ha="left", fontsize=9.5)
+        figure.suptitle(title_of(timeline.header, "responses by policy"), x=0.01, ha="left", fontsize=9.5)
         legend_beside(figure, grid)
         note_left_out(figure, _unanswered(timeline.rows, policies))
     return figure

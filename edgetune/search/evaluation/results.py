@@ -12,7 +12,7 @@ import numpy as np
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, panels_of, styled
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, panels_of
 from edgetune.search.evaluation.problems import Array
 from edgetune.search.problem import PAIRS
 
@@ -127,11 +127,8 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
     groups += [(label, [run for run in runs if run.label == label]) for label in labels]
     columns = 1 if len(groups) == 1 else 2
     lines = -(-len(groups) // columns)
-    with styled():
-        from matplotlib.figure import Figure
-
-        size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
-        figure = Figure(figsize=size, layout="constrained")
+    size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
+    with new_figure(size) as figure:
         panels = panels_of(figure, lines, columns, sharex=True, sharey=True).flatten()
         for axes, (title, chosen) in zip(panels, groups, strict=False):
             _draw_panel(axes, chosen, names)

@@ -12,10 +12,10 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import BLACK, GREY, pareto_front, spread_out, styled
+from edgetune.plotting.labels import Label, write_labels
+from edgetune.plotting.style import BLACK, GREY, new_figure, pareto_front, spread_out
 from edgetune.search.figures.marks import (
     STANDINGS,
-    Mark,
     Scale,
     answer_lines,
     budgets_shown,
@@ -23,7 +23,6 @@ from edgetune.search.figures.marks import (
     draw_markers,
     scale_of,
     title_of,
-    write_numbers,
 )
 from edgetune.search.figures.points import (
     SearchPoint,
@@ -79,10 +78,7 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
     shown, offered = _placed(points, scale), _placed(table, scale)
     if not shown:
         return trace_figure(trace)
-    with styled():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(8.0, 4.6), layout="constrained")
+    with new_figure((8.0, 4.6)) as figure:
         axes = figure.subplots()
         if {point.point for point in offered} - {point.point for point in shown}:
             _draw_table(axes, offered, scale)
@@ -98,7 +94,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
         note_left_out(figure, _outside(axes, [_at(point, scale) for point in offered]))
         set_title(axes, *title_of(trace))
         legend_beside(figure, [axes])
-        write_numbers(figure, axes, _marks(shown, bests(trace), scale, answer))
+        figure.draw_without_rendering()
+        write_labels(axes, _marks(shown, bests(trace), scale, answer))
     return figure
 
 
@@ -206,7 +203,7 @@ def _finish(axes: Any, points: Sequence[tuple[float, float]], scale: Scale, prob
         getattr(axes, f"set_{axis.axis_name}lim")(*limits)
 
 
-def _marks(points: Sequence[SearchPoint], once_best: set[int], scale: Scale, answer: SearchPoint | None) -> list[Mark]:
+def _marks(points: Sequence[SearchPoint], once_best: set[int], scale: Scale, answer: SearchPoint | None) -> list[Label]:
     """Return all points, those to number first of all the answer: all measured ones, once the best, or it alone."""
     measured = [point for point in points if not point.known]
     rises = [point for point in measured if once_best & set(point.steps)]
@@ -216,5 +213,5 @@ def _marks(points: Sequence[SearchPoint], once_best: set[int], scale: Scale, ans
     marks = []
     for point in sorted(points, key=lambda point: (first.index(point) if point in first else len(first), point.steps)):
         area_pt2 = _RING_PT2 if point is answer else (_SMALL_PT2 if len(points) > _MANY else _AREA_PT2)
-        marks.append(Mark(*_at(point, scale), area_pt2**0.5 / 2, str(point.steps[-1]) if point in numbered else ""))
+        marks.append(Label(*_at(point, scale), area_pt2**0.5 / 2, str(point.steps[-1]) if point in numbered else ""))
     return marks

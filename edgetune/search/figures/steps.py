@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, spread_out, styled, time_unit
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, spread_out, time_unit
 from edgetune.search.figures.marks import draw_budget, title_of
 from edgetune.search.problem import PAIRS
 from edgetune.units import format_si
@@ -49,12 +49,10 @@ def trace_figure(trace: Trace) -> Figure:
     if not trace.rows:
         raise InputError("the trace has no steps to draw", "was the search stopped before its first point?")
     rows, powered = trace.rows, [row for row in trace.rows if row.power_w is not None]
-    with styled():
-        from matplotlib.figure import Figure
+    count = 2 if powered else 1
+    with new_figure((7.0, 1.6 + 2.2 * count)) as figure:
         from matplotlib.ticker import MaxNLocator
 
-        count = 2 if powered else 1
-        figure = Figure(figsize=(7.0, 1.6 + 2.2 * count), layout="constrained")
         panels = figure.subplots(count, 1, sharex=True, squeeze=False).flatten()
         _draw_objective(panels[0], trace)
         if powered:

@@ -17,8 +17,9 @@ from edgetune.artifacts.profile import Point
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLACK, KNOB_LABELS, styled
-from edgetune.search.figures.marks import Mark, answer_lines, draw_markers, title_of, write_numbers
+from edgetune.plotting.labels import Label, write_labels
+from edgetune.plotting.style import BLACK, KNOB_LABELS, new_figure
+from edgetune.search.figures.marks import answer_lines, draw_markers, title_of
 from edgetune.search.figures.points import (
     PointStatus,
     answer_of,
@@ -195,13 +196,10 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     grid = grid_of([visit.point for visit in visits], others, background, shown)
     marked = None if answer is None else (answer.point, "\n".join(answer_lines(answer)))
     stretch = _stretch(grid, shown)
-    with styled():
-        from matplotlib.figure import Figure
-
-        columns = min(len(grid.panels), 2)
-        lines = -(-len(grid.panels) // columns)
-        size = (2.6 + 3.8 * stretch * columns, 0.8 + 2.9 * stretch * lines)
-        figure = Figure(figsize=size, layout="constrained")
+    columns = min(len(grid.panels), 2)
+    lines = -(-len(grid.panels) // columns)
+    size = (2.6 + 3.8 * stretch * columns, 0.8 + 2.9 * stretch * lines)
+    with new_figure(size) as figure:
         panels = figure.subplots(lines, columns, squeeze=False).flatten()
         beside = [
             _draw_panel(axes, grid, names, shown, answer=marked, stretch=stretch)
@@ -212,8 +210,9 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
         _note(panels[0], visits, shown, has_answer=answer is not None)
         set_title(panels[0], *title_of(trace))
         legend_beside(figure, panels)
-        for axes, marks in zip(panels, beside, strict=False):
-            write_numbers(figure, axes, marks)
+        figure.draw_without_rendering()
+        for axes, labels in zip(panels, beside, strict=False):
+            write_labels(axes, labels)
     return figure
 
 
@@ -233,7 +232,7 @@ def _draw_panel(
     *,
     answer: tuple[Point, str] | None,
     stretch: float,
-) -> list[Mark]:
+) -> list[Label]:
     """Draw one panel and return the markers whose numbers are still to be written beside them."""
     places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
     _draw_grid(axes, grid, *names)
@@ -244,7 +243,7 @@ def _draw_panel(
             _draw_answer(axes, places[visit.step], size_pt, answer[1])
     if size_pt >= _INSIDE_PT:
         return []
-    return [Mark(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in visits]
+    return [Label(*places[v.step], size_pt / 2, str(v.step) if v.numbered else "") for v in visits]
 
 
 def _visits(trace: Trace, status: dict[Point, PointStatus]) -> list[TrajectoryPoint]:
