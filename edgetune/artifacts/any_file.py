@@ -7,8 +7,8 @@ from typing import cast
 
 from edgetune.artifacts.detection import document_kind, sniff, table_in
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.formats import ENDINGS
 from edgetune.artifacts.io import Artifact, Kind, columns_kind, from_bytes, profile_of_bytes
+from edgetune.artifacts.kinds import ENDINGS
 from edgetune.errors import InputError
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
-from edgetune.artifacts.csv_table import csv_table
-from edgetune.artifacts.formats import Document, Format
-from edgetune.artifacts.json_table import has_rows, json_table
-from edgetune.artifacts.parquet_table import MAGIC, parquet_table
+from edgetune.artifacts.csv_format import csv_table
+from edgetune.artifacts.json_format import has_rows, json_table
+from edgetune.artifacts.kinds import Document, Format
+from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.errors import InputError
 
 _KIND_LINE = re.compile(r"""^\s*["']?kind["']?\s*:|\A\s*\{""", re.MULTILINE)

@@ -12,10 +12,14 @@ A piece is launched as ``symbol`` on ``blocks`` physical blocks of ``threads`` t
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import groupby
+from typing import Any, Literal
 
 from edgetune.artifacts.header import Header
+from edgetune.errors import InputError
 
 KIND = "elastic_table"
 VERSION = 1
@@ -81,3 +85,89 @@ class ElasticTable:
     def threads_per_sm(self) -> int:
         """Threads that are resident on each of them at most."""
         return int(self.header.conditions["gpu"]["threads_per_sm"])
+
+
+_AGAIN = "write it again: edgetune schedule kernels shrink"
+_LEAST = {"count": 1, "per_thread": 1, "threads": 1, "dynamic_shared_bytes": 0}
+_LEAST_KEPT = {"critical_blocks": 0, "critical_threads": 0, "rank": 0, "blocks": 1, "score": 0}
+
+
+def checked_pieces(header: Header, rows: tuple[ElasticRow, ...], *, name: str) -> ElasticTable:
+    """Return the table if every row of it can be launched.
+
+    Args:
+        header: Of the file; it has the limits of the GPU.
+        rows: As read, their types right.
+        name: The file, for messages.
+
+    Raises:
+        InputError: no rows, no limits, or a row that fits neither its launch nor its leftover; the row is named.
+    """
+    gpu = header.conditions.get("gpu")
+    if not isinstance(gpu, dict) or not all(_count(gpu.get(key)) for key in ("sm_count", "threads_per_sm")):
+        raise InputError(f"{name} does not say for which GPU it is: no sm_count and threads_per_sm", _AGAIN)
+    if not rows:
+        raise InputError(f"{name} has no rows", _AGAIN)
+    table = ElasticTable(header, rows)
+    for number, row in enumerate(rows, start=1):
+        wrong = next(_wrong(row, table), None)
+        if wrong is not None:
+            raise InputError(f"{name}, row {number}: {wrong}", _AGAIN)
+    _check_ranks([row for row in rows if row.status == "kept"], name)
+    return table
+
+
+def _count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _wrong(row: ElasticRow, table: ElasticTable) -> Iterator[str]:
+    for column in ("grid", "block"):
+        sizes = getattr(row, column)
+        if len(sizes) != 3 or not all(map(_count, sizes)):
+            yield f"{column} is {list(sizes)}, not three sizes"
+    yield from _too_small(row, _LEAST)
+    if row.count > math.prod(row.grid):
+        yield f"count is {row.count} of {math.prod(row.grid)} blocks"
+    if row.threads != -(-math.prod(row.block) // row.per_thread):
+        yield f"{row.threads} threads with {row.per_thread} in each are no block of {math.prod(row.block)}"
+    if row.status == "dropped":
+        if row.reason is None:
+            yield "it was dropped without a reason"
+        return
+    yield from _too_small(row, _LEAST_KEPT)
+    assert row.critical_blocks is not None  # neither is missing, as just seen
+    assert row.critical_threads is not None
+    assert row.blocks is not None
+    idle = table.sm_count - row.critical_blocks
+    if idle < 1:
+        yield f"critical_blocks is {row.critical_blocks}, modulo {table.sm_count} multiprocessors"
+    if row.blocks > min(row.count, idle):
+        yield f"{row.blocks} blocks for {row.count} on {idle} multiprocessors"
+    if row.critical_threads + row.threads > table.threads_per_sm:
+        yield f"{row.threads} threads beside {row.critical_threads} on a multiprocessor of {table.threads_per_sm}"
+
+
+def _too_small(row: ElasticRow, least: dict[str, int]) -> Iterator[str]:
+    for column, lowest in least.items():
+        value = getattr(row, column)
+        if value is None:
+            yield f"{column} is empty"
+        elif not (math.isfinite(value) and value >= lowest):
+            yield f"{column} is {value:g}"
+
+
+def _check_ranks(rows: Sequence[ElasticRow], name: str) -> None:
+    """Refuse a leftover without a best piece, or with two: what is looked up must be one."""
+    seen = set()
+    for key, group in groupby(rows, key=_leftover):
+        ranks = [row.rank for row in group]
+        if key in seen or ranks != list(range(len(ranks))):
+            kernel, *_, blocks, threads = key
+            where = f"{name}: {kernel} beside {blocks} blocks of {threads} threads"
+            raise InputError(f"{where} has ranks {ranks}", "rows of a leftover follow each other, ranked 0, 1, 2, ...")
+        seen.add(key)
+
+
+def _leftover(row: ElasticRow) -> tuple[Any, ...]:
+    return row.kernel, row.grid, row.block, row.dynamic_shared_bytes, row.critical_blocks, row.critical_threads

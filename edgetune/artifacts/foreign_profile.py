@@ -15,14 +15,22 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from edgetune.artifacts.column_meanings import OURS, Meaning, meaning_of, normal, stems_of, unit_in, units_of
-from edgetune.artifacts.csv_numbers import plain_numbers
+from edgetune.artifacts.csv_format import plain_numbers
+from edgetune.artifacts.foreign_columns import (
+    OURS,
+    Meaning,
+    meaning_of,
+    normal,
+    one_row_per_point,
+    stems_of,
+    unit_in,
+    units_of,
+)
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
-from edgetune.artifacts.profile_checks import check_units, checked_profile
+from edgetune.artifacts.profile_checks import checked_profile
 from edgetune.artifacts.table_checks import refuse_twice, typed_table
-from edgetune.artifacts.table_layouts import one_row_per_point
 from edgetune.errors import InputError
 
 LEFT_OUT = "-"
@@ -274,3 +282,82 @@ def _ignored(unknown: Sequence[str], used: Mapping[str, str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ceiling:
+    """A value that no device reaches: above it, the column is in another unit."""
+
+    highest: float
+    other_unit: str
+
+
+_CEILINGS: Mapping[str, _Ceiling] = {
+    "cpu_mhz": _Ceiling(10_000, "kHz or Hz"),
+    "gpu_mhz": _Ceiling(10_000, "kHz or Hz"),
+    "mem_mhz": _Ceiling(50_000, "kHz or Hz"),  # GDDR7 is quoted at 14 GHz and more
+    "power_w": _Ceiling(5_000, "mW"),
+    "power_peak_w": _Ceiling(5_000, "mW"),
+    "power_limit_w": _Ceiling(5_000, "mW"),
+}
+
+
+_LONGEST_MEDIAN_S = 3600.0
+"""A median minibatch above one hour is in milliseconds or less."""
+
+
+_SUSPECT_MEDIAN_S = 10.0
+"""A median minibatch above this is more often milliseconds than not: said, not refused."""
+
+
+_LOWEST_CLOCK_MHZ = 10.0
+"""No clock of a running device is below this: such a column is in GHz."""
+
+
+def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
+    """Return what looks odd about the units of a table that edgetune did not write; arguments as above.
+
+    Raises:
+        InputError: a column is plainly in another unit than its name says.
+    """
+    for column in table.column_names:
+        _check_unit(table, column, name=name)
+    return _time_warning(table)
+
+
+def _check_unit(table: Any, column: str, *, name: str) -> None:
+    import pyarrow.compute as pc
+
+    if column == "minibatch_s":
+        median = _median(table)
+        if median > _LONGEST_MEDIAN_S:
+            message = f"{name}: minibatch_s has a median of {median:g}, which looks like milliseconds or less"
+            raise InputError(message, "minibatch_s is in seconds: divide milliseconds by 1000")
+        return
+    if column not in _CEILINGS:
+        return
+    ceiling, highest = _CEILINGS[column], pc.max(table.column(column)).as_py()
+    if highest is None:
+        return
+    unit = "W" if column.endswith("_w") else "MHz"
+    if highest > ceiling.highest:
+        message = f"{name}: {column} reaches {highest:.12g}, which looks like {ceiling.other_unit}, not {unit}"
+        raise InputError(message, f"{column} is in {unit}: convert the column")
+    if unit == "MHz" and highest < _LOWEST_CLOCK_MHZ:
+        message = f"{name}: {column} reaches only {highest:.12g}, which looks like GHz, not MHz"
+        raise InputError(message, f"{column} is in MHz: multiply by 1000")
+
+
+def _median(table: Any) -> float:
+    import pyarrow.compute as pc
+
+    times = pc.drop_null(table.column("minibatch_s").combine_chunks())
+    return float(pc.quantile(times, 0.5)[0].as_py()) if len(times) else 0.0
+
+
+def _time_warning(table: Any) -> tuple[DataWarning, ...]:
+    median = _median(table)
+    if median <= _SUSPECT_MEDIAN_S:
+        return ()
+    advice = "minibatch_s is in seconds: if these are milliseconds, divide by 1000"
+    return (DataWarning("unit-suspect", advice, {"minibatch_median_s": median}),)

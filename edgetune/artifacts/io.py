@@ -27,41 +27,36 @@ from edgetune.artifacts import (
     trace,
 )
 from edgetune.artifacts.columns import Column, columns_of
-from edgetune.artifacts.convergence import Convergence, ConvergenceRow
-from edgetune.artifacts.convergence_checks import checked_runs, refuse_unknown_columns
-from edgetune.artifacts.csv_table import csv_bytes
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow, checked_runs, refuse_unknown_columns
+from edgetune.artifacts.csv_format import csv_bytes
 from edgetune.artifacts.detection import document_kind, sniff, table_in, text_of
-from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
-from edgetune.artifacts.elastic_table_checks import checked_pieces
+from edgetune.artifacts.document import plan_of, plan_text, raw_document
+from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable, checked_pieces
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRow, evaluation_of, evaluation_table
-from edgetune.artifacts.event_checks import EventRules, checked_events
+from edgetune.artifacts.events import EventRules, checked_events
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_table
-from edgetune.artifacts.formats import Document, Format, format_of
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.jobs import Jobs
-from edgetune.artifacts.jobs_document import jobs_of, jobs_text
-from edgetune.artifacts.json_table import json_bytes, json_document
-from edgetune.artifacts.kernel_tasks import KernelTasks
-from edgetune.artifacts.kernel_tasks_document import kernel_tasks_of, kernel_tasks_text
+from edgetune.artifacts.jobs import Jobs, jobs_of, jobs_text
+from edgetune.artifacts.json_format import json_bytes, json_document
+from edgetune.artifacts.kernel_tasks import KernelTasks, kernel_tasks_of, kernel_tasks_text
+from edgetune.artifacts.kernel_timeline import RULES as KERNEL_RULES
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.artifacts.kernel_timeline_checks import RULES as KERNEL_RULES
-from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
-from edgetune.artifacts.layer_costs_checks import checked_costs, with_lists
+from edgetune.artifacts.kinds import Document, Format, format_of
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts, checked_costs, with_lists
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.parquet_table import parquet_bytes, rows_of, table_of
+from edgetune.artifacts.parquet_format import parquet_bytes
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.plan_document import plan_of, plan_text, raw_document
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.profile_checks import checked_profile
-from edgetune.artifacts.roofline import Roofline
-from edgetune.artifacts.roofline_document import roofline_of, roofline_text
+from edgetune.artifacts.roofline import Roofline, roofline_of, roofline_text
+from edgetune.artifacts.rows import rows_of, table_of
+from edgetune.artifacts.run import RULES as RUN_RULES
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.artifacts.run_checks import RULES as RUN_RULES
 from edgetune.artifacts.table_checks import finite_table, typed_table
+from edgetune.artifacts.timeline import RULES as TIMELINE_RULES
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.artifacts.timeline_checks import RULES as TIMELINE_RULES
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.artifacts.versions import CURRENT, MADE_BY, Raw, upgrade
 from edgetune.artifacts.yaml_document import load_yaml

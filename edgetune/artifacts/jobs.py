@@ -11,10 +11,21 @@ jobs:
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import Any, Literal
 
+from edgetune import limits
+from edgetune.artifacts.document import refuse_unknown, validated
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.versions import Raw
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.errors import InputError
+from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 KIND = "jobs"
 VERSION = 1
@@ -97,3 +108,206 @@ class Jobs:
     workers: int = DEFAULT_WORKERS
     policy: str = DEFAULT_POLICY
     seed: int = 0
+
+
+_ZERO = re.compile(r"\s*0+(?:\.0*)?\s*(?:s|ms|us|µs|ns|min|m|h)\s*")
+_EXAMPLE = "see edgetune schedule run --help, and examples/scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    model: str | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    costs: str | None = None
+    network: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    name: str
+    networks: tuple[str, ...]
+    arrivals: str | tuple[str, ...] = "batch"
+    intensity: float | None = None
+    count: int | None = None
+    choose: Choice = "all"
+    deadline: str | None = None
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    networks: Mapping[str, str | _Network]
+    jobs: tuple[_Job, ...]
+    memory: str | None = None
+    workers: int = DEFAULT_WORKERS
+    policy: str = DEFAULT_POLICY
+    seed: int = 0
+
+
+def jobs_of(raw: Raw, *, name: str) -> Jobs:
+    """Return the validated jobs.
+
+    Raises:
+        InputError: an unknown key or a missing one, a value of the wrong type, a network or a job that there is not,
+            two jobs of one name, jobs after each other in a circle, no workers, times that do not ascend, a quantity
+            that is none. Two networks of one name are one key given twice, which no YAML document here may have.
+    """
+    from edgetune.artifacts.header import Header
+
+    _refuse_unknown_keys(raw.body, name=name)
+    document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
+    head = {"created": "unknown", "tool": "unknown", **raw.head}
+    header = validated(head, Header, name=name, example=_EXAMPLE)
+    limits.check("networks", len(document.networks), name)
+    limits.check("jobs", len(document.jobs), name)
+    if not document.networks:
+        raise InputError(f"{name} names no networks", "e.g. networks: {faces: zoo:alexnet}")
+    if not document.jobs:
+        raise InputError(f"{name} names no jobs", "e.g. jobs: [{name: photos, networks: [faces]}]")
+    for count, what in ((document.workers, "workers"), (document.seed + 1, "seed")):
+        if count < 1:
+            rule = "at least one task must be able to run" if what == "workers" else "a seed is zero or more"
+            raise InputError(f"{name}: {what} is {getattr(document, what)}", f"{rule}, e.g. {what}: 2")
+    if not all([*document.networks, *(job.name for job in document.jobs)]):
+        raise InputError(f"{name}: a network or a job has an empty name", "give it a name, e.g. networks: {faces: ...}")
+    memory = document.memory
+    return Jobs(
+        header,
+        tuple(_network(key, said, name=name) for key, said in document.networks.items()),
+        _checked([_job(job, document.networks, name=name) for job in document.jobs], name=name),
+        None if memory is None else parse_bytes(memory, what=f"{name}: memory"),
+        document.workers,
+        document.policy,
+        document.seed,
+    )
+
+
+def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
+    refuse_unknown(body, _Document, (), name=name)
+    jobs, networks = body.get("jobs"), body.get("networks")
+    for number, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        refuse_unknown(job, _Job, ("jobs", str(number)), name=name)
+    for key, said in networks.items() if isinstance(networks, dict) else ():
+        refuse_unknown(said, _Network, ("networks", str(key)), name=name)
+
+
+def _network(key: str, said: str | _Network, *, name: str) -> NetworkSource:
+    if isinstance(said, str):
+        return NetworkSource(key, said)
+    if (said.model is None) == (said.costs is None):
+        hint = "write model: MODEL, or costs: FILE where it is simulated only"
+        raise InputError(
+            f"{name}: network {key} has {'both a model and' if said.model else 'neither a model nor'} costs", hint
+        )
+    if said.costs is not None and (said.inputs or said.handler):
+        raise InputError(f"{name}: network {key} is simulated only, and has inputs or a handler", "leave them out")
+    if said.model is not None and said.network is not None:
+        raise InputError(f"{name}: network {key} has a model, and {said.network!r} is of costs", "leave network out")
+    costs_name = None if said.costs is None else said.network or key
+    return NetworkSource(key, said.model, said.costs, costs_name, said.inputs, said.handler)
+
+
+def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
+    where = f"{name}, job {said.name}"
+    if not said.networks:
+        raise InputError(f"{where} names no networks", f"known here: {', '.join(networks)}")
+    for network in said.networks:
+        _refuse_unless_known(network, networks, f"{where} is for a network {network!r} that there is not")
+    if twice := sorted({each for each in said.networks if said.networks.count(each) > 1}):
+        raise InputError(f"{where} names {twice[0]} twice", "an arrival is for a network once; raise count instead")
+    if said.intensity is not None and not 0 < said.intensity < float("inf"):
+        raise InputError(f"{where}: intensity is {said.intensity:g}", "it must be a finite number above zero, e.g. 0.8")
+    if said.count is not None and said.count < 1:
+        raise InputError(f"{where}: count is {said.count}", "something has to arrive, e.g. count: 150")
+    listed = () if isinstance(said.arrivals, str) else said.arrivals
+    times_s = tuple(_listed_s(word, where=where) for word in listed)
+    for before_s, time_s in pairwise(times_s):
+        if time_s < before_s:
+            message = f"{where}: an arrival at {time_s:g} s follows one at {before_s:g} s"
+            raise InputError(message, "put the arrivals in the order in which they come")
+    if listed and said.count not in (None, len(listed)):
+        raise InputError(f"{where}: count is {said.count}, and {len(listed)} arrivals are listed", "leave count out")
+    if not listed and not isinstance(said.arrivals, str):
+        raise InputError(f"{where}: arrivals is an empty list", "e.g. arrivals: [0s, 1.5s, 2s]")
+    return Job(
+        said.name,
+        said.networks,
+        said.arrivals if isinstance(said.arrivals, str) else "list",
+        times_s,
+        said.intensity,
+        said.count,
+        said.choose,
+        None if said.deadline is None else parse_time_s(said.deadline, what=f"{where}: deadline"),
+        said.after,
+    )
+
+
+def _listed_s(word: str, *, where: str) -> float:
+    """Return a time since the run began, s, which may be zero."""
+    return 0.0 if _ZERO.fullmatch(word) else parse_time_s(word, what=f"{where}: a time in arrivals")
+
+
+def _refuse_unless_known(word: str, words: Iterable[str], message: str) -> None:
+    import difflib
+
+    known = list(words)
+    if word not in known:
+        near = difflib.get_close_matches(word, known, n=1)
+        raise InputError(message, f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}")
+
+
+def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
+    """Return the jobs unless two have one name, or some wait for each other."""
+    by_name = {job.name: job for job in jobs}
+    if len(by_name) < len(jobs):
+        twice = next(job.name for job in jobs if sum(other.name == job.name for other in jobs) > 1)
+        raise InputError(f"{name}: two jobs are called {twice}", "give each a name of its own")
+    for job in jobs:
+        for other in job.after:
+            message = f"{name}, job {job.name} is after a job {other!r} that there is not"
+            _refuse_unless_known(other, by_name, message)
+    try:
+        TopologicalSorter({job.name: job.after for job in jobs}).prepare()
+    except CycleError as error:
+        circle = " is after ".join(reversed(error.args[1]))
+        raise InputError(f"{name}: jobs wait for each other: {circle}", "break the circle") from None
+    return tuple(jobs)
+
+
+def jobs_text(jobs: Jobs) -> str:
+    """Return the document: the head, the budget and the workers, the networks, and a line for each job."""
+    head = plain(jobs.header)
+    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
+    memory = {} if jobs.memory_bytes is None else {"memory": exact_bytes(jobs.memory_bytes)}
+    whole = {"workers": jobs.workers, "policy": jobs.policy, "seed": jobs.seed}
+    networks = BlockMapping({each.name: _network_words(each) for each in jobs.networks})
+    return dump_yaml(
+        BlockMapping({**head, **memory, **whole, "networks": networks, "jobs": [_job_words(j) for j in jobs.jobs]})
+    )
+
+
+def _network_words(network: NetworkSource) -> str | dict[str, Any]:
+    words = {
+        "model": network.reference,
+        "inputs": network.inputs,
+        "handler": network.handler,
+        "costs": network.costs,
+        "network": network.costs_name,
+    }
+    said = {key: value for key, value in words.items() if value is not None}
+    return said["model"] if said.keys() == {"model"} else said
+
+
+def _job_words(job: Job) -> dict[str, Any]:
+    words = {
+        "name": job.name,
+        "networks": list(job.networks),
+        "arrivals": [exact_time(time_s) for time_s in job.times_s] if job.times_s else job.arrivals,
+        "intensity": job.intensity,
+        "count": None if job.times_s else job.count,
+        "choose": None if job.choose == "all" else job.choose,
+        "deadline": None if job.deadline_s is None else exact_time(job.deadline_s),
+        "after": list(job.after) or None,
+    }
+    return {key: value for key, value in words.items() if value is not None}

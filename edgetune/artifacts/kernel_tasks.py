@@ -16,10 +16,20 @@ networks:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from edgetune import limits
+from edgetune.artifacts.document import refuse_unknown, validated
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.versions import Raw
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.errors import InputError
+from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
 KIND = "kernel_tasks"
 VERSION = 1
@@ -127,3 +137,255 @@ class KernelTasks:
     policy: str = DEFAULT_POLICY
     duration_s: float = DEFAULT_DURATION_S
     seed: int = 0
+
+
+_EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
+MDTB = "mdtb:"
+"""Before the name of a network of the benchmark."""
+VALUES = ("int", "uint", "float", "double")
+"""Types of arguments by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: str | None = None
+    arguments: tuple[str | dict[str, float], ...] = ()
+    flop_per_block: float = 0.0
+    bytes_per_block: str | float = 0.0
+    block_time: str | None = None
+    registers: int | None = None
+    static_shared: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Buffer:
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    role: Literal["input", "weights", "scratch", "output"] = "scratch"
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    mdtb: str | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
+    source: str | None = None
+    calls: tuple[_Call, ...] = ()
+    buffers: dict[str, tuple[int, ...] | _Buffer] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    name: str
+    network: str
+    priority: int = 0
+    arrivals: str = "closed"
+    deadline: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    tasks: tuple[_Task, ...]
+    networks: dict[str, str | _Network] = field(default_factory=dict)
+    gpu: str = DEFAULT_GPU
+    policy: str = DEFAULT_POLICY
+    duration: str | None = None
+    seed: int = 0
+
+
+def kernel_tasks_of(raw: Raw, *, name: str) -> KernelTasks:
+    """Return the validated tasks.
+
+    Raises:
+        InputError: an unknown key or a missing one, a value of the wrong type, a network that there is not, two tasks
+            of one name, a launch of no blocks, a quantity that is none.
+    """
+    _refuse_unknown_keys(raw.body, name=name)
+    document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
+    header = validated({"created": "unknown", "tool": "unknown", **raw.head}, Header, name=name, example=_EXAMPLE)
+    limits.check("networks", len(document.networks), name)
+    limits.check("jobs", len(document.tasks), name)
+    if not document.tasks:
+        raise InputError(f"{name} names no tasks", "e.g. tasks: [{name: detect, network: 'mdtb:alexnet', priority: 1}]")
+    if document.seed < 0:
+        raise InputError(f"{name}: seed is {document.seed}", "a seed is zero or more, e.g. seed: 2")
+    duration = document.duration
+    return KernelTasks(
+        header,
+        _tasks(document.tasks, document.networks, name=name),
+        tuple(_network(key, said, name=name) for key, said in document.networks.items()),
+        document.gpu,
+        document.policy,
+        DEFAULT_DURATION_S if duration is None else parse_time_s(duration, what=f"{name}: duration"),
+        document.seed,
+    )
+
+
+def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
+    refuse_unknown(body, _Document, (), name=name)
+    tasks, networks = body.get("tasks"), body.get("networks")
+    for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
+        called = task.get("name", number) if isinstance(task, dict) else number
+        refuse_unknown(task, _Task, ("tasks", str(called)), name=name)
+    for key, said in networks.items() if isinstance(networks, dict) else ():
+        where = ("networks", str(key))
+        refuse_unknown(said, _Network, where, name=name)
+        calls, buffers = (said.get(part) if isinstance(said, dict) else None for part in ("calls", "buffers"))
+        for number, call in enumerate(calls if isinstance(calls, list) else ()):
+            refuse_unknown(call, _Call, (*where, "calls", str(number)), name=name)
+        for buffer, told in buffers.items() if isinstance(buffers, dict) else ():
+            refuse_unknown(told, _Buffer, (*where, "buffers", str(buffer)), name=name)
+
+
+def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tuple[KernelTask, ...]:
+    found: dict[str, KernelTask] = {}
+    for task in said:
+        where = f"{name}, task {task.name}"
+        if not task.name:
+            raise InputError(f"{name}: a task has an empty name", "give it a name, e.g. name: detect")
+        if task.name in found:
+            raise InputError(f"{name}: two tasks are called {task.name}", "give each a name of its own")
+        if task.priority < 0:
+            raise InputError(f"{where}: priority is {task.priority}", "0 is best effort, 1 and more are critical")
+        _check_network(task.network, list(networks), where)
+        deadline_s = None if task.deadline is None else parse_time_s(task.deadline, what=f"{where}: deadline")
+        found[task.name] = KernelTask(task.name, task.network, task.priority, task.arrivals, deadline_s)
+    return tuple(found.values())
+
+
+def _check_network(word: str, known: list[str], where: str) -> None:
+    if word.startswith(MDTB) or word in known:
+        return
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
+    raise InputError(f"{where} asks a network {word!r} that there is not", hint)
+
+
+def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
+    where = f"{name}, network {key}"
+    if isinstance(said, str):
+        said = _Network(mdtb=said)
+    if (said.mdtb is None) == (not said.calls):
+        which = "both mdtb and calls" if said.calls else "neither mdtb nor calls"
+        raise InputError(
+            f"{where} has {which}", "write mdtb: alexnet, or calls: [{kernel: k, grid: [49], block: [64]}]"
+        )
+    if said.mdtb is not None and (said.source or said.buffers):
+        raise InputError(f"{where} is of the benchmark, and has a source or buffers", "leave them out")
+    if said.sizes and said.mdtb is None:
+        raise InputError(f"{where} has sizes, which are for networks of the benchmark", "leave them out")
+    limits.check("kernel_calls", len(said.calls), where)
+    buffers = tuple(_buffer(each, told, where) for each, told in said.buffers.items())
+    calls = tuple(_call(each, said.buffers, f"{where}, call {number}") for number, each in enumerate(said.calls))
+    return KernelNetwork(key, said.mdtb, dict(said.sizes), said.source, calls, buffers)
+
+
+def _buffer(name: str, told: tuple[int, ...] | _Buffer, where: str) -> KernelBuffer:
+    said = told if isinstance(told, _Buffer) else _Buffer(told)
+    if not said.shape or min(said.shape) < 1:
+        raise InputError(f"{where}: buffer {name} has the shape {list(said.shape)}", "sizes are whole and above zero")
+    return KernelBuffer(name, said.shape, said.dtype, said.role)
+
+
+def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
+    for argument in said.arguments:
+        _check_argument(argument, list(buffers), where)
+    for what in ("flop_per_block", "registers"):
+        value = getattr(said, what) or 0
+        if not (math.isfinite(value) and value >= 0):
+            raise InputError(f"{where}: {what} is {value:g}", "it must be finite and zero or more")
+    return KernelCall(
+        said.kernel,
+        _dim(said.grid, f"{where}: grid"),
+        _dim(said.block, f"{where}: block"),
+        _size(said.shared, f"{where}: shared"),
+        said.arguments,
+        said.flop_per_block,
+        _bytes(said.bytes_per_block, f"{where}: bytes_per_block"),
+        None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
+        said.registers,
+        _size(said.static_shared, f"{where}: static_shared"),
+    )
+
+
+def _check_argument(argument: str | Mapping[str, float], buffers: list[str], where: str) -> None:
+    if isinstance(argument, str):
+        if argument not in buffers:
+            known = ", ".join(buffers) or "none"
+            raise InputError(f"{where}: argument {argument!r} is no buffer of the network", f"known: {known}")
+    elif len(argument) != 1 or next(iter(argument)) not in VALUES:
+        hint = f"write a buffer's name, or a value with its type, one of {', '.join(VALUES)}: {{int: 5}}"
+        raise InputError(f"{where}: nothing is known of the argument {dict(argument)}", hint)
+
+
+def _dim(sizes: tuple[int, ...], what: str) -> tuple[int, int, int]:
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise InputError(f"{what} is {list(sizes)}", "one to three whole numbers above zero, x first, e.g. [49, 4]")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def _size(words: str | None, what: str) -> int:
+    return 0 if words is None else parse_bytes(words, what=what)
+
+
+def _bytes(said: str | float, what: str) -> float:
+    if isinstance(said, str):
+        return parse_bytes(said, what=what)
+    if not (math.isfinite(said) and said >= 0):
+        raise InputError(f"{what} is {said:g}", "it must be finite and zero or more")
+    return said
+
+
+def kernel_tasks_text(tasks: KernelTasks) -> str:
+    """Return the document: the head, what it runs on, a line for each task, and the networks."""
+    head = plain(tasks.header)
+    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
+    whole = {"gpu": tasks.gpu, "policy": tasks.policy, "duration": exact_time(tasks.duration_s), "seed": tasks.seed}
+    networks = {"networks": BlockMapping({each.name: BlockMapping(_network_words(each)) for each in tasks.networks})}
+    lines = [_task_words(each) for each in tasks.tasks]
+    return dump_yaml(BlockMapping({**head, **whole, "tasks": lines, **(networks if tasks.networks else {})}))
+
+
+def _task_words(task: KernelTask) -> dict[str, Any]:
+    return _present(
+        name=task.name,
+        network=task.network,
+        priority=task.priority,
+        arrivals=task.arrivals,
+        deadline=None if task.deadline_s is None else exact_time(task.deadline_s),
+    )
+
+
+def _network_words(network: KernelNetwork) -> dict[str, Any]:
+    buffers = {
+        each.name: {"shape": list(each.shape), "dtype": each.dtype, "role": each.role} for each in network.buffers
+    }
+    return _present(
+        mdtb=network.mdtb,
+        sizes=dict(network.sizes) or None,
+        source=network.source,
+        calls=[_call_words(each) for each in network.calls] or None,
+        buffers=BlockMapping(buffers) if buffers else None,
+    )
+
+
+def _call_words(call: KernelCall) -> dict[str, Any]:
+    return _present(
+        kernel=call.kernel,
+        grid=list(call.grid),
+        block=list(call.block),
+        shared=exact_bytes(call.shared_bytes) if call.shared_bytes else None,
+        arguments=[each if isinstance(each, str) else dict(each) for each in call.arguments] or None,
+        flop_per_block=call.flop_per_block or None,
+        bytes_per_block=call.bytes_per_block or None,
+        block_time=None if call.block_s is None else exact_time(call.block_s),
+        registers=call.registers,
+        static_shared=exact_bytes(call.static_shared_bytes) if call.static_shared_bytes else None,
+    )
+
+
+def _present(**words: Any) -> dict[str, Any]:
+    return {key: value for key, value in words.items() if value is not None}

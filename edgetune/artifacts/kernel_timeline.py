@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetune.artifacts.events import EventRules
 from edgetune.artifacts.header import Header
 
 KIND = "kernel_timeline"
@@ -88,3 +89,16 @@ class KernelTimeline:
 
     header: Header
     rows: tuple[KernelTimelineRow, ...]
+
+
+_NEEDED: dict[str, tuple[str, ...]] = {
+    "launch": ("task", "request", "launch", "kernel", "count", "blocks", "started_s"),
+    "request": ("task", "request", "arrived_s"),
+    "residency": ("launch", "sm", "blocks", "started_s"),
+}
+
+RULES = EventRules(
+    above_zero=("count", "per_thread", "blocks", "threads"),
+    not_negative=("turn", "request", "launch", "call", "first", "sm", "launched_s"),
+    needed=tuple((event, column) for event, columns in _NEEDED.items() for column in columns),
+)

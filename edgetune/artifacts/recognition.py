@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetune.artifacts.formats import ENDINGS
+from edgetune.artifacts.kinds import ENDINGS
 from edgetune.artifacts.output_file import OutputFile
 
 _HEAD_BYTES = 1 << 16

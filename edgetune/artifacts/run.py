@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from edgetune.artifacts.events import EventRules
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import KNOBS
 
 KIND = "run"
 VERSION = 1
@@ -76,3 +78,10 @@ class Run:
 
     header: Header
     rows: tuple[RunRow, ...]
+
+
+RULES = EventRules(
+    above_zero=("batch_size", "power_budget_w", *KNOBS),
+    not_negative=("turn", "minibatch", "samples", "power_w"),
+    needed=(("request", "arrived_s"), ("request", "started_s"), ("train", "started_s"), ("power", "power_w")),
+)

@@ -10,8 +10,7 @@ from edgetune.cli.screen import table as draw
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.ops_summary import By, OperatorCosts
+    from edgetune.artifacts.ops import By, OperatorCosts, OpsTable
 
 _WORDS = {"modelled": "modelled", "zero": "zero by definition", "unmodelled": "unmodelled"}
 _NAMED = 8
@@ -20,7 +19,7 @@ _NAMED = 8
 
 def show_ops(table: OpsTable, by: By) -> None:
     """Print ledger, totals and rows."""
-    from edgetune.artifacts.ops_summary import grouped, ledger, totals
+    from edgetune.artifacts.ops import grouped, ledger, totals
 
     print_lines(
         f"{table.workload} {table.task}, batch size {table.batch_size}, {table.precision}{_operating_point(table)}"
@@ -52,7 +51,7 @@ def show_ops(table: OpsTable, by: By) -> None:
 
 def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
     """Return the same for machines."""
-    from edgetune.artifacts.ops_summary import flops_by_precision, grouped, ledger, totals
+    from edgetune.artifacts.ops import flops_by_precision, grouped, ledger, totals
     from edgetune.artifacts.plain import plain
 
     def costs(cost: OperatorCosts) -> dict[str, Any]:
@@ -77,7 +76,7 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
 
 def types_of(table: OpsTable) -> list[str]:
     """Return what is to be known of the types that a network computes in, where it is more than one."""
-    from edgetune.artifacts.ops_summary import flops_by_precision
+    from edgetune.artifacts.ops import flops_by_precision
 
     found, quantised = flops_by_precision(table), table.header.conditions.get("quantised_operators")
     told = []

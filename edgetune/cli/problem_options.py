@@ -47,7 +47,7 @@ def read_file(path: str | None) -> Problem | None:
     """Return the problem in the file of ``--problem``, when one is given."""
     if path is None:
         return None
-    from edgetune.artifacts.problem_document import read_problem
+    from edgetune.artifacts.problem import read_problem
 
     return read_problem(path)
 

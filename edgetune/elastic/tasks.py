@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from edgetune.artifacts.files import read_source
-from edgetune.artifacts.kernel_tasks import KernelCall, KernelNetwork, KernelTasks
-from edgetune.artifacts.kernel_tasks_document import MDTB
+from edgetune.artifacts.kernel_tasks import MDTB, KernelCall, KernelNetwork, KernelTasks
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.networks import network as mdtb_network
 from edgetune.elastic.model import ASSUMED

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.ops_summary import ledger
+from edgetune.artifacts.ops import OpRow, OpsTable, ledger
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.roofline.balance import balance, costs_of, work_energy, work_time

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.artifacts import opened
-from edgetune.artifacts.formats import ENDINGS, check_ending
+from edgetune.artifacts.kinds import ENDINGS, check_ending
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.recognition import recognise
 from edgetune.errors import InputError
@@ -45,7 +45,7 @@ class Target:
         """Open the place of the file, before long work is begun for it and before any code of a model runs.
 
         Args:
-            kind: Of the file, one of ``edgetune.artifacts.formats.ENDINGS``, with which the ending of its name has to
+            kind: Of the file, one of ``edgetune.artifacts.kinds.ENDINGS``, with which the ending of its name has to
                 agree; else ``figure`` or ``checkpoint``. ``None`` where what the file holds is checked elsewhere.
             option: That names the file, for messages.
             overwrites: Whether a file of another kind may be replaced as well, as with ``--force``.

@@ -18,7 +18,7 @@ import pytest
 from edgetune.artifacts import io, opened
 from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.files import write_atomically, writing
-from edgetune.artifacts.formats import ENDINGS
+from edgetune.artifacts.kinds import ENDINGS
 from edgetune.artifacts.versions import CURRENT
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession

@@ -10,8 +10,8 @@ import yaml
 from edgetune.artifacts import io
 from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.columns import columns_of
-from edgetune.artifacts.formats import ENDINGS, check_ending, format_of
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.kinds import ENDINGS, check_ending, format_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace

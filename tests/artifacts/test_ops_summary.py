@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
-from edgetune.artifacts.ops_summary import grouped, ledger, ledger_shares, totals
+from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable, grouped, ledger, ledger_shares, totals
 
 
 def row(

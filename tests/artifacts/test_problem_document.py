@@ -2,8 +2,7 @@
 
 import pytest
 
-from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.problem_document import read_problem
+from edgetune.artifacts.problem import Problem, read_problem
 from edgetune.errors import InputError
 
 

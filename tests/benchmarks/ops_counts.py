@@ -24,8 +24,7 @@ from typing import Any
 from pagoda_counting import LAYERS, WIDE, WORDS, bytes_there, lstm_beside_counters, lstm_there, reasons
 
 import edgetune
-from edgetune.artifacts.ops import OpsTable
-from edgetune.artifacts.ops_summary import ledger
+from edgetune.artifacts.ops import OpsTable, ledger
 from edgetune.errors import InputError
 from edgetune.workloads import zoo
 from edgetune.workloads.costs import model_table, operator_table

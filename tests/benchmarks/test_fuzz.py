@@ -43,7 +43,7 @@ def test_known_command_lines_are_of_commands_that_there_are():
 
 
 def test_there_is_a_seed_of_every_artifact_in_every_format():
-    from edgetune.artifacts.formats import ENDINGS
+    from edgetune.artifacts.kinds import ENDINGS
     from edgetune.artifacts.versions import CURRENT
 
     wanted = {f"{kind}{ending}" for kind in CURRENT for ending in ENDINGS[kind] if ending != ".yml"}

@@ -12,7 +12,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io as artifacts
 from edgetune.artifacts.any_file import read_any
-from edgetune.artifacts.formats import ENDINGS
+from edgetune.artifacts.kinds import ENDINGS
 from edgetune.artifacts.versions import CURRENT
 
 TWIN = ("--device", "twin:orin-agx")

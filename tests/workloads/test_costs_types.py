@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 from onnx_graphs import model, node
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.ops_summary import flops_by_precision
+from edgetune.artifacts.ops import flops_by_precision
 from edgetune.artifacts.roofline import Roof
 from edgetune.devices.twin import open_twin
 from edgetune.roofline.placement import place

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from edgetune.artifacts.files import read_whole
-from edgetune.artifacts.json_text import checked_values
+from edgetune.artifacts.json_format import checked_values
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.device import ModeSpace

@@ -1,6 +1,6 @@
 """What a network costs: FLOP, bytes and kernel launches of each operator, for a batch, precision and task."""
 
-from edgetune.artifacts.ops_summary import ledger_shares
+from edgetune.artifacts.ops import ledger_shares
 from edgetune.workloads.costs.ops_table import model_table, operator_table
 
 __all__ = ["ledger_shares", "model_table", "operator_table"]

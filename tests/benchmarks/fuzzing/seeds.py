@@ -120,7 +120,7 @@ def _artifacts() -> list[Seed]:
     """The golden files of older versions, and what the newest of each kind holds in every format that is read."""
     from edgetune.artifacts import io
     from edgetune.artifacts.any_file import read_any
-    from edgetune.artifacts.formats import ENDINGS
+    from edgetune.artifacts.kinds import ENDINGS
     from edgetune.artifacts.versions import CURRENT
 
     found = []

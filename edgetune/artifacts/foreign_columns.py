@@ -1,18 +1,106 @@
-"""Tables in other layouts, brought to one row per measured point.
+"""What the columns of somebody else's table mean: which of a profile's columns, and in which unit.
 
-    wide    model, mode, latency_ms_b1, latency_ms_b4        one column per batch size
-    long    model, mode, batch, metric, value                one row per figure
+    power_w        as it is                     Power (mW)     power_w, divided by 1000
+    latency_ms     minibatch_s, by 1000         gpu_freq_ghz   gpu_mhz, times 1000
+    nvpmodel       power_mode                   latency        nothing: no unit says what the figures are
 
-The columns keep the names that their authors gave them; what these mean is for ``column_meanings``.
+Only names that leave no doubt are known; for any other, ``--column theirs=ours`` says what it is.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts.column_meanings import meaning_of, normal
+from edgetune.artifacts.columns import columns_of
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
+
+_SECONDS = {"s": (1, 1), "ms": (1, 1000), "us": (1, 10**6), "ns": (1, 10**9), "min": (60, 1)}
+_SECONDS |= {"sec": (1, 1), "secs": (1, 1), "seconds": (1, 1), "msec": (1, 1000), "usec": (1, 10**6)}
+_WATTS = {"w": (1, 1), "mw": (1, 1000), "kw": (1000, 1), "watt": (1, 1), "watts": (1, 1)}
+_JOULES = {"j": (1, 1), "mj": (1, 1000), "kj": (1000, 1), "joule": (1, 1), "joules": (1, 1), "wh": (3600, 1)}
+_MEGAHERTZ = {"mhz": (1, 1), "khz": (1, 1000), "hz": (1, 10**6), "ghz": (1000, 1)}
+_UNITS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "_s": _SECONDS, "_w": _WATTS, "_j": _JOULES, "_mhz": _MEGAHERTZ,
+}  # fmt: skip
+"""By the suffix of a profile's column, the units that figures may come in: times and divided by what."""
+
+_ALSO: Mapping[str, tuple[str, ...]] = {
+    "minibatch_s": (
+        "latency", "time", "batch_time", "batch_latency", "minibatch_time", "inference_time", "step_time",
+        "latency_mean", "mean_latency", "latency_median", "median_latency",
+    ),
+    "minibatch_p95_s": ("latency_p95", "p95_latency", "p95"),
+    "power_w": ("power_mean", "mean_power", "power_avg", "avg_power", "average_power"),
+    "power_peak_w": ("peak_power", "power_max", "max_power"),
+    "energy_j": ("energy_per_batch", "energy_per_minibatch"),
+    "power_limit_w": ("power_cap",),
+    **{
+        f"{part}_mhz": tuple(f"{name}{of}" for name in names for of in ("", "_freq", "_frequency", "_clock", "_clk"))
+        for part, names in (("cpu", ("cpu",)), ("gpu", ("gpu",)), ("mem", ("mem", "memory", "emc")))
+    },
+}  # fmt: skip
+"""Other names of quantities; they need a unit, e.g. ``latency_ms``."""
+
+_WITHOUT_UNIT: Mapping[str, tuple[str, ...]] = {
+    "workload": ("model", "network"),
+    "batch_size": ("batch", "bs", "batchsize"),
+    "cpu_cores": ("cores", "num_cores", "n_cores"),
+    "power_mode": ("mode", "nvpmodel", "nvp_model", "nvpmodel_mode"),
+}
+
+OURS: tuple[str, ...] = tuple(column.name for column in columns_of(ProfileRow))
+"""Every column of a profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A column of a profile, and what brings figures to its unit: ``times``, then divided by ``over``."""
+
+    column: str
+    times: int = 1
+    over: int = 1
+
+
+def normal(name: str) -> str:
+    """Return a column's name in one spelling: ``Power (mW)`` is ``power_mw``."""
+    lower = name.lower().replace("\u00b5", "u").replace("\u03bc", "u")  # micro sign and Greek letter
+    return re.sub(r"[^a-z0-9]+", "_", lower).strip("_")
+
+
+def meaning_of(name: str) -> Meaning | None:
+    """Return what a column of that name means; ``None`` where that is not sure."""
+    spelled = normal(name)
+    if spelled in OURS:
+        return Meaning(spelled)
+    for ours, names in _WITHOUT_UNIT.items():
+        if spelled in names:
+            return Meaning(ours)
+    stem, _, unit = spelled.rpartition("_")
+    for ours in OURS:
+        units = units_of(ours)
+        if unit in units and stem in stems_of(ours):
+            return Meaning(ours, *units[unit])
+    return None
+
+
+def stems_of(ours: str) -> tuple[str, ...]:
+    """Return the names of a profile's column without a unit: its own, and those that others use."""
+    return (ours.rpartition("_")[0], *_ALSO.get(ours, ()))
+
+
+def units_of(ours: str) -> Mapping[str, tuple[int, int]]:
+    """Return the units that figures of a profile's column may come in; none for a column without a unit."""
+    return next((units for suffix, units in _UNITS.items() if ours.endswith(suffix)), {})
+
+
+def unit_in(name: str, ours: str) -> tuple[int, int] | None:
+    """Return what the unit at the end of any name does to figures of a profile's column, if there is one."""
+    return units_of(ours).get(normal(name).rpartition("_")[2])
+
 
 _BATCH = re.compile(r"(?:(?P<before>.+?)_)?(?:b|bs|batch|batch_size|batchsize)_?(?P<size>\d+)(?:_(?P<after>.+))?")
 _METRIC = ("metric", "variable", "measure", "measurement", "quantity", "metric_name")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgetune import limits
+from edgetune.artifacts.json_format import load_json
+from edgetune.artifacts.plain import plain
+from edgetune.errors import InputError
 
 _BYTES_PER_BYTE = 64
 """How many times its size a file may always have in memory: repeated texts and numbers compress well."""
@@ -107,3 +111,43 @@ def _plain_type(kind: Any) -> Any:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
     return kind
+
+
+MAGIC = b"PAR1"
+METADATA_KEY = b"edgetune"
+
+
+def parquet_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
+    """Return a Parquet file of a ``pyarrow.Table``, with ``head`` as JSON under the metadata key ``edgetune``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    text = json.dumps(plain(head), allow_nan=False, ensure_ascii=False)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.replace_schema_metadata({METADATA_KEY: text}), sink)
+    return bytes(sink.getvalue())
+
+
+def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None]:
+    """Return the ``pyarrow.Table`` in ``data`` and its head; no head when edgetune did not write it.
+
+    Raises:
+        InputError: truncated or damaged, larger than the limits once expanded, or a head that is not JSON.
+    """
+    import pyarrow as pa
+
+    try:
+        table = expanded_table(data, name=name)
+        table.validate(full=True)
+        str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = (str(error).splitlines() or ["unknown error"])[0]
+        hint = "write or copy it again: was the program that wrote it interrupted?"
+        raise InputError(f"{name} is a truncated or damaged Parquet file: {reason}", hint) from error
+    metadata = table.schema.metadata or {}
+    if METADATA_KEY not in metadata:
+        return table, None
+    head = load_json(metadata[METADATA_KEY], name=f"the header of {name}")
+    if not isinstance(head, dict):
+        raise InputError(f"{name} has a damaged header: its metadata is not a JSON object", "write the file again")
+    return table, head

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.json_text import checked_values
+from edgetune.artifacts.json_format import checked_values
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan

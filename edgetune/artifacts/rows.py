@@ -1,23 +1,15 @@
-"""Rows to Parquet bytes and back, a column at a time; the header is one JSON value in the file's metadata."""
+"""TODO"""
 
 from __future__ import annotations
 
 import itertools
-import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
-from edgetune.artifacts.expansion import expanded_table
 from edgetune.artifacts.file_names import storable
-from edgetune.artifacts.json_text import load_json
-from edgetune.artifacts.plain import plain
 from edgetune.artifacts.profile import PowerSample
-from edgetune.errors import InputError
-
-MAGIC = b"PAR1"
-METADATA_KEY = b"edgetune"
 
 
 def table_of(rows: Sequence[Any], row_type: type) -> Any:
@@ -29,42 +21,6 @@ def table_of(rows: Sequence[Any], row_type: type) -> Any:
     values = zip(*map(pick, rows), strict=True) if rows else itertools.repeat((), len(columns))
     arrays = [_array(column, cells) for column, cells in zip(columns, values, strict=False)]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(columns))
-
-
-def parquet_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
-    """Return a Parquet file of a ``pyarrow.Table``, with ``head`` as JSON under the metadata key ``edgetune``."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    text = json.dumps(plain(head), allow_nan=False, ensure_ascii=False)
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.replace_schema_metadata({METADATA_KEY: text}), sink)
-    return bytes(sink.getvalue())
-
-
-def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Return the ``pyarrow.Table`` in ``data`` and its head; no head when edgetune did not write it.
-
-    Raises:
-        InputError: truncated or damaged, larger than the limits once expanded, or a head that is not JSON.
-    """
-    import pyarrow as pa
-
-    try:
-        table = expanded_table(data, name=name)
-        table.validate(full=True)
-        str(table.column_names)  # damaged names are decoded, and complained about, only when asked for
-    except (pa.ArrowException, OSError, ValueError) as error:
-        reason = (str(error).splitlines() or ["unknown error"])[0]
-        hint = "write or copy it again: was the program that wrote it interrupted?"
-        raise InputError(f"{name} is a truncated or damaged Parquet file: {reason}", hint) from error
-    metadata = table.schema.metadata or {}
-    if METADATA_KEY not in metadata:
-        return table, None
-    head = load_json(metadata[METADATA_KEY], name=f"the header of {name}")
-    if not isinstance(head, dict):
-        raise InputError(f"{name} has a damaged header: its metadata is not a JSON object", "write the file again")
-    return table, head
 
 
 def rows_of(table: Any, row_type: type) -> tuple[Any, ...]:
