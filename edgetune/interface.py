@@ -21,8 +21,8 @@ from edgetune.workflows.profile_options import ProfileCommandOptions
 from edgetune.workflows.reporting import Stdout
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.artifact import Artifact
     from edgetune.artifacts.convergence import Convergence
-    from edgetune.artifacts.io import Artifact
     from edgetune.artifacts.profile import Profile
     from edgetune.profiling.window import Window
 
@@ -97,6 +97,6 @@ def read(path: str | os.PathLike[str]) -> Artifact:
     Raises:
         InputError: there is no such file, or it is not one of edgetune's.
     """
-    from edgetune.artifacts.any_file import read_any
+    from edgetune.artifacts.io import read_any
 
     return read_any(os.fspath(path), {})

@@ -1,7 +1,12 @@
-"""Columns of a table artifact, derived from its row dataclass: name, storage, unit.
+"""Columns of a table artifact, derived from its row dataclass: name, storage, unit, limit.
 
-The dataclass is the one place where a column is declared. A unit is the suffix of the name (``minibatch_s`` is in
-seconds) and is repeated in the metadata of the Parquet field for readers that know nothing of this convention.
+A column is one line of the dataclass, and is declared nowhere else:
+
+    power_w: PositiveFloat | None = None
+
+The suffix of the name is the unit (W), the type says what a cell holds, which numbers are possible and whether the cell
+may be empty, the default is what rows of files without the column have, and ``Args`` of the docstring describes it. The
+metadata of the Parquet field repeats the unit for readers that do not know this convention.
 """
 
 from __future__ import annotations
@@ -11,9 +16,36 @@ import types
 import typing
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from edgetune.artifacts.profile import PowerSample
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Which numbers are possible; all of them are finite.
+
+    Args:
+        rule: In words, e.g. ``above zero``; empty for any finite number.
+        lowest, highest: Of the possible numbers; ``None`` for no bound.
+        above: Whether ``lowest`` itself is impossible.
+    """
+
+    rule: str
+    lowest: float | None = 0.0
+    highest: float | None = None
+    above: bool = False
+
+    def allows(self, number: float) -> bool:
+        """Return whether a finite number is possible."""
+        high_enough = self.lowest is None or (number > self.lowest if self.above else number >= self.lowest)
+        return high_enough and (self.highest is None or number <= self.highest)
+
+
+PositiveFloat = Annotated[float, Limit("above zero", above=True)]
+PositiveInt = Annotated[int, Limit("above zero", above=True)]
+NonNegativeFloat = Annotated[float, Limit("zero or more")]
+NonNegativeInt = Annotated[int, Limit("zero or more")]
+Share = Annotated[float, Limit("between 0 and 1", highest=1.0)]
+FiniteFloat = Annotated[float, Limit("", lowest=None)]
 
 Storage = Literal["text", "integer", "number", "flag", "numbers", "integers", "texts", "samples"]
 
@@ -25,7 +57,6 @@ _STORAGE: dict[Any, Storage] = {
     tuple[float, ...]: "numbers",
     tuple[int, ...]: "integers",
     tuple[str, ...]: "texts",
-    tuple[PowerSample, ...]: "samples",
 }
 
 _UNIT_OF_SUFFIX: tuple[tuple[str, str], ...] = (
@@ -61,6 +92,8 @@ class Column:
         default: What a row has when the column is absent; ``dataclasses.MISSING`` for a required column.
         choices: The texts permitted, when only some are.
         unit: Its unit, or ``None`` where it has none.
+        limit: Which numbers are possible, or ``None`` for any.
+        sample: The dataclass of one sample, whose fields are numbers.
     """
 
     name: str
@@ -69,6 +102,8 @@ class Column:
     default: Any
     choices: tuple[str, ...]
     unit: str | None
+    limit: Limit | None = None
+    sample: type | None = None
 
     @property
     def required(self) -> bool:
@@ -90,52 +125,55 @@ def columns_of(row_type: type) -> tuple[Column, ...]:
     Raises:
         TypeError: a field has a type that no column can store.
     """
-    hints = typing.get_type_hints(row_type)
+    hints = typing.get_type_hints(row_type, include_extras=True)
     return tuple(_column(field, hints[field.name]) for field in dataclasses.fields(row_type))
 
 
 def _column(field: dataclasses.Field[Any], hint: Any) -> Column:
-    nullable, choices = False, ()
+    nullable, choices, limit = False, (), None
+    sample: Any = None
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         nullable = True
         (hint,) = (kind for kind in typing.get_args(hint) if kind is not type(None))
+    if typing.get_origin(hint) is Annotated:
+        hint, limit = typing.get_args(hint)
     if typing.get_origin(hint) is Literal:
         hint, choices = str, typing.get_args(hint)
-    if hint not in _STORAGE:
+    if typing.get_origin(hint) is tuple and dataclasses.is_dataclass(item := typing.get_args(hint)[0]):
+        sample = item
+    elif hint not in _STORAGE:
         raise TypeError(f"no column can store {field.name}: {hint}")
-    return Column(field.name, _STORAGE[hint], nullable, field.default, choices, unit_of(field.name))
+    storage = "samples" if sample else _STORAGE[hint]
+    return Column(field.name, storage, nullable, field.default, choices, unit_of(field.name), limit, sample)
 
 
 def arrow_schema(columns: tuple[Column, ...]) -> Any:
     """Return the ``pyarrow.Schema`` of these columns, each unit in its field's metadata under ``unit``."""
     import pyarrow as pa
 
-    return pa.schema(
-        pa.field(column.name, arrow_type(column.storage), nullable=True, metadata=_metadata(column.unit))
-        for column in columns
-    )
+    return pa.schema(_arrow_field(column.name, arrow_type(column)) for column in columns)
 
 
-def arrow_type(storage: Storage) -> Any:
+def arrow_type(column: Column) -> Any:
     """Return the ``pyarrow.DataType`` of one cell."""
     import pyarrow as pa
 
-    number = pa.float64()
-    sample = pa.struct(pa.field(f.name, number, metadata=_metadata(unit_of(f.name))) for f in _SAMPLE_FIELDS)
+    if column.sample is not None:
+        fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(column.sample)
+        return pa.list_(pa.struct(_arrow_field(field.name, pa.float64()) for field in fields))
     return {
         "text": pa.string(),
         "integer": pa.int64(),
-        "number": number,
+        "number": pa.float64(),
         "flag": pa.bool_(),
-        "numbers": pa.list_(number),
+        "numbers": pa.list_(pa.float64()),
         "integers": pa.list_(pa.int64()),
         "texts": pa.list_(pa.string()),
-        "samples": pa.list_(sample),
-    }[storage]
+    }[column.storage]
 
 
-_SAMPLE_FIELDS = dataclasses.fields(PowerSample)
+def _arrow_field(name: str, kind: Any) -> Any:
+    import pyarrow as pa
 
-
-def _metadata(unit: str | None) -> dict[str, str] | None:
-    return None if unit is None else {"unit": unit}
+    unit = unit_of(name)
+    return pa.field(name, kind, nullable=True, metadata=None if unit is None else {"unit": unit})

@@ -15,13 +15,15 @@ a search, so a small task of the same kind (a proxy) may stand for the real one.
 from __future__ import annotations
 
 import difflib
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import FiniteFloat, PositiveFloat, PositiveInt, columns_of
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.table_checks import check_limits, typed_table
 from edgetune.errors import InputError
 
 KIND = "convergence"
@@ -55,18 +57,18 @@ class ConvergenceRow:
     """
 
     workload: str
-    batch_size: int
-    epochs: float | None
+    batch_size: PositiveInt
+    epochs: PositiveFloat | None
     dataset: str | None = None
     seed: int | None = None
-    target_accuracy: float | None = None
+    target_accuracy: FiniteFloat | None = None
     optimizer: str | None = None
-    learning_rate: float | None = None
-    samples: int | None = None
-    accuracy: float | None = None
+    learning_rate: PositiveFloat | None = None
+    samples: PositiveInt | None = None
+    accuracy: FiniteFloat | None = None
     status: RunStatus = "reached"
     reason: str | None = None
-    duration_s: float | None = None
+    duration_s: FiniteFloat | None = None
     started: str | None = None
     device: str | None = None
 
@@ -77,11 +79,55 @@ class ConvergenceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Convergence:
+class Convergence(Table):
     """Training runs and their header."""
 
     header: Header
     rows: tuple[ConvergenceRow, ...]
+
+    ROW = ConvergenceRow
+
+    @classmethod
+    def from_foreign(cls, table: Any, *, name: str) -> Any:
+        """Return a foreign table with the status that the epochs imply where it has none.
+
+        Raises:
+            InputError: a column that a convergence table does not have, or a value that no training run can have. An
+                ignored column might tell rows apart (another target), and their mean would be of different things.
+        """
+        import pyarrow.compute as pc
+
+        typed = typed_table(table, ConvergenceRow, name=name)
+        _refuse_unknown_columns(table.column_names, name=name)
+        runs = typed.column("epochs").combine_chunks()
+        place = typed.column_names.index("epochs")
+        typed = typed.set_column(place, "epochs", pc.if_else(pc.is_nan(runs), None, runs))
+        if "status" not in typed.column_names:
+            reached = pc.is_valid(typed.column("epochs"))
+            typed = typed.append_column("status", pc.if_else(reached, "reached", "missed"))
+        return check_limits(typed, ConvergenceRow, name=name)
+
+    @classmethod
+    def check_rows(cls, rows: tuple[ConvergenceRow, ...], *, name: str) -> tuple[ConvergenceRow, ...]:
+        """Return the rows if each has epochs exactly where it reached the target."""
+        if not rows:
+            raise InputError(f"{name} has no rows", "give it at least one training run")
+        for number, row in enumerate(rows, start=1):
+            if row.reached != (row.epochs is not None):
+                said = "is empty" if row.epochs is None else f"is {row.epochs:g}"
+                hint = "give epochs exactly where the target was reached; the status of other runs is missed or failed"
+                raise InputError(f"{name}, row {number}: epochs {said} though the status is {row.status}", hint)
+        return rows
+
+
+def _refuse_unknown_columns(found: Sequence[str], *, name: str) -> None:
+    columns = [column.name for column in columns_of(ConvergenceRow)]
+    unknown = [column for column in found if column not in columns]
+    if unknown:
+        left = [column for column in columns if column not in found]
+        near = difflib.get_close_matches(unknown[0].lower(), left, n=1, cutoff=0.5)
+        hint = f"rename it to {near[0]}, or drop it" if near else f"drop it; known: {', '.join(columns)}"
+        raise InputError(f"{name} has a column that no convergence table has: {unknown[0]!r}", hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,66 +196,3 @@ def _refuse_several_tasks(rows: Iterable[ConvergenceRow], *, name: str) -> None:
         if len(values) > 1:
             hint = f"give a table with one {what}: epochs of different tasks cannot be averaged"
             raise InputError(f"{name} has runs of several tasks: {what} is {', '.join(values[:6])}", hint)
-
-
-_COLUMNS = tuple(field.name for field in fields(ConvergenceRow))
-_ABOVE_ZERO = ("batch_size", "epochs", "samples", "learning_rate")
-_FINITE = ("target_accuracy", "accuracy", "duration_s")
-
-
-def refuse_unknown_columns(found: Sequence[str], *, name: str) -> None:
-    """Refuse a foreign table with a column that a convergence table does not have.
-
-    One that is ignored may be what tells its rows apart (another target, another rate), and their mean would be of
-    different things.
-
-    Raises:
-        InputError: it has one; the hint names the column that was probably meant.
-    """
-    unknown = [column for column in found if column not in _COLUMNS]
-    if unknown:
-        left = [column for column in _COLUMNS if column not in found]
-        near = difflib.get_close_matches(unknown[0].lower(), left, n=1, cutoff=0.5)
-        hint = f"rename it to {near[0]}, or drop it" if near else f"drop it; known: {', '.join(_COLUMNS)}"
-        raise InputError(f"{name} has a column that no convergence table has: {unknown[0]!r}", hint)
-
-
-def checked_runs(rows: Sequence[ConvergenceRow], found: Sequence[str], *, name: str) -> tuple[ConvergenceRow, ...]:
-    """Return the rows, each with the status that its epochs imply where the table has none.
-
-    Args:
-        rows: As read.
-        found: Every column name of the file.
-        name: The file, for messages.
-
-    Raises:
-        InputError: no rows, or a value that no training run can have; the row is named.
-    """
-    if not rows:
-        raise InputError(f"{name} has no rows", "give it at least one training run")
-    return tuple(_checked(rows, "status" in found, name))
-
-
-def _checked(rows: Sequence[ConvergenceRow], has_status: bool, name: str) -> Iterator[ConvergenceRow]:
-    for number, row in enumerate(rows, start=1):
-        at = f"{name}, row {number}"
-        run = row
-        if run.epochs is not None and math.isnan(run.epochs):
-            run = replace(run, epochs=None)
-        if not has_status and run.epochs is None:
-            run = replace(run, status="missed")
-        for column in _ABOVE_ZERO:
-            value = getattr(run, column)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InputError(f"{at}: {column} is {value:g}", f"{column} must be finite and above zero")
-        for column in _FINITE:
-            value = getattr(run, column)
-            if value is not None and not math.isfinite(value):
-                raise InputError(
-                    f"{at}: {column} is {value:g}", "it must be finite; leave it empty where there is none"
-                )
-        if run.reached != (run.epochs is not None):
-            said = "is empty" if run.epochs is None else f"is {run.epochs:g}"
-            hint = "give epochs exactly where the target was reached; the status of other runs is missed or failed"
-            raise InputError(f"{at}: epochs {said} though the status is {run.status}", hint)
-        yield run

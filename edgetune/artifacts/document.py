@@ -1,4 +1,4 @@
-"""The plan as a YAML document, and back: every key known, every figure possible."""
+"""Artifacts that people read and write: YAML documents whose dataclass declares every key, type and limit."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import dataclasses
 import difflib
 import json
 import math
+import types
 import typing
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
+from edgetune.artifacts.artifact import Artifact, Raw
+from edgetune.artifacts.columns import Limit
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.json_format import checked_values
-from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.json_format import checked_values, json_document
+from edgetune.artifacts.kinds import Format
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.plan import Plan
-from edgetune.artifacts.versions import MADE_BY, Raw
-from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping, dump_value, dump_yaml
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,62 +25,68 @@ if TYPE_CHECKING:
 
 Noun = TypeVar("Noun")
 
-_HEAD = tuple(field.name for field in dataclasses.fields(Header))
-_OPEN = ("inputs", "conditions", "warnings", "numbers")
-"""Mappings whose keys are free."""
-_UNSIGNED = ("points_measured", "known_points", "seed", "margin")
-"""Numbers of a plan that may be zero; every other one is above zero."""
+
+class Document(Artifact):
+    """An artifact of keys and values."""
+
+    __slots__ = ()
+
+    EXAMPLE: ClassVar[str]
+    """Where a right one can be seen, for hints."""
+
+    @classmethod
+    def read(cls: type[Noun], raw: Raw, *, name: str) -> Noun:
+        """Return the validated document.
+
+        Raises:
+            InputError: an unknown key, a missing one, a value of the wrong type, or an impossible number.
+        """
+        example: str = cls.EXAMPLE  # type: ignore[attr-defined]
+        return validated({"header": stated(raw.head), **raw.body}, cls, name=name, example=example)
+
+    def document(self) -> dict[str, Any]:
+        """Return the keys and values in the order in which they are written."""
+        raise NotImplementedError
+
+    def to_bytes(self, form: Format | None = None) -> bytes:
+        """Return the file, by default YAML."""
+        return json_document(self.document()) if form == "json" else dump_yaml(self.document()).encode()
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table`` of two columns: each key with the keys above it, and its value as YAML."""
+        import pyarrow as pa
+
+        found = dict(_flat(plain(self.document()), ()))
+        return pa.table({"key": list(found), "value": [dump_value(value) for value in found.values()]})
 
 
-def plan_text(plan: Plan) -> str:
-    """Return the document: the head, then problem, configuration, measured, predicted and search; nothing empty."""
-    whole = plain(plan)
-    head = whole.pop("header")
-    head.update({key: BlockMapping(head[key]) for key in ("inputs", "conditions")})
-    sections = {key: _present(value) for key, value in whole.items() if value is not None}
-    order = ("problem", "configuration", "measured", "predicted", "search")
-    if plan.problem.margin == 0:
-        del sections["problem"]["margin"]
-    if not plan.problem.epochs_to_target:
-        del sections["problem"]["epochs_to_target"]
-    mode = sections["configuration"]["mode"]
-    mode.update({knob: int(value) for knob, value in mode.items() if knob in KNOBS and float(value).is_integer()})
-    return dump_yaml(BlockMapping({**head, **{key: sections[key] for key in order if key in sections}}))
+def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _flat(item, (*path, key))
+    else:
+        yield ".".join(path), value
 
 
-def _present(value: Any) -> Any:
+def stated(head: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the head of a document, which a file written by hand leaves out in part."""
+    return {"created": "unknown", "tool": "unknown", **head}
+
+
+def head_of(header: Header) -> dict[str, Any]:
+    """Return the head of a document to write, its mappings one key per line."""
+    return {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in plain(header).items()}
+
+
+def present(value: Any) -> Any:
+    """Return a mapping without the keys that hold nothing, at any depth."""
     if not isinstance(value, dict):
         return value
-    return {key: _present(item) for key, item in value.items() if item is not None}
-
-
-def raw_document(document: Any, *, kind: str, name: str) -> Raw:
-    """Return the head and the body of a parsed YAML document of that kind.
-
-    Raises:
-        InputError: the document is not a mapping.
-    """
-    if not isinstance(document, dict):
-        message = f"{name} is not a {kind}: it holds {type(document).__name__}, not keys and values"
-        raise InputError(message, f"give it a {kind}, as `{MADE_BY[kind]}` writes")
-    head = {key: value for key, value in document.items() if key in _HEAD}
-    return Raw(head, {key: value for key, value in document.items() if key not in _HEAD})
-
-
-def plan_of(raw: Raw, *, name: str) -> Plan:
-    """Return the validated plan.
-
-    Raises:
-        InputError: an unknown key, a missing one, a value of the wrong type, a number that is not finite and positive.
-    """
-    document = {"header": {"created": "unknown", "tool": "unknown", **raw.head}, **raw.body}
-    refuse_unknown(document, Plan, (), name=name)
-    refuse_impossible(document, (), name=name)
-    return validated(document, Plan, name=name, example="see the plan that `edgetune search` writes")
+    return {key: present(item) for key, item in value.items() if item is not None}
 
 
 def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, example: str) -> Noun:
-    """Return the dataclass that a document with known keys and possible numbers describes.
+    """Return the dataclass that a document describes.
 
     Args:
         document: Keys and values.
@@ -88,10 +95,11 @@ def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, examp
         example: Where a right one can be seen, for the hint of a missing key.
 
     Raises:
-        InputError: a missing key, a value of the wrong type, or a number that is not finite.
+        InputError: an unknown key, a missing one, a value of the wrong type, or an impossible number.
     """
     from pydantic import TypeAdapter, ValidationError
 
+    check(document, kind, (), name=name)
     checked_values(document, name=name)
     try:
         # through JSON: in its strict mode a mapping is a dataclass and a list is a tuple, yet "16" is no number
@@ -134,34 +142,51 @@ def _path_there(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, .
     return tuple(path)
 
 
-def refuse_unknown(value: Any, kind: Any, path: tuple[str, ...], *, name: str) -> None:
-    """Refuse a key that no field of the dataclass has; a mapping whose keys are free is not looked into."""
-    classes = [c for c in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(c)]
-    if not classes or not isinstance(value, Mapping):
-        return
-    hints = typing.get_type_hints(classes[0])
-    for key, item in value.items():
-        if key not in hints:
-            near = difflib.get_close_matches(str(key), hints, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(h for h in hints if h != 'header')}"
-            raise InputError(f"{name}: unknown key {_dotted((*path, str(key)))!r}", hint)
-        refuse_unknown(item, hints[key], (*path, key), name=name)
+def check(value: Any, hint: Any, path: tuple[str | int, ...], *, name: str) -> None:
+    """Refuse keys that no field has and numbers that a field declares impossible, at any depth.
 
-
-def refuse_impossible(value: Any, path: tuple[str, ...], *, name: str, unsigned: Collection[str] = _UNSIGNED) -> None:
-    """Refuse a number that is not finite, or not above zero where zero makes no sense: all but the ``unsigned``."""
-    if isinstance(value, Mapping):
+    A mapping whose keys are free (``Mapping[str, Any]``) is not looked into; a mapping may stand for a list of pairs.
+    """
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        for kind in typing.get_args(hint):
+            check(value, kind, path, name=name)
+    elif typing.get_origin(hint) is Annotated:
+        _check_limit(value, hint.__metadata__[0], path, name=name)
+    elif isinstance(value, Mapping) and dataclasses.is_dataclass(hint):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        known = [field.name for field in dataclasses.fields(hint)]
         for key, item in value.items():
-            if key not in _OPEN:
-                refuse_impossible(item, (*path, str(key)), name=name, unsigned=unsigned)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and path[-1] != "version":
-        zero_is_fine = path[-1] in unsigned
-        if not math.isfinite(value) or value < 0 or (value == 0 and not zero_is_fine):
-            rule = "zero or more" if zero_is_fine else "above zero"
-            message = f"{name}: {_dotted(path)} is {value}"
-            raise InputError(message, f"it must be a finite number {rule}; leave it out where there is none")
-        if path[-1] == "margin" and value > 1:
-            raise InputError(f"{name}: {_dotted(path)} is {value}", "a margin is a share between 0 and 1")
+            if key not in known:
+                raise unknown_key(str(key), [each for each in known if each != "header"], path, name=name)
+            check(item, hints[key], (*path, key), name=name)
+    elif isinstance(value, Mapping) and len(pair := _pair_of(hint)) == 2:
+        for key, item in value.items():
+            check(item, pair[1], (*path, str(key)), name=name)
+    elif isinstance(value, list) and typing.get_origin(hint) is tuple:
+        for number, item in enumerate(value):
+            called = item.get("name", number) if isinstance(item, Mapping) else number
+            check(item, typing.get_args(hint)[0], (*path, called), name=name)
+
+
+def _pair_of(hint: Any) -> tuple[Any, ...]:
+    """Return the types of key and value of a mapping, or of a list of pairs."""
+    arguments = typing.get_args(hint)
+    return typing.get_args(arguments[0]) if typing.get_origin(hint) is tuple else arguments
+
+
+def _check_limit(value: Any, limit: Limit, path: tuple[str | int, ...], *, name: str) -> None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return
+    if not math.isfinite(value) or not limit.allows(value):
+        hint = f"it must be a finite number {limit.rule}; leave it out where there is none"
+        raise InputError(f"{name}: {_dotted(path)} is {value}", hint)
+
+
+def unknown_key(key: str, known: list[str], path: tuple[str | int, ...], *, name: str) -> InputError:
+    """Return the error for a key that a document does not have there; the hint names the nearest that it has."""
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    return InputError(f"{name}: unknown key {_dotted((*path, key))!r}", hint)
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
 
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveInt
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 
@@ -52,22 +54,22 @@ class ElasticRow:
     symbol: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
-    dynamic_shared_bytes: int
-    count: int
-    per_thread: int
-    threads: int
+    dynamic_shared_bytes: NonNegativeInt
+    count: PositiveInt
+    per_thread: PositiveInt
+    threads: PositiveInt
     status: Literal["kept", "dropped"] = "kept"
     reason: str | None = None
-    critical_blocks: int | None = None
-    critical_threads: int | None = None
-    rank: int | None = None
-    blocks: int | None = None
-    score: float | None = None
+    critical_blocks: NonNegativeInt | None = None
+    critical_threads: NonNegativeInt | None = None
+    rank: NonNegativeInt | None = None
+    blocks: PositiveInt | None = None
+    score: NonNegativeFloat | None = None
     registers_per_thread: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ElasticTable:
+class ElasticTable(Table):
     """The table: kept rows of a launch by leftover, the best first, then those dropped.
 
     ``header.conditions["gpu"]`` has the limits of the GPU: ``sm_count``, ``threads_per_sm`` and more.
@@ -75,6 +77,28 @@ class ElasticTable:
 
     header: Header
     rows: tuple[ElasticRow, ...]
+
+    ROW = ElasticRow
+
+    @classmethod
+    def from_table(cls, header: Header, table: Any, *, name: str) -> ElasticTable:
+        """Return the table if every row of it can be launched.
+
+        Raises:
+            InputError: no rows, no limits of the GPU, or a row that fits neither its launch nor its leftover.
+        """
+        made = super(ElasticTable, cls).from_table(header, table, name=name)
+        gpu = header.conditions.get("gpu")
+        if not isinstance(gpu, dict) or not all(_count(gpu.get(key)) for key in ("sm_count", "threads_per_sm")):
+            raise InputError(f"{name} does not say for which GPU it is: no sm_count and threads_per_sm", _AGAIN)
+        if not made.rows:
+            raise InputError(f"{name} has no rows", _AGAIN)
+        for number, row in enumerate(made.rows, start=1):
+            wrong = next(_wrong(row, made), None)
+            if wrong is not None:
+                raise InputError(f"{name}, row {number}: {wrong}", _AGAIN)
+        _check_ranks([row for row in made.rows if row.status == "kept"], name)
+        return made
 
     @property
     def sm_count(self) -> int:
@@ -88,33 +112,8 @@ class ElasticTable:
 
 
 _AGAIN = "write it again: edgetune schedule kernels shrink"
-_LEAST = {"count": 1, "per_thread": 1, "threads": 1, "dynamic_shared_bytes": 0}
-_LEAST_KEPT = {"critical_blocks": 0, "critical_threads": 0, "rank": 0, "blocks": 1, "score": 0}
-
-
-def checked_pieces(header: Header, rows: tuple[ElasticRow, ...], *, name: str) -> ElasticTable:
-    """Return the table if every row of it can be launched.
-
-    Args:
-        header: Of the file; it has the limits of the GPU.
-        rows: As read, their types right.
-        name: The file, for messages.
-
-    Raises:
-        InputError: no rows, no limits, or a row that fits neither its launch nor its leftover; the row is named.
-    """
-    gpu = header.conditions.get("gpu")
-    if not isinstance(gpu, dict) or not all(_count(gpu.get(key)) for key in ("sm_count", "threads_per_sm")):
-        raise InputError(f"{name} does not say for which GPU it is: no sm_count and threads_per_sm", _AGAIN)
-    if not rows:
-        raise InputError(f"{name} has no rows", _AGAIN)
-    table = ElasticTable(header, rows)
-    for number, row in enumerate(rows, start=1):
-        wrong = next(_wrong(row, table), None)
-        if wrong is not None:
-            raise InputError(f"{name}, row {number}: {wrong}", _AGAIN)
-    _check_ranks([row for row in rows if row.status == "kept"], name)
-    return table
+_OF_KEPT = ("critical_blocks", "critical_threads", "rank", "blocks", "score")
+"""Columns that only rows of dropped pieces leave empty."""
 
 
 def _count(value: Any) -> bool:
@@ -126,7 +125,6 @@ def _wrong(row: ElasticRow, table: ElasticTable) -> Iterator[str]:
         sizes = getattr(row, column)
         if len(sizes) != 3 or not all(map(_count, sizes)):
             yield f"{column} is {list(sizes)}, not three sizes"
-    yield from _too_small(row, _LEAST)
     if row.count > math.prod(row.grid):
         yield f"count is {row.count} of {math.prod(row.grid)} blocks"
     if row.threads != -(-math.prod(row.block) // row.per_thread):
@@ -135,7 +133,7 @@ def _wrong(row: ElasticRow, table: ElasticTable) -> Iterator[str]:
         if row.reason is None:
             yield "it was dropped without a reason"
         return
-    yield from _too_small(row, _LEAST_KEPT)
+    yield from (f"{column} is empty" for column in _OF_KEPT if getattr(row, column) is None)
     assert row.critical_blocks is not None  # neither is missing, as just seen
     assert row.critical_threads is not None
     assert row.blocks is not None
@@ -146,15 +144,6 @@ def _wrong(row: ElasticRow, table: ElasticTable) -> Iterator[str]:
         yield f"{row.blocks} blocks for {row.count} on {idle} multiprocessors"
     if row.critical_threads + row.threads > table.threads_per_sm:
         yield f"{row.threads} threads beside {row.critical_threads} on a multiprocessor of {table.threads_per_sm}"
-
-
-def _too_small(row: ElasticRow, least: dict[str, int]) -> Iterator[str]:
-    for column, lowest in least.items():
-        value = getattr(row, column)
-        if value is None:
-            yield f"{column} is empty"
-        elif not (math.isfinite(value) and value >= lowest):
-            yield f"{column} is {value:g}"
 
 
 def _check_ranks(rows: Sequence[ElasticRow], name: str) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import arrow_schema, columns_of
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.table_checks import finite_table, typed_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,18 +110,29 @@ class EvaluationRun:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(Table):
     """All runs and their header."""
 
     header: Header
     runs: tuple[EvaluationRun, ...]
 
+    ROW = EvaluationRow
+
+    @classmethod
+    def from_table(cls, header: Header, table: Any, *, name: str) -> Evaluation:
+        """See ``Table.from_table``."""
+        return evaluation_of(
+            header, finite_table(typed_table(table, EvaluationRow, name=name), EvaluationRow, name=name)
+        )
+
+    def to_arrow(self) -> Any:
+        """See ``Table.to_arrow``."""
+        return evaluation_table(self)
+
 
 def evaluation_table(evaluation: Evaluation) -> Any:
     """Return the ``pyarrow.Table`` of an evaluation, with the columns of ``EvaluationRow``."""
     import pyarrow as pa
-
-    from edgetune.artifacts.columns import arrow_schema, columns_of
 
     schema = arrow_schema(columns_of(EvaluationRow))
     tables = [_arrow(run, schema) for run in evaluation.runs]

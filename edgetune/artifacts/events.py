@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from edgetune.artifacts.table_checks import first_true
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.table_checks import check_limits, first_true
 from edgetune.errors import InputError
 
-_TIMES = ("arrived_s", "started_s", "finished_s", "deadline_s")
 _IN_ORDER = (("arrived_s", "started_s"), ("started_s", "finished_s"), ("arrived_s", "finished_s"))
 """Pairs of columns of which the first cannot be later than the second."""
 _ROUNDING_S = 1e-6
 """Times are whole nanoseconds divided by 1e9; what differs by less than this is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventRules:
-    """What holds for the columns of a table of events, beside the order of its times.
-
-    Args:
-        above_zero: Columns of numbers above zero, where there is one.
-        not_negative: Columns of numbers of at least zero; times are always among them.
-        needed: Pairs of an event and a column that its rows have, unless they failed or were abandoned.
-    """
-
-    above_zero: tuple[str, ...]
-    not_negative: tuple[str, ...]
-    needed: tuple[tuple[str, str], ...]
+Needed = Mapping[str, tuple[str, ...]]
+"""Columns that rows of an event have, by event, unless they failed or were abandoned."""
 
 
-def checked_events(table: Any, rules: EventRules, *, name: str) -> Any:
-    """Return the table, its columns typed already.
+class Events(Table):
+    """A table of events: rows with ``event``, ``finished_s`` and perhaps other times, ``status`` and ``met``."""
 
-    Args:
-        table: A ``pyarrow.Table`` with a column ``event`` and, where there are any, ``status``, ``met`` and times.
-        rules: Of its kind.
-        name: What messages call it.
+    __slots__ = ()
 
-    Raises:
-        InputError: a value that cannot be, or one that is missing; the row is named.
-    """
-    for column in (*rules.above_zero, *rules.not_negative, *_TIMES):
-        if column in table.column_names:
-            _check_range(table, column, above_zero=column in rules.above_zero, name=name)
-    for first, second in _IN_ORDER:
-        if first in table.column_names and second in table.column_names:
-            _check_order(table, first, second, name=name)
-    for event, column in rules.needed:
-        _check_present(table, event, column, name=name)
-    if {"met", "deadline_s"} <= set(table.column_names):
-        _check_met(table, name=name)
-    return table
+    NEEDED: ClassVar[Needed]
 
+    @classmethod
+    def check(cls, table: Any, *, name: str) -> Any:
+        """Return the typed table if its events can have happened.
 
-def _check_range(table: Any, column: str, *, above_zero: bool, name: str) -> None:
-    import pyarrow.compute as pc
-
-    array = table.column(column).combine_chunks()
-    allowed = pc.greater(array, 0) if above_zero else pc.greater_equal(array, 0)
-    row = first_true(pc.fill_null(pc.invert(pc.and_(pc.is_finite(array), allowed)), False))
-    if row is not None:
-        rule = "above zero" if above_zero else "zero or more"
-        kind = "since the run began, finite and " if column in _TIMES else ""
-        message = f"{name}, row {row + 1}: {column} is {array[row].as_py():g}"
-        raise InputError(message, f"{column} must be {kind}{rule}; leave it empty where there is none")
+        Raises:
+            InputError: a value that cannot be, or one that is missing; the row is named.
+        """
+        table = check_limits(table, cls.ROW, name=name)
+        for first, second in _IN_ORDER:
+            if first in table.column_names and second in table.column_names:
+                _check_order(table, first, second, name=name)
+        for event, columns in cls.NEEDED.items():
+            for column in columns:
+                _check_present(table, event, column, name=name)
+        if {"met", "deadline_s"} <= set(table.column_names):
+            _check_met(table, name=name)
+        return table
 
 
 def _check_order(table: Any, first: str, second: str, *, name: str) -> None:

@@ -26,11 +26,11 @@ from edgetune.artifacts.foreign_columns import (
     unit_in,
     units_of,
 )
-from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import SETTINGS
-from edgetune.artifacts.profile import REQUIRED_COLUMNS, ProfileRow
-from edgetune.artifacts.profile_checks import checked_profile
-from edgetune.artifacts.table_checks import refuse_twice, typed_table
+from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
+from edgetune.artifacts.rows import rows_of
+from edgetune.artifacts.table_checks import finite_table, refuse_twice, typed_table
 from edgetune.errors import InputError
 
 LEFT_OUT = "-"
@@ -47,6 +47,20 @@ _SETTING = re.compile(r"freq|clock|clk|[mgk]?hz$|core|mode|limit|cap$|batch|thre
 """Names of settings rather than of figures."""
 _SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
 """What ``--column task=infer`` may say of every row of a table that has no such column."""
+
+
+def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
+    """Return the profile in a table that edgetune did not write; ``data`` is its file, see ``foreign_table``."""
+    found = foreign_table(table, columns, name=name)
+    rows: tuple[ProfileRow, ...] = rows_of(finite_table(found.table, ProfileRow, name=name), ProfileRow)
+    devices = sorted({row.device for row in rows if row.device is not None})
+    conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
+    if any(device.startswith("twin:") for device in devices):
+        conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
+    header = Header.foreign(
+        KIND, VERSION, data, name=name, columns=columns, conditions=conditions, warnings=found.data_warnings
+    )
+    return Profile(header, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
+from edgetune.errors import InputError
 from edgetune.version import __version__
+
+Head = TypeVar("Head")
+_MAPPINGS = {
+    "inputs": ("workload", "background", "table", "request", "dataset", "ops"),
+    "conditions": ("problem", "policies", "gpu"),
+}
+"""What in a header has fields of its own, where it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +89,52 @@ class Header:
             conditions=dict(conditions or {}),
             warnings=warnings,
         )
+
+    @classmethod
+    def of(cls, head: Mapping[str, Any], *, name: str) -> Header:
+        """Return the header that a file states.
+
+        Raises:
+            InputError: a field is missing or has another type.
+        """
+        header = validated_head(cls, head, name=name)
+        for place, keys in _MAPPINGS.items():
+            for key in keys:
+                if not isinstance(getattr(header, place).get(key) or {}, Mapping):
+                    raise _damaged(name, f"{place}.{key}: it should hold keys and values")
+        return header
+
+    @classmethod
+    def foreign(cls, kind: str, version: int, data: bytes, *, name: str, **stated: Any) -> Header:
+        """Return the header of a table that edgetune did not write: its hash is all the provenance there is.
+
+        Args:
+            kind: What the table is read as.
+            version: Version of that kind's layout.
+            data: The file.
+            name: The file's name.
+            stated: ``columns`` that people describe, ``conditions`` and ``warnings``.
+        """
+        table: dict[str, Any] = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
+        if columns := stated.pop("columns", None):
+            table["columns"] = dict(columns)
+        return cls(kind, version, "unknown", "unknown", {"table": table}, **stated)
+
+
+def validated_head(form: type[Head], head: Mapping[str, Any], *, name: str) -> Head:
+    """Return what the head of a file states, as the dataclass ``form``.
+
+    Raises:
+        InputError: a field is missing or has another type.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        return TypeAdapter(form).validate_json(json.dumps(head), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _damaged(name, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _damaged(name: str, reason: str) -> InputError:
+    return InputError(f"{name} has a damaged header: {reason}", "write the file again")

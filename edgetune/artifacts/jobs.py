@@ -11,6 +11,7 @@ jobs:
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from edgetune import limits
-from edgetune.artifacts.document import refuse_unknown, validated
+from edgetune.artifacts.artifact import Raw
+from edgetune.artifacts.columns import NonNegativeInt, PositiveFloat, PositiveInt
+from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -87,8 +88,42 @@ class Job:
     after: tuple[str, ...] = ()
 
 
+_ZERO = re.compile(r"\s*0+(?:\.0*)?\s*(?:s|ms|us|µs|ns|min|m|h)\s*")
+
+
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class _Network:
+    model: str | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    costs: str | None = None
+    network: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    name: str
+    networks: tuple[str, ...]
+    arrivals: str | tuple[str, ...] = "batch"
+    intensity: PositiveFloat | None = None
+    count: PositiveInt | None = None
+    choose: Choice = "all"
+    deadline: str | None = None
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    networks: Mapping[str, str | _Network]
+    jobs: tuple[_Job, ...]
+    memory: str | None = None
+    workers: int = DEFAULT_WORKERS
+    policy: str = DEFAULT_POLICY
+    seed: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs(Document):
     """Everything that is to run.
 
     Args:
@@ -109,87 +144,50 @@ class Jobs:
     policy: str = DEFAULT_POLICY
     seed: int = 0
 
+    EXAMPLE = "see edgetune schedule run --help, and examples/scenarios"
 
-_ZERO = re.compile(r"\s*0+(?:\.0*)?\s*(?:s|ms|us|µs|ns|min|m|h)\s*")
-_EXAMPLE = "see edgetune schedule run --help, and examples/scenarios"
+    @classmethod
+    def read(cls, raw: Raw, *, name: str) -> Jobs:
+        """Return the validated jobs.
 
+        Raises:
+            InputError: an unknown key or a missing one, a value of the wrong type, an impossible number, an unknown
+                network or job, two jobs of one name, jobs after each other in a circle, times that do not ascend, a
+                quantity that cannot be parsed. Two networks of one name are one key given twice, which no YAML document
+                here may have.
+        """
+        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
+        document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
+        limits.check("networks", len(document.networks), name)
+        limits.check("jobs", len(document.jobs), name)
+        if not document.networks:
+            raise InputError(f"{name} names no networks", "e.g. networks: {faces: zoo:alexnet}")
+        if document.workers < 1:
+            raise InputError(f"{name}: workers is {document.workers}", "at least one task must be able to run, e.g. 2")
+        if not document.jobs:
+            raise InputError(f"{name} names no jobs", "e.g. jobs: [{name: photos, networks: [faces]}]")
+        if not all([*document.networks, *(job.name for job in document.jobs)]):
+            hint = "give it a name, e.g. networks: {faces: ...}"
+            raise InputError(f"{name}: a network or a job has an empty name", hint)
+        return cls(
+            header,
+            tuple(_network(key, said, name=name) for key, said in document.networks.items()),
+            _checked([_job(job, document.networks, name=name) for job in document.jobs], name=name),
+            None if document.memory is None else parse_bytes(document.memory, what=f"{name}: memory"),
+            document.workers,
+            document.policy,
+            document.seed,
+        )
 
-@dataclass(frozen=True, slots=True)
-class _Network:
-    model: str | None = None
-    inputs: str | None = None
-    handler: str | None = None
-    costs: str | None = None
-    network: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    name: str
-    networks: tuple[str, ...]
-    arrivals: str | tuple[str, ...] = "batch"
-    intensity: float | None = None
-    count: int | None = None
-    choose: Choice = "all"
-    deadline: str | None = None
-    after: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Document:
-    networks: Mapping[str, str | _Network]
-    jobs: tuple[_Job, ...]
-    memory: str | None = None
-    workers: int = DEFAULT_WORKERS
-    policy: str = DEFAULT_POLICY
-    seed: int = 0
-
-
-def jobs_of(raw: Raw, *, name: str) -> Jobs:
-    """Return the validated jobs.
-
-    Raises:
-        InputError: an unknown key or a missing one, a value of the wrong type, a network or a job that there is not,
-            two jobs of one name, jobs after each other in a circle, no workers, times that do not ascend, a quantity
-            that is none. Two networks of one name are one key given twice, which no YAML document here may have.
-    """
-    from edgetune.artifacts.header import Header
-
-    _refuse_unknown_keys(raw.body, name=name)
-    document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
-    head = {"created": "unknown", "tool": "unknown", **raw.head}
-    header = validated(head, Header, name=name, example=_EXAMPLE)
-    limits.check("networks", len(document.networks), name)
-    limits.check("jobs", len(document.jobs), name)
-    if not document.networks:
-        raise InputError(f"{name} names no networks", "e.g. networks: {faces: zoo:alexnet}")
-    if not document.jobs:
-        raise InputError(f"{name} names no jobs", "e.g. jobs: [{name: photos, networks: [faces]}]")
-    for count, what in ((document.workers, "workers"), (document.seed + 1, "seed")):
-        if count < 1:
-            rule = "at least one task must be able to run" if what == "workers" else "a seed is zero or more"
-            raise InputError(f"{name}: {what} is {getattr(document, what)}", f"{rule}, e.g. {what}: 2")
-    if not all([*document.networks, *(job.name for job in document.jobs)]):
-        raise InputError(f"{name}: a network or a job has an empty name", "give it a name, e.g. networks: {faces: ...}")
-    memory = document.memory
-    return Jobs(
-        header,
-        tuple(_network(key, said, name=name) for key, said in document.networks.items()),
-        _checked([_job(job, document.networks, name=name) for job in document.jobs], name=name),
-        None if memory is None else parse_bytes(memory, what=f"{name}: memory"),
-        document.workers,
-        document.policy,
-        document.seed,
-    )
-
-
-def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
-    refuse_unknown(body, _Document, (), name=name)
-    jobs, networks = body.get("jobs"), body.get("networks")
-    for number, job in enumerate(jobs if isinstance(jobs, list) else ()):
-        refuse_unknown(job, _Job, ("jobs", str(number)), name=name)
-    for key, said in networks.items() if isinstance(networks, dict) else ():
-        refuse_unknown(said, _Network, ("networks", str(key)), name=name)
+    def document(self) -> dict[str, Any]:
+        """Return the head, the budget and the workers, the networks, and a line for each job."""
+        head = {key: value for key, value in head_of(self.header).items() if value}
+        memory = {} if self.memory_bytes is None else {"memory": exact_bytes(self.memory_bytes)}
+        whole = {"workers": self.workers, "policy": self.policy, "seed": self.seed}
+        networks = BlockMapping({each.name: _network_words(each) for each in self.networks})
+        return BlockMapping(
+            {**head, **memory, **whole, "networks": networks, "jobs": [_job_words(job) for job in self.jobs]}
+        )
 
 
 def _network(key: str, said: str | _Network, *, name: str) -> NetworkSource:
@@ -216,10 +214,6 @@ def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
         _refuse_unless_known(network, networks, f"{where} is for a network {network!r} that there is not")
     if twice := sorted({each for each in said.networks if said.networks.count(each) > 1}):
         raise InputError(f"{where} names {twice[0]} twice", "an arrival is for a network once; raise count instead")
-    if said.intensity is not None and not 0 < said.intensity < float("inf"):
-        raise InputError(f"{where}: intensity is {said.intensity:g}", "it must be a finite number above zero, e.g. 0.8")
-    if said.count is not None and said.count < 1:
-        raise InputError(f"{where}: count is {said.count}", "something has to arrive, e.g. count: 150")
     listed = () if isinstance(said.arrivals, str) else said.arrivals
     times_s = tuple(_listed_s(word, where=where) for word in listed)
     for before_s, time_s in pairwise(times_s):
@@ -249,8 +243,6 @@ def _listed_s(word: str, *, where: str) -> float:
 
 
 def _refuse_unless_known(word: str, words: Iterable[str], message: str) -> None:
-    import difflib
-
     known = list(words)
     if word not in known:
         near = difflib.get_close_matches(word, known, n=1)
@@ -273,18 +265,6 @@ def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
         circle = " is after ".join(reversed(error.args[1]))
         raise InputError(f"{name}: jobs wait for each other: {circle}", "break the circle") from None
     return tuple(jobs)
-
-
-def jobs_text(jobs: Jobs) -> str:
-    """Return the document: the head, the budget and the workers, the networks, and a line for each job."""
-    head = plain(jobs.header)
-    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
-    memory = {} if jobs.memory_bytes is None else {"memory": exact_bytes(jobs.memory_bytes)}
-    whole = {"workers": jobs.workers, "policy": jobs.policy, "seed": jobs.seed}
-    networks = BlockMapping({each.name: _network_words(each) for each in jobs.networks})
-    return dump_yaml(
-        BlockMapping({**head, **memory, **whole, "networks": networks, "jobs": [_job_words(j) for j in jobs.jobs]})
-    )
 
 
 def _network_words(network: NetworkSource) -> str | dict[str, Any]:

@@ -17,17 +17,16 @@ networks:
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from edgetune import limits
-from edgetune.artifacts.document import refuse_unknown, validated
+from edgetune.artifacts.artifact import Raw
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
+from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.plain import plain
-from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -116,30 +115,6 @@ class KernelTask:
     deadline_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KernelTasks:
-    """Everything that is to run.
-
-    Args:
-        header: Of a file written by hand, its kind and version alone.
-        tasks: Not empty.
-        networks: Those that tasks name without ``mdtb:``.
-        gpu: Which one is simulated, by name in the catalogue.
-        policy: Which one decides.
-        duration_s: How long requests come, s.
-        seed: Of random arrivals.
-    """
-
-    header: Header
-    tasks: tuple[KernelTask, ...]
-    networks: tuple[KernelNetwork, ...] = ()
-    gpu: str = DEFAULT_GPU
-    policy: str = DEFAULT_POLICY
-    duration_s: float = DEFAULT_DURATION_S
-    seed: int = 0
-
-
-_EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
 MDTB = "mdtb:"
 """Before the name of a network of the benchmark."""
 VALUES = ("int", "uint", "float", "double")
@@ -153,10 +128,10 @@ class _Call:
     block: tuple[int, ...]
     shared: str | None = None
     arguments: tuple[str | dict[str, float], ...] = ()
-    flop_per_block: float = 0.0
-    bytes_per_block: str | float = 0.0
+    flop_per_block: NonNegativeFloat = 0.0
+    bytes_per_block: str | NonNegativeFloat = 0.0
     block_time: str | None = None
-    registers: int | None = None
+    registers: NonNegativeInt | None = None
     static_shared: str | None = None
 
 
@@ -192,51 +167,66 @@ class _Document:
     gpu: str = DEFAULT_GPU
     policy: str = DEFAULT_POLICY
     duration: str | None = None
+    seed: NonNegativeInt = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTasks(Document):
+    """Everything that is to run.
+
+    Args:
+        header: Of a file written by hand, its kind and version alone.
+        tasks: Not empty.
+        networks: Those that tasks name without ``mdtb:``.
+        gpu: Which one is simulated, by name in the catalogue.
+        policy: Which one decides.
+        duration_s: How long requests come, s.
+        seed: Of random arrivals.
+    """
+
+    header: Header
+    tasks: tuple[KernelTask, ...]
+    networks: tuple[KernelNetwork, ...] = ()
+    gpu: str = DEFAULT_GPU
+    policy: str = DEFAULT_POLICY
+    duration_s: float = DEFAULT_DURATION_S
     seed: int = 0
 
+    EXAMPLE = "see edgetune schedule kernels simulate --help, and examples/kernels.yaml"
 
-def kernel_tasks_of(raw: Raw, *, name: str) -> KernelTasks:
-    """Return the validated tasks.
+    @classmethod
+    def read(cls, raw: Raw, *, name: str) -> KernelTasks:
+        """Return the validated tasks.
 
-    Raises:
-        InputError: an unknown key or a missing one, a value of the wrong type, a network that there is not, two tasks
-            of one name, a launch of no blocks, a quantity that is none.
-    """
-    _refuse_unknown_keys(raw.body, name=name)
-    document = validated(raw.body, _Document, name=name, example=_EXAMPLE)
-    header = validated({"created": "unknown", "tool": "unknown", **raw.head}, Header, name=name, example=_EXAMPLE)
-    limits.check("networks", len(document.networks), name)
-    limits.check("jobs", len(document.tasks), name)
-    if not document.tasks:
-        raise InputError(f"{name} names no tasks", "e.g. tasks: [{name: detect, network: 'mdtb:alexnet', priority: 1}]")
-    if document.seed < 0:
-        raise InputError(f"{name}: seed is {document.seed}", "a seed is zero or more, e.g. seed: 2")
-    duration = document.duration
-    return KernelTasks(
-        header,
-        _tasks(document.tasks, document.networks, name=name),
-        tuple(_network(key, said, name=name) for key, said in document.networks.items()),
-        document.gpu,
-        document.policy,
-        DEFAULT_DURATION_S if duration is None else parse_time_s(duration, what=f"{name}: duration"),
-        document.seed,
-    )
+        Raises:
+            InputError: an unknown key or a missing one, a value of the wrong type, an impossible number, an unknown
+                network, two tasks of one name, a launch of no blocks, a quantity that cannot be parsed.
+        """
+        document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
+        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
+        limits.check("networks", len(document.networks), name)
+        limits.check("jobs", len(document.tasks), name)
+        if not document.tasks:
+            hint = "e.g. tasks: [{name: detect, network: 'mdtb:alexnet', priority: 1}]"
+            raise InputError(f"{name} names no tasks", hint)
+        duration = document.duration
+        return cls(
+            header,
+            _tasks(document.tasks, document.networks, name=name),
+            tuple(_network(key, said, name=name) for key, said in document.networks.items()),
+            document.gpu,
+            document.policy,
+            DEFAULT_DURATION_S if duration is None else parse_time_s(duration, what=f"{name}: duration"),
+            document.seed,
+        )
 
-
-def _refuse_unknown_keys(body: Mapping[str, Any], *, name: str) -> None:
-    refuse_unknown(body, _Document, (), name=name)
-    tasks, networks = body.get("tasks"), body.get("networks")
-    for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
-        called = task.get("name", number) if isinstance(task, dict) else number
-        refuse_unknown(task, _Task, ("tasks", str(called)), name=name)
-    for key, said in networks.items() if isinstance(networks, dict) else ():
-        where = ("networks", str(key))
-        refuse_unknown(said, _Network, where, name=name)
-        calls, buffers = (said.get(part) if isinstance(said, dict) else None for part in ("calls", "buffers"))
-        for number, call in enumerate(calls if isinstance(calls, list) else ()):
-            refuse_unknown(call, _Call, (*where, "calls", str(number)), name=name)
-        for buffer, told in buffers.items() if isinstance(buffers, dict) else ():
-            refuse_unknown(told, _Buffer, (*where, "buffers", str(buffer)), name=name)
+    def document(self) -> dict[str, Any]:
+        """Return the head, what it runs on, a line for each task, and the networks."""
+        head = {key: value for key, value in head_of(self.header).items() if value}
+        whole = {"gpu": self.gpu, "policy": self.policy, "duration": exact_time(self.duration_s), "seed": self.seed}
+        tasks = {"tasks": [_task_words(each) for each in self.tasks]}
+        networks = BlockMapping({each.name: BlockMapping(_network_words(each)) for each in self.networks})
+        return BlockMapping({**head, **whole, **tasks, **({"networks": networks} if networks else {})})
 
 
 def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tuple[KernelTask, ...]:
@@ -292,10 +282,6 @@ def _buffer(name: str, told: tuple[int, ...] | _Buffer, where: str) -> KernelBuf
 def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
     for argument in said.arguments:
         _check_argument(argument, list(buffers), where)
-    for what in ("flop_per_block", "registers"):
-        value = getattr(said, what) or 0
-        if not (math.isfinite(value) and value >= 0):
-            raise InputError(f"{where}: {what} is {value:g}", "it must be finite and zero or more")
     return KernelCall(
         said.kernel,
         _dim(said.grid, f"{where}: grid"),
@@ -303,7 +289,7 @@ def _call(said: _Call, buffers: Iterable[str], where: str) -> KernelCall:
         _size(said.shared, f"{where}: shared"),
         said.arguments,
         said.flop_per_block,
-        _bytes(said.bytes_per_block, f"{where}: bytes_per_block"),
+        _size(said.bytes_per_block, f"{where}: bytes_per_block"),
         None if said.block_time is None else parse_time_s(said.block_time, what=f"{where}: block_time"),
         said.registers,
         _size(said.static_shared, f"{where}: static_shared"),
@@ -327,30 +313,12 @@ def _dim(sizes: tuple[int, ...], what: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _size(words: str | None, what: str) -> int:
-    return 0 if words is None else parse_bytes(words, what=what)
-
-
-def _bytes(said: str | float, what: str) -> float:
-    if isinstance(said, str):
-        return parse_bytes(said, what=what)
-    if not (math.isfinite(said) and said >= 0):
-        raise InputError(f"{what} is {said:g}", "it must be finite and zero or more")
-    return said
-
-
-def kernel_tasks_text(tasks: KernelTasks) -> str:
-    """Return the document: the head, what it runs on, a line for each task, and the networks."""
-    head = plain(tasks.header)
-    head = {key: BlockMapping(value) if isinstance(value, dict) else value for key, value in head.items() if value}
-    whole = {"gpu": tasks.gpu, "policy": tasks.policy, "duration": exact_time(tasks.duration_s), "seed": tasks.seed}
-    networks = {"networks": BlockMapping({each.name: BlockMapping(_network_words(each)) for each in tasks.networks})}
-    lines = [_task_words(each) for each in tasks.tasks]
-    return dump_yaml(BlockMapping({**head, **whole, "tasks": lines, **(networks if tasks.networks else {})}))
+def _size(said: str | float | None, what: str) -> Any:
+    return parse_bytes(said, what=what) if isinstance(said, str) else said or 0
 
 
 def _task_words(task: KernelTask) -> dict[str, Any]:
-    return _present(
+    return _words(
         name=task.name,
         network=task.network,
         priority=task.priority,
@@ -363,7 +331,7 @@ def _network_words(network: KernelNetwork) -> dict[str, Any]:
     buffers = {
         each.name: {"shape": list(each.shape), "dtype": each.dtype, "role": each.role} for each in network.buffers
     }
-    return _present(
+    return _words(
         mdtb=network.mdtb,
         sizes=dict(network.sizes) or None,
         source=network.source,
@@ -373,7 +341,7 @@ def _network_words(network: KernelNetwork) -> dict[str, Any]:
 
 
 def _call_words(call: KernelCall) -> dict[str, Any]:
-    return _present(
+    return _words(
         kernel=call.kernel,
         grid=list(call.grid),
         block=list(call.block),
@@ -387,5 +355,5 @@ def _call_words(call: KernelCall) -> dict[str, Any]:
     )
 
 
-def _present(**words: Any) -> dict[str, Any]:
+def _words(**words: Any) -> dict[str, Any]:
     return {key: value for key, value in words.items() if value is not None}

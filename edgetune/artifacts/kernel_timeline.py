@@ -8,9 +8,10 @@ SM 0         [d d d d | s s   ][s s s s ]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from edgetune.artifacts.events import EventRules
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveInt
+from edgetune.artifacts.events import Events, Needed
 from edgetune.artifacts.header import Header
 
 KIND = "kernel_timeline"
@@ -53,31 +54,31 @@ class KernelTimelineRow:
 
     event: KernelEvent
     policy: str
-    finished_s: float
-    turn: int = 0
+    finished_s: NonNegativeFloat
+    turn: NonNegativeInt = 0
     task: str | None = None
-    request: int | None = None
-    launch: int | None = None
-    call: int | None = None
+    request: NonNegativeInt | None = None
+    launch: NonNegativeInt | None = None
+    call: NonNegativeInt | None = None
     kernel: str | None = None
-    first: int | None = None
-    count: int | None = None
-    per_thread: int | None = None
+    first: NonNegativeInt | None = None
+    count: PositiveInt | None = None
+    per_thread: PositiveInt | None = None
     elastic: bool | None = None
-    blocks: int | None = None
-    threads: int | None = None
-    sm: int | None = None
-    arrived_s: float | None = None
-    launched_s: float | None = None
-    started_s: float | None = None
-    deadline_s: float | None = None
+    blocks: PositiveInt | None = None
+    threads: PositiveInt | None = None
+    sm: NonNegativeInt | None = None
+    arrived_s: NonNegativeFloat | None = None
+    launched_s: NonNegativeFloat | None = None
+    started_s: NonNegativeFloat | None = None
+    deadline_s: NonNegativeFloat | None = None
     met: bool | None = None
     status: KernelOutcome = "ok"
     reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class KernelTimeline:
+class KernelTimeline(Events):
     """Everything that happened and its header.
 
     ``header.conditions`` has ``simulated``, ``device`` (the GPU's name), ``gpu`` (its limits and speeds and where they
@@ -90,15 +91,9 @@ class KernelTimeline:
     header: Header
     rows: tuple[KernelTimelineRow, ...]
 
-
-_NEEDED: dict[str, tuple[str, ...]] = {
-    "launch": ("task", "request", "launch", "kernel", "count", "blocks", "started_s"),
-    "request": ("task", "request", "arrived_s"),
-    "residency": ("launch", "sm", "blocks", "started_s"),
-}
-
-RULES = EventRules(
-    above_zero=("count", "per_thread", "blocks", "threads"),
-    not_negative=("turn", "request", "launch", "call", "first", "sm", "launched_s"),
-    needed=tuple((event, column) for event, columns in _NEEDED.items() for column in columns),
-)
+    ROW = KernelTimelineRow
+    NEEDED: ClassVar[Needed] = {
+        "launch": ("task", "request", "launch", "kernel", "count", "blocks", "started_s"),
+        "request": ("task", "request", "arrived_s"),
+        "residency": ("launch", "sm", "blocks", "started_s"),
+    }

@@ -1,27 +1,59 @@
-"""The format of a file, which the ending of its name decides: a file is what its name says."""
+"""The kinds of files that edgetune writes, in one table; the format of a file, which the ending of its name says.
+
+Nothing is loaded for a row of the table until ``class_of`` or ``current_version`` asks for it: every command reads the
+table when it starts.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast
 
 from edgetune.errors import InputError
 
 Format = Literal["parquet", "csv", "json", "yaml"]
-Document = Literal["plan", "roofline", "jobs", "kernel_tasks"]
+TABLE = (".parquet", ".csv", ".json")
+DOCUMENT = (".yaml", ".yml", ".json")
 
-_TABLE = (".parquet", ".csv", ".json")
-_DOCUMENT = (".yaml", ".yml", ".json")
-_TABLES = (
-    "profile", "trace", "ops", "convergence", "evaluation", "run", "timeline", "layer_costs", "elastic_table",
-    "kernel_timeline",
-)  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of artifact; its module in ``edgetune.artifacts`` has the name of the kind.
+
+    Args:
+        artifact: Name of its class.
+        endings: Of its files, the usual one first.
+        made_by: The command that writes one, for hints.
+    """
+
+    artifact: str
+    endings: tuple[str, ...]
+    made_by: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "profile": Kind("Profile", TABLE, "edgetune profile"),
+    "trace": Kind("Trace", TABLE, "edgetune search --trace FILE"),
+    "ops": Kind("OpsTable", TABLE, "edgetune roofline ops MODEL -o FILE"),
+    "plan": Kind("Plan", DOCUMENT, "edgetune search"),
+    "convergence": Kind("Convergence", TABLE, "edgetune profile --convergence"),
+    "evaluation": Kind("Evaluation", TABLE, "edgetune search evaluate -o FILE"),
+    "roofline": Kind("Roofline", DOCUMENT, "edgetune roofline MODEL -o FILE"),
+    "run": Kind("Run", TABLE, "edgetune interleave -o FILE"),
+    "timeline": Kind("Timeline", TABLE, "edgetune schedule run -o FILE"),
+    "jobs": Kind("Jobs", DOCUMENT, "edgetune schedule generate -o FILE"),
+    "layer_costs": Kind("LayerCosts", TABLE, "edgetune schedule profile"),
+    "elastic_table": Kind("ElasticTable", TABLE, "edgetune schedule kernels shrink"),
+    "kernel_timeline": Kind("KernelTimeline", TABLE, "edgetune schedule kernels simulate -o FILE"),
+    "kernel_tasks": Kind("KernelTasks", DOCUMENT, "edgetune show examples/kernels.yaml"),
+}
 
 ENDINGS: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(_TABLES, _TABLE),
-    **dict.fromkeys(get_args(Document), _DOCUMENT),
+    **{name: kind.endings for name, kind in KINDS.items()},
     "benchmark": (".json",),
     "event trace": (".json",),
     "set of constants": (".yaml", ".yml"),
@@ -29,6 +61,27 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "CUDA source": (".cu", ".cuh", ".h", ".hpp", ".cpp"),
 }
 """Endings of each kind of file, the usual one first: of every kind of artifact, and of what else commands write."""
+
+
+def class_of(kind: str) -> Any:
+    """Return the class of a kind, a subclass of ``artifact.Table`` or ``artifact.Document``."""
+    return getattr(import_module(f"edgetune.artifacts.{kind}"), KINDS[kind].artifact)
+
+
+def current_version(kind: str) -> int:
+    """Return the version of a kind's layout that this program writes."""
+    version: int = import_module(f"edgetune.artifacts.{kind}").VERSION
+    return version
+
+
+def kind_of(artifact: type) -> str:
+    """Return the kind that a class of artifacts is of."""
+    return next(name for name, kind in KINDS.items() if kind.artifact == artifact.__name__)
+
+
+def article(kind: str) -> str:
+    """Return a kind with its article, e.g. ``an ops``."""
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
 def check_ending(name: str | Path, kind: str, option: str) -> None:
@@ -48,8 +101,7 @@ def check_ending(name: str | Path, kind: str, option: str) -> None:
         return
     *first, last = endings
     listed = f"{', '.join(first)} or {last}" if first else last
-    article = "an" if kind[0] in "aeiou" else "a"
-    message = f"{option}: {name} ends in {path.suffix}, and {article} {kind.replace('_', ' ')} is written as {listed}"
+    message = f"{option}: {name} ends in {path.suffix}, and {article(kind).replace('_', ' ')} is written as {listed}"
     raise InputError(message, f"e.g. {option} {path.with_suffix(endings[0])}")
 
 

@@ -9,11 +9,12 @@ Figures are as measured: who reads them adds a margin, and says so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 from edgetune.units import MOST_S
@@ -68,16 +69,16 @@ class LayerCostRow:
     network: str
     layer: str
     kind: LayerKind
-    weight_bytes: int
-    output_bytes: int
-    load_s: float | None
-    execute_s: float | None
+    weight_bytes: NonNegativeInt
+    output_bytes: NonNegativeInt
+    load_s: NonNegativeFloat | None
+    execute_s: NonNegativeFloat | None
     index: int | None = None
     after: tuple[int, ...] | None = None
-    scratch_bytes: int = 0
-    input_bytes: int = 0
-    peak_bytes: int | None = None
-    cold_load_s: float | None = None
+    scratch_bytes: NonNegativeInt = 0
+    input_bytes: NonNegativeInt = 0
+    peak_bytes: NonNegativeInt | None = None
+    cold_load_s: NonNegativeFloat | None = None
     load_ci95_low_s: float | None = None
     load_ci95_high_s: float | None = None
     cold_load_ci95_low_s: float | None = None
@@ -93,11 +94,11 @@ class LayerCostRow:
     status: CostStatus = "ok"
     reason: str | None = None
     form: CostForm = "layers"
-    resident_bytes: int | None = None
-    sessions_bytes: int | None = None
-    first_execute_s: float | None = None
-    cold_execute_s: float | None = None
-    unload_s: float | None = None
+    resident_bytes: NonNegativeInt | None = None
+    sessions_bytes: NonNegativeInt | None = None
+    first_execute_s: NonNegativeFloat | None = None
+    cold_execute_s: NonNegativeFloat | None = None
+    unload_s: NonNegativeFloat | None = None
     cold_execute_ci95_low_s: float | None = None
     cold_execute_ci95_high_s: float | None = None
     unload_ci95_low_s: float | None = None
@@ -109,7 +110,7 @@ class LayerCostRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LayerCosts:
+class LayerCosts(Table):
     """The table: rows of a network in the order of its layers, then whole, where that was measured.
 
     ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
@@ -119,31 +120,24 @@ class LayerCosts:
     header: Header
     rows: tuple[LayerCostRow, ...]
 
+    ROW = LayerCostRow
+
+    @classmethod
+    def from_foreign(cls, table: Any, *, name: str) -> Any:
+        """See ``with_lists``."""
+        return with_lists(table, name=name)
+
+    @classmethod
+    def check_rows(cls, rows: tuple[LayerCostRow, ...], *, name: str) -> tuple[LayerCostRow, ...]:
+        """Return the rows with ``index`` and ``after`` filled in, each network's in the order of its layers."""
+        if not rows:
+            raise InputError(f"{name} has no rows", "give it a row per layer")
+        return tuple(_checked(rows, name=name))
+
     @property
     def networks(self) -> tuple[str, ...]:
         """Names of the networks, in order of appearance."""
         return tuple(dict.fromkeys(row.network for row in self.rows))
-
-
-_NOT_NEGATIVE = (
-    "weight_bytes", "output_bytes", "load_s", "execute_s", "scratch_bytes", "input_bytes", "peak_bytes", "cold_load_s",
-    "resident_bytes", "sessions_bytes", "first_execute_s", "cold_execute_s", "unload_s",
-)  # fmt: skip
-
-
-def checked_costs(rows: Sequence[LayerCostRow], *, name: str) -> tuple[LayerCostRow, ...]:
-    """Return the rows with ``index`` and ``after`` filled in, each network's in the order of its layers.
-
-    Args:
-        rows: As read, their types right.
-        name: The file, for messages.
-
-    Raises:
-        InputError: no rows, or what no network can cost; the row is named.
-    """
-    if not rows:
-        raise InputError(f"{name} has no rows", "give it a row per layer")
-    return tuple(_checked(rows, name=name))
 
 
 def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRow]:
@@ -172,12 +166,13 @@ def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRo
         yield replace(row, index=index, after=tuple(after))
 
 
+_TIMES = ("load_s", "execute_s", "cold_load_s", "first_execute_s", "cold_execute_s", "unload_s")
+
+
 def _check_figures(row: LayerCostRow, where: str) -> None:
-    for column in _NOT_NEGATIVE:
+    for column in _TIMES:
         value = getattr(row, column)
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise InputError(f"{where}: {column} is {value:g}", f"{column} must be finite and zero or more")
-        if value is not None and column.endswith("_s") and value > MOST_S:
+        if value is not None and value > MOST_S:
             raise InputError(f"{where}: {column} is {value:g}", f"{column} is in seconds: no layer takes three years")
     if row.status == "ok":
         for column in ("load_s", "execute_s"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgetune.artifacts.columns import PositiveFloat, PositiveInt
+
 KNOBS: tuple[str, ...] = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz", "power_limit_w")
 """Every knob with a number that a mode may set, in the order of profile columns."""
 SETTINGS: tuple[str, ...] = (*KNOBS, "power_mode")
@@ -24,11 +26,11 @@ class Mode:
         power_mode: Name of the mode, e.g. ``30W`` of ``nvpmodel``, where a table states it. A name has no order.
     """
 
-    cpu_cores: int | None = None
-    cpu_mhz: float | None = None
-    gpu_mhz: float | None = None
-    mem_mhz: float | None = None
-    power_limit_w: float | None = None
+    cpu_cores: PositiveInt | None = None
+    cpu_mhz: PositiveFloat | None = None
+    gpu_mhz: PositiveFloat | None = None
+    mem_mhz: PositiveFloat | None = None
+    power_limit_w: PositiveFloat | None = None
     power_mode: str | None = None
 
     def knobs(self) -> dict[str, float]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from edgetune.artifacts.header import Header
+from edgetune.artifacts.artifact import Raw, Table
+from edgetune.artifacts.header import Header, validated_head
 from edgetune.artifacts.profile import Task
+from edgetune.artifacts.rows import rows_of
+from edgetune.artifacts.table_checks import finite_table, typed_table
+from edgetune.errors import InputError
 
 KIND = "ops"
 VERSION = 1
@@ -70,7 +74,7 @@ class OpRow:
 
 
 @dataclass(frozen=True, slots=True)
-class OpsTable:
+class OpsTable(Table):
     """Operator costs of one network.
 
     Args:
@@ -92,6 +96,21 @@ class OpsTable:
     parameters: int
     loads_images: bool
     rows: tuple[OpRow, ...]
+
+    ROW = OpRow
+    HEAD = ("workload", "task", "batch_size", "precision", "parameters", "loads_images")
+
+    @classmethod
+    def read(cls, raw: Raw, *, name: str) -> OpsTable:
+        """See ``Artifact.read``."""
+        header = Header.of(raw.head, name=name)
+        for field in cls.HEAD:
+            if field not in raw.head:
+                raise InputError(f"{name} has a damaged header: no {field}", "write the file again")
+        whole = {field: raw.head[field] for field in cls.HEAD}
+        empty = validated_head(cls, {**whole, "header": raw.head, "rows": []}, name=name)
+        table = finite_table(typed_table(raw.body, OpRow, name=name), OpRow, name=name)
+        return replace(empty, header=header, rows=rows_of(table, OpRow))
 
     @property
     def precisions(self) -> tuple[str, ...]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from edgetune.artifacts.columns import NonNegativeInt, PositiveFloat, PositiveInt
+from edgetune.artifacts.document import Document, head_of, present
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.plain import plain
 from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.yaml_document import BlockMapping
 
 KIND = "plan"
 VERSION = 1
@@ -25,21 +30,21 @@ class Configuration:
     """
 
     mode: Mode
-    batch_size: int | None = None
-    infer_batch_size: int | None = None
-    train_batch_size: int | None = None
-    train_minibatches: int | None = None
-    background_batch_size: int | None = None
-    background_minibatches: int | None = None
+    batch_size: PositiveInt | None = None
+    infer_batch_size: PositiveInt | None = None
+    train_batch_size: PositiveInt | None = None
+    train_minibatches: PositiveInt | None = None
+    background_batch_size: PositiveInt | None = None
+    background_minibatches: PositiveInt | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HalfFigures:
     """What was measured of one of two workloads, per minibatch."""
 
-    minibatch_s: float | None = None
-    power_w: float | None = None
-    energy_j: float | None = None
+    minibatch_s: PositiveFloat | None = None
+    power_w: PositiveFloat | None = None
+    energy_j: PositiveFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,11 @@ class PlanFigures:
     background one, and ``infer`` with ``train`` (or ``background``, when both infer) is what was measured of each.
     """
 
-    minibatch_s: float | None = None
-    power_w: float | None = None
-    latency_s: float | None = None
-    throughput_per_s: float | None = None
-    energy_j: float | None = None
+    minibatch_s: PositiveFloat | None = None
+    power_w: PositiveFloat | None = None
+    latency_s: PositiveFloat | None = None
+    throughput_per_s: PositiveFloat | None = None
+    energy_j: PositiveFloat | None = None
     infer: HalfFigures | None = None
     train: HalfFigures | None = None
     background: HalfFigures | None = None
@@ -65,13 +70,13 @@ class SearchSummary:
     """How the plan was found: by which strategy, from how many measured points, with which seed."""
 
     strategy: str
-    points_measured: int
-    seed: int
-    known_points: int = 0
+    points_measured: NonNegativeInt
+    seed: NonNegativeInt
+    known_points: NonNegativeInt = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Document):
     """A configuration that was measured within the budgets of its problem.
 
     The workload's name, reference, absolute path and hash, and its dimensions, precision and inputs where they are not
@@ -85,3 +90,17 @@ class Plan:
     measured: PlanFigures
     search: SearchSummary
     predicted: PlanFigures | None = None
+
+    EXAMPLE = "see the plan that `edgetune search` writes"
+
+    def document(self) -> dict[str, Any]:
+        """Return the head, then problem, configuration, measured, predicted and search; nothing empty."""
+        order = ("problem", "configuration", "measured", "predicted", "search")
+        found = {key: present(plain(getattr(self, key))) for key in order if getattr(self, key) is not None}
+        if self.problem.margin == 0:
+            del found["problem"]["margin"]
+        if not self.problem.epochs_to_target:
+            del found["problem"]["epochs_to_target"]
+        mode = found["configuration"]["mode"]
+        mode.update({knob: int(value) for knob, value in mode.items() if knob in KNOBS and float(value).is_integer()})
+        return BlockMapping({**head_of(self.header), **found})

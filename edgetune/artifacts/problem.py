@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from edgetune.artifacts.document import refuse_impossible, refuse_unknown, validated
+from edgetune.artifacts.columns import PositiveFloat, PositiveInt, Share
+from edgetune.artifacts.document import check, validated
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -31,14 +32,14 @@ class Problem:
     """
 
     kind: ProblemKind
-    power_budget_w: float | None = None
-    latency_budget_s: float | None = None
-    arrival_rate_per_s: float | None = None
+    power_budget_w: PositiveFloat | None = None
+    latency_budget_s: PositiveFloat | None = None
+    arrival_rate_per_s: PositiveFloat | None = None
     objective: Objective | None = None
-    margin: float = 0.0
+    margin: Share = 0.0
     background: str | None = None
-    background_batch_size: int | None = None
-    epochs_to_target: tuple[tuple[int, float], ...] = ()
+    background_batch_size: PositiveInt | None = None
+    epochs_to_target: tuple[tuple[PositiveInt, PositiveFloat], ...] = ()
 
 
 def read_problem(source: str) -> Problem:
@@ -63,8 +64,7 @@ def problem_of(document: Any, *, name: str) -> Problem:
     if not isinstance(document, dict):
         message = f"{name} is not a problem: it holds {type(document).__name__}, not keys and values"
         raise InputError(message, "e.g. kind: train and power_budget_w: 30")
-    refuse_unknown(document, Problem, (), name=name)
-    refuse_impossible(document, (), name=name)
+    check(document, Problem, (), name=name)
     epochs = document.get("epochs_to_target")
     if isinstance(epochs, dict):
         document = {**document, "epochs_to_target": [[size, value] for size, value in epochs.items()]}

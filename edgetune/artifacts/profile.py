@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import FiniteFloat, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.mode import SETTINGS, Mode
+from edgetune.artifacts.table_checks import check_limits, first_true
+from edgetune.errors import InputError
 
 KIND = "profile"
 VERSION = 2
@@ -82,37 +86,37 @@ class ProfileRow:
 
     workload: str
     task: Task
-    batch_size: int
-    minibatch_s: float | None
-    cpu_cores: int | None = None
-    cpu_mhz: float | None = None
-    gpu_mhz: float | None = None
-    mem_mhz: float | None = None
-    power_limit_w: float | None = None
+    batch_size: PositiveInt
+    minibatch_s: PositiveFloat | None
+    cpu_cores: PositiveInt | None = None
+    cpu_mhz: PositiveFloat | None = None
+    gpu_mhz: PositiveFloat | None = None
+    mem_mhz: PositiveFloat | None = None
+    power_limit_w: PositiveFloat | None = None
     power_mode: str | None = None
     device: str | None = None
-    power_w: float | None = None
-    power_peak_w: float | None = None
-    energy_j: float | None = None
-    minibatch_p95_s: float | None = None
-    minibatch_ci95_low_s: float | None = None
-    minibatch_ci95_high_s: float | None = None
-    minibatches: int | None = None
-    warmups: int | None = None
-    power_samples: int | None = None
+    power_w: PositiveFloat | None = None
+    power_peak_w: PositiveFloat | None = None
+    energy_j: NonNegativeFloat | None = None
+    minibatch_p95_s: NonNegativeFloat | None = None
+    minibatch_ci95_low_s: NonNegativeFloat | None = None
+    minibatch_ci95_high_s: NonNegativeFloat | None = None
+    minibatches: NonNegativeInt | None = None
+    warmups: NonNegativeInt | None = None
+    power_samples: NonNegativeInt | None = None
     power_source: str | None = None
-    temp_max_c: float | None = None
+    temp_max_c: FiniteFloat | None = None
     throttled: bool | None = None
     status: Status = "ok"
     reason: str | None = None
-    duration_s: float | None = None
+    duration_s: NonNegativeFloat | None = None
     started: str | None = None
     times_s: tuple[float, ...] | None = None
     power_trace: tuple[PowerSample, ...] | None = None
-    power_from_s: float | None = None
-    temp_start_c: float | None = None
-    round: int | None = None
-    others_cpu_share: float | None = None
+    power_from_s: FiniteFloat | None = None
+    temp_start_c: FiniteFloat | None = None
+    round: NonNegativeInt | None = None
+    others_cpu_share: NonNegativeFloat | None = None
 
     @property
     def mode(self) -> Mode:
@@ -126,8 +130,46 @@ class ProfileRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Table):
     """A profile table and its header."""
 
     header: Header
     rows: tuple[ProfileRow, ...]
+
+    ROW = ProfileRow
+    UPGRADES = (lambda raw: raw,)  # version 1 lacks columns, which take their defaults
+
+    @classmethod
+    def check(cls, table: Any, *, name: str) -> Any:
+        """See ``checked_profile``."""
+        return checked_profile(table, table.column_names, name=name)
+
+
+def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
+    """Return the table with figures of failed rows made null where they are not finite.
+
+    Args:
+        table: The columns of ``ProfileRow``, typed.
+        found: Every column name of the file.
+        name: The file, for messages.
+
+    Raises:
+        InputError: no knob, or a value that cannot be a measurement; the row is named.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not any(knob in found for knob in SETTINGS):
+        message = f"{name} has no knob column: one of {', '.join(SETTINGS)} is needed"
+        raise InputError(message, "add the knob that was varied")
+    measured = pa.repeat(pa.scalar(True), table.num_rows)
+    if "status" in table.column_names:
+        measured = pc.equal(table.column("status").combine_chunks(), "ok")
+    table = check_limits(table, ProfileRow, name=name, counted=measured)
+    row = first_true(pc.and_(measured, pc.is_null(table.column("minibatch_s").combine_chunks())))
+    if row is None:
+        return table
+    hint = "give the seconds of one minibatch in every row, or mark a row that failed with the status failed"
+    if "epoch_s" in found:
+        hint = "epoch_s is the time of an epoch: divide it by the minibatches of an epoch and fill minibatch_s"
+    raise InputError(f"{name}, row {row + 1}: minibatch_s is empty though the row is not marked as failed", hint)

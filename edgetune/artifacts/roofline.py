@@ -9,19 +9,19 @@ Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from edgetune.artifacts.document import refuse_impossible, refuse_unknown, validated
+from edgetune.artifacts.artifact import Raw
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat
+from edgetune.artifacts.document import Document, head_of, unknown_key, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
-from edgetune.artifacts.versions import Raw
-from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml
+from edgetune.artifacts.yaml_document import BlockMapping
 from edgetune.errors import InputError
 
 KIND = "roofline"
@@ -44,13 +44,13 @@ class KernelRun:
     """
 
     kernel: str
-    size: int
+    size: NonNegativeInt
     precision: str
     mode: Mode
-    flops: float
-    bytes_moved: float
-    seconds: float
-    power_w: float | None = None
+    flops: NonNegativeFloat
+    bytes_moved: NonNegativeFloat
+    seconds: PositiveFloat
+    power_w: PositiveFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,19 @@ class Roof:
 
     mode: Mode
     precision: str
-    flops_per_s: float
-    bytes_per_s: float
-    static_w: float | None = None
-    flop_j: float | None = None
-    byte_j: float | None = None
-    flop_j_error: float | None = None
-    byte_j_error: float | None = None
-    residual_share: float | None = None
+    flops_per_s: PositiveFloat
+    bytes_per_s: PositiveFloat
+    static_w: NonNegativeFloat | None = None
+    flop_j: NonNegativeFloat | None = None
+    byte_j: NonNegativeFloat | None = None
+    flop_j_error: NonNegativeFloat | None = None
+    byte_j_error: NonNegativeFloat | None = None
+    residual_share: NonNegativeFloat | None = None
     measured: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(Document):
     """The rooflines of a device.
 
     Args:
@@ -99,14 +99,42 @@ class Roofline:
     roofs: tuple[Roof, ...]
     runs: tuple[KernelRun, ...] = ()
 
+    EXAMPLE = "see a file that `edgetune roofline` writes"
+
+    @classmethod
+    def read(cls, raw: Raw, *, name: str) -> Roofline:
+        """Return the validated rooflines.
+
+        Raises:
+            InputError: an unknown key, a missing one, a value of the wrong type, an impossible number, no roof, two
+                roofs of one mode and precision, an energy constant without the others.
+        """
+        body = {**raw.body, "runs": _run_documents(raw.body.get("runs"), name=name)}
+        roofline = super(Roofline, cls).read(Raw(raw.head, body), name=name)
+        _check_roofs(roofline.roofs, name=name)
+        return roofline
+
+    def document(self) -> dict[str, Any]:
+        """Return the head, the device, its roofs, and what was measured as a table."""
+        roofs = [BlockMapping({**_figures(plain(roof)), "mode": _mode(roof.mode)}) for roof in self.roofs]
+        document = BlockMapping({**head_of(self.header), "device": self.device, "roofs": roofs})
+        if self.runs:
+            modes = [
+                BlockMapping({"mode": _mode(mode), "rows": [_row(run) for run in runs]})
+                for mode, runs in groupby(self.runs, key=lambda run: run.mode)
+            ]
+            document["runs"] = BlockMapping({"columns": list(_COLUMNS), "modes": modes})
+        return document
+
+    def to_arrow(self) -> Any:
+        """Return the roofs as a ``pyarrow.Table``, the knobs of their modes as columns."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([plain(roof.mode) | {**plain(roof), "mode": str(roof.mode)} for roof in self.roofs])
+
 
 _COLUMNS = tuple(field.name for field in dataclasses.fields(KernelRun) if field.name != "mode")
-_UNSIGNED = (
-    "size", "flops", "bytes_moved", "static_w", "flop_j", "byte_j", "flop_j_error", "byte_j_error", "residual_share",
-)  # fmt: skip
-"""Numbers that may be zero: a copy computes nothing, and a constant of a non-negative fit may end at its bound."""
 _ENERGY = ("static_w", "flop_j", "byte_j")
-_EXAMPLE = "see a file that `edgetune roofline` writes"
 _EXACT = 2.0**53
 """Above it not every whole number is a float of its own."""
 
@@ -121,21 +149,6 @@ class _ModeRuns:
 class _Runs:
     columns: tuple[str, ...]
     modes: tuple[_ModeRuns, ...]
-
-
-def roofline_text(roofline: Roofline) -> str:
-    """Return the document: the head, the device, its roofs, and what was measured as a table."""
-    head = plain(roofline.header)
-    head.update({key: BlockMapping(head[key]) for key in ("inputs", "conditions")})
-    roofs = [BlockMapping({**_figures(plain(roof)), "mode": _mode(roof.mode)}) for roof in roofline.roofs]
-    document = BlockMapping({**head, "device": roofline.device, "roofs": roofs})
-    if roofline.runs:
-        modes = [
-            BlockMapping({"mode": _mode(mode), "rows": [_row(run) for run in runs]})
-            for mode, runs in groupby(roofline.runs, key=lambda run: run.mode)
-        ]
-        document["runs"] = BlockMapping({"columns": list(_COLUMNS), "modes": modes})
-    return dump_yaml(document)
 
 
 def _mode(mode: Mode) -> dict[str, Any]:
@@ -155,37 +168,14 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
 
 
-def roofline_of(raw: Raw, *, name: str) -> Roofline:
-    """Return the validated rooflines.
-
-    Raises:
-        InputError: an unknown key, a missing one, a value of the wrong type, a number that is not finite and positive,
-            no roof, two of one mode and precision, an energy constant without the others.
-    """
-    body = {**raw.body, "runs": _run_documents(raw.body.get("runs"), name=name)}
-    document = {"header": {"created": "unknown", "tool": "unknown", **raw.head}, **body}
-    refuse_unknown(document, Roofline, (), name=name)
-    for key, kind in (("roofs", Roof), ("runs", KernelRun)):
-        _check_items(document.get(key), kind, key, name=name)
-    roofline = validated(document, Roofline, name=name, example=_EXAMPLE)
-    _check_roofs(roofline.roofs, name=name)
-    return roofline
-
-
-def _check_items(items: Any, kind: type, key: str, *, name: str) -> None:
-    for number, item in enumerate(items if isinstance(items, list) else ()):
-        refuse_unknown(item, kind, (key, str(number)), name=name)
-        refuse_impossible(item, (key, str(number)), name=name, unsigned=_UNSIGNED)
-
-
 def _run_documents(section: Any, *, name: str) -> list[dict[str, Any]]:
     """Return the table of what was measured as one mapping per kernel."""
     if section is None:
         return []
-    if isinstance(section, Mapping):
-        _refuse_others(section, ("columns", "modes"), where="runs", name=name)
-    runs = validated({"runs": section}, _Section, name=name, example=_EXAMPLE).runs
-    _refuse_others(runs.columns, _COLUMNS, where="runs.columns", name=name)
+    runs = validated({"runs": section}, _Section, name=name, example=Roofline.EXAMPLE).runs
+    for column in runs.columns:
+        if column not in _COLUMNS:
+            raise unknown_key(column, list(_COLUMNS), ("runs", "columns"), name=name)
     documents = []
     for mode, row in ((group.mode, row) for group in runs.modes for row in group.rows):
         if len(row) != len(runs.columns):
@@ -202,17 +192,9 @@ class _Section:
     runs: _Runs
 
 
-def _refuse_others(keys: Iterable[Any], known: Sequence[str], *, where: str, name: str) -> None:
-    for key in keys:
-        if key not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-            raise InputError(f"{name}: unknown key {f'{where}.{key}'!r}", hint)
-
-
 def _check_roofs(roofs: Sequence[Roof], *, name: str) -> None:
     if not roofs:
-        raise InputError(f"{name} has no roofs", _EXAMPLE)
+        raise InputError(f"{name} has no roofs", Roofline.EXAMPLE)
     (mode, precision), count = Counter((roof.mode, roof.precision) for roof in roofs).most_common(1)[0]
     if count > 1:
         raise InputError(f"{name}: {count} roofs of {precision} at {mode}", "leave one: which of them holds is unclear")

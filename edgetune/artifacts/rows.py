@@ -1,4 +1,4 @@
-"""TODO"""
+"""Rows to the columns of a ``pyarrow.Table`` and back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from edgetune.artifacts.columns import Column, arrow_schema, arrow_type, columns_of
 from edgetune.artifacts.file_names import storable
-from edgetune.artifacts.profile import PowerSample
 
 
 def table_of(rows: Sequence[Any], row_type: type) -> Any:
@@ -37,7 +36,7 @@ def rows_of(table: Any, row_type: type) -> tuple[Any, ...]:
 def _array(column: Column, cells: Sequence[Any]) -> Any:
     import pyarrow as pa
 
-    kind = arrow_type(column.storage)
+    kind = arrow_type(column)
     if column.storage == "text":
         cells = [cell if cell is None else storable(cell) for cell in cells]
     if column.storage == "texts":
@@ -45,7 +44,7 @@ def _array(column: Column, cells: Sequence[Any]) -> Any:
     if column.storage != "samples":
         return pa.array(cells, type=kind)
     offsets: list[int | None] = []
-    samples: list[PowerSample] = []
+    samples: list[Any] = []
     for trace in cells:
         offsets.append(None if trace is None else len(samples))  # a null offset makes that list null
         samples.extend(trace or ())
@@ -73,8 +72,8 @@ def _cells(array: Any, column: Column) -> Iterable[Any]:
 def _lists(array: Any, column: Column) -> list[tuple[Any, ...] | None]:
     starts, values = array.offsets.to_pylist(), array.values
     flat: list[Any]
-    if column.storage == "samples":
-        flat = list(map(PowerSample, *(values.field(f.name).to_pylist() for f in values.type)))
+    if column.sample is not None:
+        flat = list(map(column.sample, *(values.field(f.name).to_pylist() for f in values.type)))
     else:
         flat = values.to_pylist()
     present = array.is_valid().to_pylist()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from edgetune.artifacts.events import EventRules
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from edgetune.artifacts.events import Events, Needed
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.mode import KNOBS
 
 KIND = "run"
 VERSION = 1
@@ -45,31 +45,31 @@ class RunRow:
 
     engine: Engine
     event: Event
-    finished_s: float
+    finished_s: NonNegativeFloat
     tenant: str | None = None
-    turn: int = 0
-    arrived_s: float | None = None
-    started_s: float | None = None
-    deadline_s: float | None = None
+    turn: NonNegativeInt = 0
+    arrived_s: NonNegativeFloat | None = None
+    started_s: NonNegativeFloat | None = None
+    deadline_s: NonNegativeFloat | None = None
     met: bool | None = None
-    minibatch: int | None = None
-    batch_size: int | None = None
-    samples: int | None = None
+    minibatch: NonNegativeInt | None = None
+    batch_size: PositiveInt | None = None
+    samples: NonNegativeInt | None = None
     status: Outcome = "ok"
     reason: str | None = None
     loss: float | None = None
-    power_w: float | None = None
-    power_budget_w: float | None = None
-    cpu_cores: int | None = None
-    cpu_mhz: float | None = None
-    gpu_mhz: float | None = None
-    mem_mhz: float | None = None
-    power_limit_w: float | None = None
+    power_w: NonNegativeFloat | None = None
+    power_budget_w: PositiveFloat | None = None
+    cpu_cores: PositiveInt | None = None
+    cpu_mhz: PositiveFloat | None = None
+    gpu_mhz: PositiveFloat | None = None
+    mem_mhz: PositiveFloat | None = None
+    power_limit_w: PositiveFloat | None = None
     power_mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Events):
     """Everything that happened and its header.
 
     ``header.conditions`` has ``duration_s``, ``device`` and ``simulated``; ``header.inputs["tenants"]`` is a
@@ -79,9 +79,5 @@ class Run:
     header: Header
     rows: tuple[RunRow, ...]
 
-
-RULES = EventRules(
-    above_zero=("batch_size", "power_budget_w", *KNOBS),
-    not_negative=("turn", "minibatch", "samples", "power_w"),
-    needed=(("request", "arrived_s"), ("request", "started_s"), ("train", "started_s"), ("power", "power_w")),
-)
+    ROW = RunRow
+    NEEDED: ClassVar[Needed] = {"request": ("arrived_s", "started_s"), "train": ("started_s",), "power": ("power_w",)}

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from edgetune.artifacts.columns import Column, arrow_type, columns_of
+from edgetune.artifacts.columns import Column, Limit, arrow_type, columns_of
 from edgetune.errors import InputError
 
 _MOST_S, _MOST = 1e10, 1e30
@@ -92,7 +92,7 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = arrow_type(column.storage)
+    wanted = arrow_type(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if array.type != wanted:
@@ -147,6 +147,49 @@ def finite_table(table: Any, row_type: type, *, name: str) -> Any:
     return table
 
 
+def check_limits(table: Any, row_type: type, *, name: str, counted: Any = None) -> Any:
+    """Return a typed table in which every number is one that its column declares possible.
+
+    Args:
+        table: The columns of ``row_type``, typed.
+        row_type: The dataclass of a row.
+        name: What messages call the table.
+        counted: Whether each row is checked where its cells may be empty; numbers of others that are not finite become
+            empty cells. ``None`` checks every row.
+
+    Raises:
+        InputError: an impossible number; row and column are named.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column in columns_of(row_type):
+        if column.limit is None or column.name not in table.column_names:
+            continue
+        array = table.column(column.name).combine_chunks()
+        finite, rule = pc.is_finite(array), column.limit.rule
+        wrong = pc.fill_null(pc.invert(_possible(array, finite, column.limit)), False)
+        row = first_true(wrong if counted is None or not column.nullable else pc.and_(wrong, counted))
+        if row is not None:
+            hint = f"{column.name} must be {' and '.join(filter(None, ('finite', rule)))}"
+            if column.nullable:
+                hint += "; leave it empty where there is none"
+                hint += "" if counted is None else ", or mark a row that failed with the status failed"
+            raise InputError(f"{name}, row {row + 1}: {column.name} is {array[row].as_py():g}", hint)
+        if counted is not None and not pc.all(pc.fill_null(finite, True)).as_py():
+            array = pc.if_else(pc.fill_null(finite, True), array, pa.scalar(None, array.type))
+            table = table.set_column(table.column_names.index(column.name), column.name, array)
+    return table
+
+
+def _possible(array: Any, finite: Any, limit: Limit) -> Any:
+    import pyarrow.compute as pc
+
+    if limit.lowest is not None:
+        finite = pc.and_(finite, (pc.greater if limit.above else pc.greater_equal)(array, limit.lowest))
+    return finite if limit.highest is None else pc.and_(finite, pc.less_equal(array, limit.highest))
+
+
 def _lists_not_finite(array: Any, column: Column) -> Any:
     """Return of each list of numbers or samples whether one of them is not finite."""
     import pyarrow as pa
@@ -196,7 +239,7 @@ def _uncastable(array: Any, column: Column, *, name: str) -> InputError:
     words = {"integer": "a whole number", "number": "a number", "flag": "true or false", "text": "a text"}
     word = words.get(column.storage, "a list")
     hint = f"{column.name} must be {word}" + (f" in {column.unit}" if column.unit else "") + ", or empty where unknown"
-    wanted = arrow_type(column.storage)
+    wanted = arrow_type(column)
 
     def castable(rows: int) -> bool:
         try:

@@ -8,9 +8,10 @@ held       ____/-----------------------------\\____/----------         below the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from edgetune.artifacts.events import EventRules
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
+from edgetune.artifacts.events import Events, Needed
 from edgetune.artifacts.header import Header
 
 KIND = "timeline"
@@ -56,33 +57,33 @@ class TimelineRow:
 
     event: Event
     policy: str
-    finished_s: float
-    turn: int = 0
+    finished_s: NonNegativeFloat
+    turn: NonNegativeInt = 0
     network: str | None = None
     job: str | None = None
-    request: int | None = None
+    request: NonNegativeInt | None = None
     layer: str | None = None
-    layer_index: int | None = None
-    worker: int | None = None
+    layer_index: NonNegativeInt | None = None
+    worker: NonNegativeInt | None = None
     copy: str | None = None
-    arrived_s: float | None = None
-    started_s: float | None = None
-    deadline_s: float | None = None
+    arrived_s: NonNegativeFloat | None = None
+    started_s: NonNegativeFloat | None = None
+    deadline_s: NonNegativeFloat | None = None
     met: bool | None = None
-    bytes: int | None = None
-    held_bytes: int | None = None
-    budget_bytes: int | None = None
-    resident_bytes: int | None = None
-    swap_bytes: int | None = None
-    major_faults: int | None = None
-    limit_hits: int | None = None
+    bytes: NonNegativeInt | None = None
+    held_bytes: NonNegativeInt | None = None
+    budget_bytes: NonNegativeInt | None = None
+    resident_bytes: NonNegativeInt | None = None
+    swap_bytes: NonNegativeInt | None = None
+    major_faults: NonNegativeInt | None = None
+    limit_hits: NonNegativeInt | None = None
     status: Outcome = "ok"
     reason: str | None = None
-    peak_bytes: int | None = None
+    peak_bytes: NonNegativeInt | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Events):
     """Everything that happened and its header.
 
     ``header.conditions`` has ``device``, ``simulated``, ``limit_bytes`` (the memory that was asked for: a budget is
@@ -94,20 +95,11 @@ class Timeline:
     header: Header
     rows: tuple[TimelineRow, ...]
 
-
-_NEEDED: dict[str, tuple[str, ...]] = {
-    "load": ("network", "layer", "worker", "started_s"),
-    "execute": ("network", "layer", "worker", "request", "started_s"),
-    "unload": ("network", "layer"),
-    "request": ("network", "request", "arrived_s"),
-    "budget": ("budget_bytes",),
-}
-
-RULES = EventRules(
-    above_zero=(),
-    not_negative=(
-        "turn", "request", "layer_index", "worker", "bytes", "held_bytes", "budget_bytes", "resident_bytes",
-        "swap_bytes", "major_faults", "limit_hits", "peak_bytes",
-    ),
-    needed=tuple((event, column) for event, columns in _NEEDED.items() for column in columns),
-)  # fmt: skip
+    ROW = TimelineRow
+    NEEDED: ClassVar[Needed] = {
+        "load": ("network", "layer", "worker", "started_s"),
+        "execute": ("network", "layer", "worker", "request", "started_s"),
+        "unload": ("network", "layer"),
+        "request": ("network", "request", "arrived_s"),
+        "budget": ("budget_bytes",),
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import ProfileRow, Status, Task
@@ -66,8 +67,10 @@ class TraceRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Table):
     """A search's steps and their header."""
 
     header: Header
     rows: tuple[TraceRow, ...]
+
+    ROW = TraceRow

@@ -13,7 +13,7 @@ from edgetune.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from edgetune.artifacts.io import Artifact
+    from edgetune.artifacts.artifact import Artifact
     from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run

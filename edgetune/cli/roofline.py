@@ -171,7 +171,7 @@ def ops(
     """
     from typing import cast, get_args
 
-    from edgetune.artifacts.ops_summary import By
+    from edgetune.artifacts.ops import By
     from edgetune.choices import choose
     from edgetune.cli.ops_report import ops_answer, show_ops
     from edgetune.cli.phases import with_phase
@@ -227,7 +227,7 @@ def require_known(table: OpsTable) -> None:
     Raises:
         InputError: it does; they are named.
     """
-    from edgetune.artifacts.ops_summary import ledger
+    from edgetune.artifacts.ops import ledger
     from edgetune.errors import InputError
 
     unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")

@@ -80,7 +80,7 @@ def run_kernel_bench(opts: KernelBenchOptions, screen: Screen) -> None:
         typer.Exit: interrupted after it.
     """
     from edgetune.artifacts.files import write_atomically
-    from edgetune.artifacts.json_table import json_document
+    from edgetune.artifacts.json_format import json_document
     from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, workload
     from edgetune.elastic.policies import find_policy
     from edgetune.units import parse_time_s

@@ -13,7 +13,7 @@ from edgetune.errors import InputError
 from edgetune.workflows.output import begin_outputs
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.io import Artifact
+    from edgetune.artifacts.artifact import Artifact
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -59,8 +59,7 @@ def show(
     """
     import yaml
 
-    from edgetune.artifacts.any_file import read_any
-    from edgetune.artifacts.io import to_bytes
+    from edgetune.artifacts.io import read_any, to_bytes
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
@@ -101,8 +100,7 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     Raises:
         InputError: it has no such format, or the file cannot be written or would be lost.
     """
-    from edgetune.artifacts.any_file import read_any
-    from edgetune.artifacts.io import write
+    from edgetune.artifacts.io import read_any, write
     from edgetune.workflows.output import check_outputs, wrote
 
     if output == "-":

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from edgetune.artifacts.detection import sniff, table_in
 from edgetune.artifacts.files import name_of, read_source
-from edgetune.artifacts.io import from_bytes
+from edgetune.artifacts.io import from_bytes, sniff, table_in
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.table_checks import refuse_twice
 from edgetune.artifacts.yaml_document import load_yaml

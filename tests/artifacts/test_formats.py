@@ -8,29 +8,28 @@ import pytest
 import yaml
 
 from edgetune.artifacts import io
-from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.kinds import ENDINGS, check_ending, format_of
+from edgetune.artifacts.io import read_any
+from edgetune.artifacts.kinds import ENDINGS, KINDS, check_ending, class_of, current_version, format_of
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.profile import PowerSample, Profile, ProfileRow
 from edgetune.artifacts.trace import Trace
-from edgetune.artifacts.versions import CURRENT
 from edgetune.errors import InputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FROM_CSV = ("profile", "convergence", "layer_costs")
 """Kinds of which a CSV that says nothing of its kind is read."""
-CASES = [(kind, ending) for kind in CURRENT for ending in ENDINGS[kind]]
+CASES = [(kind, ending) for kind in KINDS for ending in ENDINGS[kind]]
 
 
 def golden(kind):
-    (path,) = GOLDEN.glob(f"{kind}-v{CURRENT[kind]}.*")
+    (path,) = GOLDEN.glob(f"{kind}-v{current_version(kind)}.*")
     return read_any(str(path))
 
 
 def test_every_kind_of_artifact_has_its_formats():
-    assert set(CURRENT) <= set(ENDINGS)
+    assert set(KINDS) <= set(ENDINGS)
 
 
 @pytest.mark.parametrize(("kind", "ending"), CASES)
@@ -40,7 +39,7 @@ def test_a_file_is_what_its_name_says_and_reads_back(kind, ending, tmp_path):
     data = path.read_bytes()
     if ending == ".csv":
         header, *rows = csv.reader(data.decode().splitlines())
-        assert tuple(header) == tuple(column.name for column in columns_of(io._ROW_TYPES[kind]))
+        assert tuple(header) == tuple(column.name for column in columns_of(class_of(kind).ROW))
         assert rows
         if kind in FROM_CSV:
             assert io.from_bytes(data, kind=kind, name="out.csv").rows == artifact.rows
@@ -97,7 +96,7 @@ def test_layers_that_wait_for_none_are_no_chain_after_csv():
 
 
 def test_a_table_without_rows_stays_one():
-    trace = Trace(Header.new("trace", CURRENT["trace"]), ())
+    trace = Trace(Header.new("trace", current_version("trace")), ())
     assert io.from_bytes(io.to_bytes(trace, "json"), kind="trace", name="x") == trace
     assert io.to_bytes(trace, "csv").decode().startswith("step,")
 

@@ -14,6 +14,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, NetworkSource
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask
 from edgetune.artifacts.kernel_timeline import KernelTimelineRow
+from edgetune.artifacts.kinds import KINDS, current_version
 from edgetune.artifacts.layer_costs import LayerCostRow
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, PlanFigures, SearchSummary
@@ -22,7 +23,6 @@ from edgetune.artifacts.profile import PowerSample
 from edgetune.artifacts.roofline import KernelRun, Roof
 from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.timeline import TimelineRow
-from edgetune.artifacts.versions import CURRENT
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -36,10 +36,10 @@ def _assert_header(header: Header, kind: str, version: int = 1) -> None:
     assert header.simulated
 
 
-@pytest.mark.parametrize("kind", CURRENT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_version_of_every_kind_has_a_golden_file(kind: str) -> None:
     found = {path.name.partition(".")[0] for path in _GOLDEN.glob(f"{kind}-v*")}
-    assert found == {f"{kind}-v{version}" for version in range(1, CURRENT[kind] + 1)}
+    assert found == {f"{kind}-v{version}" for version in range(1, current_version(kind) + 1)}
 
 
 def test_profile_v1() -> None:

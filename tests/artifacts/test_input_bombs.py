@@ -13,8 +13,8 @@ from input_bombs import BOMBS
 
 from edgetune import limits
 from edgetune.artifacts import io
-from edgetune.artifacts.any_file import read_any
 from edgetune.artifacts.files import read_source
+from edgetune.artifacts.io import read_any
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -34,7 +34,7 @@ _PEAK = """
 from pathlib import Path
 from input_bombs import BOMBS
 from edgetune.artifacts import io
-from edgetune.artifacts.detection import sniff, table_in
+from edgetune.artifacts.io import sniff, table_in
 from edgetune.errors import InputError
 from edgetune.limits import set_limits
 

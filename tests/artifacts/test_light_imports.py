@@ -14,7 +14,7 @@ _HEAVY = ("numpy", "pyarrow", "pydantic", "yaml", "torch", "onnx", "onnxruntime"
     "module",
     [
         "artifacts.io",
-        "artifacts.versions",
+        "artifacts.kinds",
         "devices.discover",
         "devices.modes",
         "devices.mode_files",

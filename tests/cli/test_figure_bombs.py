@@ -7,7 +7,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.any_file import read_any
+from edgetune.artifacts.io import read_any
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -8,8 +8,7 @@ import pytest
 import yaml
 from hostile import FILE_NAME, UNICODE, assert_harmless
 
-from edgetune.artifacts.any_file import read_any
-from edgetune.artifacts.io import write
+from edgetune.artifacts.io import read_any, write
 from edgetune.errors import InputError
 
 GOLDEN = sorted(path for path in (Path(__file__).parents[1] / "golden").iterdir() if path.suffix != ".py")

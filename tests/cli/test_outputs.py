@@ -11,9 +11,8 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io as artifacts
-from edgetune.artifacts.any_file import read_any
-from edgetune.artifacts.kinds import ENDINGS
-from edgetune.artifacts.versions import CURRENT
+from edgetune.artifacts.io import read_any
+from edgetune.artifacts.kinds import ENDINGS, KINDS
 
 TWIN = ("--device", "twin:orin-agx")
 
@@ -94,7 +93,7 @@ def assert_is(path: Path, kind: str) -> None:
         assert document.get("kind", kind) == kind
     elif ending in (".yaml", ".yml"):
         assert yaml.safe_load(data)["kind"] == kind
-    if kind in CURRENT and ending != ".csv":
+    if kind in KINDS and ending != ".csv":
         assert read_any(str(path)).header.kind == kind
 
 

@@ -23,6 +23,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
 from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+from edgetune.artifacts.kinds import current_version
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
@@ -34,13 +35,12 @@ from edgetune.artifacts.run import Run as Interleaved
 from edgetune.artifacts.run import RunRow
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.artifacts.trace import Trace, TraceRow
-from edgetune.artifacts.versions import CURRENT
 
 
 def _header(kind: str) -> Header:
     return Header(
         kind=kind,
-        version=CURRENT[kind],
+        version=current_version(kind),
         created="2026-01-02T03:04:05Z",
         tool="edgetune 0.1.0",
         inputs={"workload": {"name": "resnet18", "sha256": "00ff" * 16}},
@@ -260,7 +260,7 @@ def main(kinds: list[str]) -> int:
         return 2
     for kind in kinds:
         suffix = "yaml" if kind in ("plan", "roofline", "jobs", "kernel_tasks") else "parquet"
-        path = Path(__file__).parent / f"{kind}-v{CURRENT[kind]}.{suffix}"
+        path = Path(__file__).parent / f"{kind}-v{current_version(kind)}.{suffix}"
         if path.exists():
             print(f"{path} exists: a golden file is never written again", file=sys.stderr)
             return 1

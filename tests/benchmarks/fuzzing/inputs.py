@@ -264,11 +264,11 @@ def _of(name: str) -> tuple[str, ...]:
 
 
 def _grouped(name: str) -> Iterator[str]:
-    from edgetune.artifacts.versions import CURRENT
+    from edgetune.artifacts.kinds import KINDS
 
     for kind, seed in seeds().items():
         stem = kind.partition(".")[0].partition("-v")[0]
-        if (name == "onnx" and seed.shape == "onnx") or (name == "artifact" and stem in CURRENT):
+        if (name == "onnx" and seed.shape == "onnx") or (name == "artifact" and stem in KINDS):
             yield kind
 
 

@@ -64,8 +64,8 @@ def judged(code: int, err: bytes, trouble: list[str]) -> list[str]:
 def shown_again(given: Input) -> list[str]:
     """Return what differs when an artifact that was accepted is read again, or written and read back."""
     from edgetune.artifacts import io
-    from edgetune.artifacts.any_file import read_any
-    from edgetune.artifacts.formats import ENDINGS
+    from edgetune.artifacts.io import read_any
+    from edgetune.artifacts.kinds import ENDINGS
     from edgetune.workflows.parse_options import parse_columns
 
     words = list(given.argv[1:])

@@ -119,14 +119,13 @@ RECIPE = "import numpy as np\n\ndef inputs(request, line):\n    return {'x': np.
 def _artifacts() -> list[Seed]:
     """The golden files of older versions, and what the newest of each kind holds in every format that is read."""
     from edgetune.artifacts import io
-    from edgetune.artifacts.any_file import read_any
-    from edgetune.artifacts.kinds import ENDINGS
-    from edgetune.artifacts.versions import CURRENT
+    from edgetune.artifacts.io import read_any
+    from edgetune.artifacts.kinds import ENDINGS, current_version
 
     found = []
     for path in sorted((TESTS / "golden").glob("*-v*")):
         kind, _, version = path.stem.rpartition("-v")
-        if int(version) != CURRENT[kind]:
+        if int(version) != current_version(kind):
             found.append(_one(path.name, path.suffix[1:], path.name, path.read_bytes()))
         else:
             artifact = read_any(str(path))

@@ -129,9 +129,9 @@ def _header(rng: Random, table: pa.Table) -> pa.Table:
     elif roll < 0.9:
         metadata[_KEY] = damaged_bytes(rng, text.encode())
     else:
-        from edgetune.artifacts.versions import CURRENT
+        from edgetune.artifacts.kinds import KINDS
 
-        metadata[_KEY] = text.replace(f'"kind": "{_kind_in(text)}"', f'"kind": "{rng.choice(list(CURRENT))}"').encode()
+        metadata[_KEY] = text.replace(f'"kind": "{_kind_in(text)}"', f'"kind": "{rng.choice(list(KINDS))}"').encode()
     return table.replace_schema_metadata(metadata)
 
 

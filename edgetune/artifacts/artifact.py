@@ -1,0 +1,184 @@
+"""What every artifact can do: be written to a file, become an Arrow or pandas table, and show itself in a notebook.
+
+A kind of artifact is one file of this package, named as the kind, and one row of ``kinds.KINDS``:
+
+    Table      a header and rows       Parquet, CSV, JSON      a dataclass of one row declares the columns
+    Document   a header and keys       YAML, JSON              the dataclass itself declares the keys
+
+The file declares ``KIND``, ``VERSION``, the dataclasses, and what holds beyond single values (``check``). When the
+layout changes: raise ``VERSION``, append the step from the old version to ``UPGRADES``, and add a golden file with
+``tests/golden/add.py``. Files ever written stay readable.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from edgetune.artifacts.csv_format import csv_bytes
+from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.json_format import json_bytes
+from edgetune.artifacts.kinds import Format, format_of
+from edgetune.artifacts.parquet_format import parquet_bytes
+from edgetune.artifacts.plain import plain
+from edgetune.artifacts.rows import rows_of, table_of
+from edgetune.artifacts.table_checks import check_limits, finite_table, typed_table
+from edgetune.errors import DeviceError
+
+AnyTable = TypeVar("AnyTable", bound="Table")
+_SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """An artifact as stored, before it is validated.
+
+    Args:
+        head: The header and, for a table, the fields of the table as a whole.
+        body: A ``pyarrow.Table``, or the rest of a YAML document as a mapping.
+    """
+
+    head: Mapping[str, Any]
+    body: Any
+
+
+class Artifact:
+    """Base of every kind."""
+
+    __slots__ = ()
+
+    header: Header
+    UPGRADES: ClassVar[tuple[Callable[[Raw], Raw], ...]] = ()
+    """Step from version 1 to 2, from 2 to 3, ..."""
+
+    @classmethod
+    def read(cls, raw: Raw, *, name: str) -> Artifact:
+        """Return the validated artifact; ``name`` is what messages call it.
+
+        Raises:
+            InputError: a value that cannot be, or one that is missing.
+        """
+        raise NotImplementedError
+
+    def to_bytes(self, form: Format | None = None) -> bytes:
+        """Return the file of the artifact in a format, by default the usual one of its kind."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``: the rows of a table, the keys and values of a document."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """Return ``to_arrow`` as a ``pandas.DataFrame``.
+
+        Raises:
+            DeviceError: pandas is not installed.
+        """
+        try:
+            import pandas as pd  # noqa: F401
+        except ImportError:
+            message = "to_pandas needs pandas, which is not installed"
+            raise DeviceError(message, "pip install pandas, or use to_arrow()") from None
+        return self.to_arrow().to_pandas()
+
+    def save(self, path: Path | str) -> Path:
+        """Write the artifact to a file in the format that its ending says, and return where it is.
+
+        Raises:
+            InputError: artifacts of this kind have no such ending; or the folder is missing or read-only, the disk is
+                full, ...: an old file is left as it was.
+        """
+        return write_atomically(self.to_bytes(format_of(path, self.header.kind)), path)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the kind, when and from what it was made, and the first rows."""
+        table, head = self.to_arrow(), self.header
+        device = head.conditions.get("device", "unknown device")
+        facts = [f"{head.kind} of {device}", f"created {head.created}", f"{table.num_rows} rows"]
+        facts += [data_warning.advice for data_warning in head.warnings]
+        names = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
+        cells = [[row[name] for name in names] for row in table.slice(0, _SHOWN_ROWS).to_pylist()]
+        lines = ["".join(f"<td>{html.escape(_shown(cell))}</td>" for cell in row) for row in cells]
+        titles = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(f"<tr>{line}</tr>" for line in (titles, *lines))
+        return f"<p>{html.escape('; '.join(facts))}</p><table>{body}</table>"
+
+
+class Table(Artifact):
+    """An artifact with rows."""
+
+    __slots__ = ()
+
+    rows: tuple[Any, ...]
+    ROW: ClassVar[type]
+    """The dataclass of a row."""
+    HEAD: ClassVar[tuple[str, ...]] = ()
+    """Fields of the table as a whole, which files keep beside the header."""
+
+    @classmethod
+    def read(cls: type[AnyTable], raw: Raw, *, name: str) -> AnyTable:
+        """See ``Artifact.read``."""
+        return cls.from_table(Header.of(raw.head, name=name), raw.body, name=name)
+
+    @classmethod
+    def from_table(cls: type[AnyTable], header: Header, table: Any, *, name: str) -> AnyTable:
+        """Return the artifact of a ``pyarrow.Table`` that holds its columns, of any castable types.
+
+        Raises:
+            InputError: a missing column, or a value that its column cannot hold.
+        """
+        typed = cls.check(typed_table(table, cls.ROW, name=name), name=name)
+        make: Any = cls
+        made: AnyTable = make(
+            header, cls.check_rows(rows_of(finite_table(typed, cls.ROW, name=name), cls.ROW), name=name)
+        )
+        return made
+
+    @classmethod
+    def from_foreign(cls, table: Any, *, name: str) -> Any:  # noqa: ARG003
+        """Return a table that edgetune did not write with the columns of this kind; ``None`` for kinds without such.
+
+        Raises:
+            InputError: a column or a value that cannot be of this kind.
+        """
+        return None
+
+    @classmethod
+    def check(cls, table: Any, *, name: str) -> Any:
+        """Return the typed table if its columns can be true.
+
+        Raises:
+            InputError: they cannot; the row is named.
+        """
+        return check_limits(finite_table(table, cls.ROW, name=name), cls.ROW, name=name)
+
+    @classmethod
+    def check_rows(cls, rows: tuple[Any, ...], *, name: str) -> tuple[Any, ...]:  # noqa: ARG003
+        """Return the rows if they can be true together, missing cells filled in where others tell them.
+
+        Raises:
+            InputError: they cannot; the row is named.
+        """
+        return rows
+
+    def to_arrow(self) -> Any:
+        """Return the rows as a ``pyarrow.Table``; each field's metadata has its unit."""
+        return table_of(self.rows, self.ROW)
+
+    def to_bytes(self, form: Format | None = None) -> bytes:
+        """Return the file, by default Parquet; CSV has the rows only, and lists in it are JSON text."""
+        if form == "csv":
+            return csv_bytes(self.to_arrow())
+        head = plain(self.header) | {field: getattr(self, field) for field in self.HEAD}
+        return (json_bytes if form == "json" else parquet_bytes)(self.to_arrow(), head)
+
+
+def _shown(cell: Any) -> str:
+    """Return a cell in few letters; a list by its length."""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return f"{len(cell)} values" if isinstance(cell, list) and len(cell) > 4 else "" if cell is None else str(cell)
