@@ -158,7 +158,7 @@ def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
         if not isinstance(document, dict):
             message = f"{name} is not a {kind}: it holds {type(document).__name__}, not keys and values"
             raise InputError(message, _as_written(kind))
-        return artifact.read(upgrade(_parts(document), kind=kind, name=name), name=name)  # type: ignore[no-any-return]
+        return artifact.read(upgrade(_parts(document), kind=kind, name=name), name=name)
     if form == "yaml":
         document = load_yaml(text_of(data), name=name)
         upgrade(Raw(document if isinstance(document, dict) else {}, None), kind=kind, name=name)

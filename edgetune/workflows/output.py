@@ -17,7 +17,7 @@ from edgetune.errors import InputError
 from edgetune.processes.streams import write_bytes
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.io import Artifact
+    from edgetune.artifacts.artifact import Artifact
     from edgetune.workflows.reporting import Reporter, Stdout
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from edgetune.artifacts import io, opened
 from edgetune.artifacts.files import write_atomically, writing
+from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
 from edgetune.errors import InputError
 from edgetune.interleave.training_worker import TrainingSession

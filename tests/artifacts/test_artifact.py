@@ -1,0 +1,95 @@
+"""Artifacts save themselves, become Arrow and pandas tables, and show themselves; a kind is one module and one row."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from edgetune.artifacts.artifact import Table
+from edgetune.artifacts.columns import PositiveFloat, Share
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.io import read, read_any
+from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, current_version
+from edgetune.artifacts.profile import Profile
+from edgetune.errors import DeviceError, InputError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def golden(kind):
+    (path,) = GOLDEN.glob(f"{kind}-v{current_version(kind)}.*")
+    return read_any(str(path))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_saves_itself_and_becomes_a_table(kind, tmp_path):
+    artifact = golden(kind)
+    saved = artifact.save(tmp_path / "copy")
+    assert type(read(type(artifact), str(saved))) is type(artifact)
+    table = artifact.to_arrow()
+    assert table.num_rows > 0
+    assert artifact._repr_html_().count("<tr>") == 1 + min(table.num_rows, 20)
+    assert kind in artifact._repr_html_()
+
+
+def test_a_unit_is_in_the_metadata_of_its_field():
+    assert golden("profile").to_arrow().schema.field("power_w").metadata == {b"unit": b"W"}
+
+
+def test_what_a_notebook_shows_is_escaped():
+    from dataclasses import replace
+
+    table = golden("profile")
+    hostile = replace(table, rows=tuple(replace(row, workload="<script>") for row in table.rows))
+    assert "<script>" not in hostile._repr_html_()
+
+
+def test_without_pandas_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(DeviceError) as caught:
+        golden("profile").to_pandas()
+    assert "pip install pandas" in caught.value.hint
+
+
+def test_with_pandas_there_is_a_frame():
+    pytest.importorskip("pandas")
+    assert list(golden("profile").to_pandas()["workload"]) == ["resnet18", "resnet18"]
+
+
+@dataclass(frozen=True, slots=True)
+class MoodRow:
+    mood: str
+    share: Share
+    duration_s: PositiveFloat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mood(Table):
+    header: Header
+    rows: tuple[MoodRow, ...]
+
+    ROW = MoodRow
+
+
+def test_a_kind_is_a_module_and_a_row(monkeypatch, tmp_path):
+    module = ModuleType("edgetune.artifacts.mood")
+    module.Mood, module.VERSION = Mood, 1  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "edgetune.artifacts.mood", module)
+    monkeypatch.setitem(KINDS, "mood", Kind("Mood", TABLE, "edgetune feel"))
+    monkeypatch.setitem(ENDINGS, "mood", TABLE)
+    made = Mood(Header.new("mood", 1), (MoodRow("calm", 0.5, 2.0), MoodRow("tired", 0.25)))
+    for ending in (".parquet", ".json"):
+        path = str(made.save(tmp_path / f"mood{ending}"))
+        assert read(Mood, path) == read_any(path) == made
+        with pytest.raises(InputError, match="is a mood, not a profile"):
+            read(Profile, path)
+    impossible = Mood(made.header, (MoodRow("calm", 1.5),))
+    with pytest.raises(InputError, match=r"row 1: share is 1\.5") as caught:
+        read(Mood, str(impossible.save(tmp_path / "impossible.parquet")))
+    assert "between 0 and 1" in caught.value.hint
+    with pytest.raises(InputError, match="row 1: duration_s is -1"):
+        read(Mood, str(Mood(made.header, (MoodRow("calm", 1, -1.0),)).save(tmp_path / "negative.parquet")))
