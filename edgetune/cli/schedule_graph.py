@@ -115,7 +115,7 @@ def _modes(words: str) -> list[Mode]:
 
 def _network(model: str, name: str | None, folder: str | None, screen: Screen) -> LayeredNetwork:
     """Return the network of a model, split into layers now where it was not, or one of a table."""
-    from edgetune.artifacts.formats import ENDINGS
+    from edgetune.artifacts.kinds import ENDINGS
     from edgetune.cli.schedule_networks import open_reference
     from edgetune.schedule.costs import network_of
     from edgetune.workflows.cache_folder import prepared_folder

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from edgetune.artifacts import io
-from edgetune.artifacts.io import Artifact
+from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.rows_file import RowsFile, left_rows
 from edgetune.artifacts.run import Run
 from edgetune.artifacts.timeline import Timeline
