@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
 
-INDICES = (BLOCK_INDEX, GRID_DIM)
+GRID_INDICES = (BLOCK_INDEX, GRID_DIM)
 
 
 def grid_form(translation_unit: ParsedFile, kernel: ParsedKernel) -> str:
@@ -45,12 +45,12 @@ def grid_form(translation_unit: ParsedFile, kernel: ParsedKernel) -> str:
     name = kernel.kernel.name
     body_name = f"edgetune_grid_{name}"
     copied = readers(kernel, BLOCK_INDICES)
-    helpers, names = copies_of(translation_unit, copied, INDICES, f"{body_name}_")
-    edits = [*index_edits(kernel.body, INDICES), *call_edits(kernel.body, names, INDICES)]
+    helpers, names = copies_of(translation_unit, copied, GRID_INDICES, f"{body_name}_")
+    edits = [*index_edits(kernel.body, GRID_INDICES), *call_edits(kernel.body, names, GRID_INDICES)]
     declared = [parameter_text(each) for each in parameter_nodes(kernel.node)]
-    handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in INDICES)]
+    handed = [*(each.name for each in kernel.kernel.parameters), *(each.name for each in GRID_INDICES)]
     run = f"        {body_name}({', '.join(handed)});\n"
-    indices = [f"{each.type} {each.name}" for each in INDICES]
+    indices = [f"{each.type} {each.name}" for each in GRID_INDICES]
     return (
         f"{helpers}static __device__ __forceinline__ void {body_name}({', '.join([*declared, *indices])})\n"
         f"{line_mark(line_of(kernel.body), translation_unit.name)}{edited(kernel.body, edits)}\n"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-_SKIPPED = re.compile(
+_SKIPPED_TOKENS = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
@@ -28,22 +28,22 @@ def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
         source: Of a file.
         macros: The names of macros that are called.
     """
-    bare = _SKIPPED.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
+    bare = _SKIPPED_TOKENS.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
     if not macros or bare.count(b"{") != bare.count(b"}"):
         return source
     out = bytearray(source)
-    for start, end in _invocations(source, bare, macros):
+    for start, end in _file_level_invocations(source, bare, macros):
         out[start:end] = re.sub(rb"[^\r\n]", b" ", out[start:end])
     return bytes(out)
 
 
-def _invocations(source: bytes, bare: bytes, macros: Collection[str]) -> Iterator[tuple[int, int]]:
+def _file_level_invocations(source: bytes, bare: bytes, macros: Collection[str]) -> Iterator[tuple[int, int]]:
     names = b"|".join(re.escape(each.encode()) for each in macros)
     invocation = re.compile(rb"(?:^|(?<=[;}\n]))[ \t]*(?:" + names + rb")\s*\(")
     for found in invocation.finditer(bare):
         if _level(source, bare, found.start()) != 0:
             continue
-        end = _closed(bare, found.end())
+        end = _parenthesis_end(bare, found.end())
         if end is None:
             continue
         rest = re.compile(rb"[ \t]*;?").match(bare, end)
@@ -70,7 +70,7 @@ def _with_linkage(source: bytes, bare: bytes) -> bytes:
     return bytes(out)
 
 
-def _closed(bare: bytes, at: int) -> int | None:
+def _parenthesis_end(bare: bytes, at: int) -> int | None:
     """Return where the parenthesis that was opened before ``at`` ends; ``None`` where there are statements in it."""
     depth = 1
     for found in re.finditer(rb"[(){};]", bare[at:]):
