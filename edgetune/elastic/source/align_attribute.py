@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import re
 
-_WORD = re.compile(rb"\b__align__(?=\s*\()")
-_STAND_IN = b"alignas  "
-_BACK = re.compile(r"\balignas {2}(?=\s*\()")
+_ALIGN = re.compile(rb"\b__align__(?=\s*\()")
+_ALIGNAS = b"alignas  "
+_ALIGNAS_PATTERN = re.compile(r"\balignas {2}(?=\s*\()")
 
 
 def for_parser(source: bytes) -> bytes:
     """Return source as the parser understands it, byte by byte as long."""
-    return _WORD.sub(_STAND_IN, source)
+    return _ALIGN.sub(_ALIGNAS, source)
 
 
 def for_compiler(text: str) -> str:
     """Return text that was taken from parsed source as it was written."""
-    return _BACK.sub("__align__", text)
+    return _ALIGNAS_PATTERN.sub("__align__", text)

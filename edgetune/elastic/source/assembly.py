@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_HARMLESS = _words("""
+_HARMLESS = _word_set("""
     add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
     addc subc madc fma rcp sqrt rsqrt sin cos lg2 ex2 tanh copysign testp set setp selp slct and or xor not cnot lop3
     shf shl shr mov prmt ld ldu st cvt cvta prefetch prefetchu pack isspacep vadd vsub vabsdiff vmin vmax vshl vshr

@@ -42,7 +42,7 @@ def lanes_apart(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[
     if not kernel.kernel.warp:
         return
     waiting = {piece.name for piece in kernel.reach[1:] if _WAITING & set(piece.tokens)}
-    uniform = _uniform(translation_unit, kernel.node, kernel.body)
+    uniform = _warp_uniformity(translation_unit, kernel.node, kernel.body)
     together = [each for each in _primitives(kernel.body, waiting) if uniform.same_for_all(each, kernel.body)]
     barriers = [each for each in calls(kernel.body, *BARRIERS) if uniform.same_for_all(each, kernel.body)]
     last = max((int(each.start_byte) for each in (*together, *barriers)), default=-1)
@@ -86,7 +86,7 @@ def _in_function(piece: Definition, translation_unit: ParsedFile, kernel: Parsed
         body = function.child_by_field_name("body")
         if body is None or body.type != "compound_statement":
             continue
-        uniform = _uniform(translation_unit, function, body)
+        uniform = _warp_uniformity(translation_unit, function, body)
         given = {parameter_of(each).name for each in parameter_nodes(function)}
         for each in _primitives(body, set()):
             known = uniform.same_for_all(each, body) and not _depends(each, body, given)
@@ -106,7 +106,7 @@ def _depends(node: Node, body: Node, given: set[str]) -> bool:
     return False
 
 
-def _uniform(translation_unit: ParsedFile, function: Node, body: Node) -> Uniformity:
+def _warp_uniformity(translation_unit: ParsedFile, function: Node, body: Node) -> Uniformity:
     return uniformity(body, resolve(function, body, translation_unit.macros), translation_unit, of_warps=True)
 
 
