@@ -11,7 +11,7 @@ from kernel_corpus import NAMES, source
 
 from edgetune.elastic.cpu_equivalence import BRIEF, check
 from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.macro_expansion import expanded
+from edgetune.elastic.source.macros import expanded
 from edgetune.elastic.source.transform import transform
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")

@@ -62,9 +62,8 @@ def with_block_records(source: str, name: str) -> str:
         InputError: it does not parse.
         DeviceError: the parser is missing.
     """
-    from edgetune.elastic.source.edits import Edit, edited, line_mark
-    from edgetune.elastic.source.nodes import find, line_of
     from edgetune.elastic.source.parse import parse
+    from edgetune.elastic.source.syntax import Edit, edited, find, line_mark, line_of
 
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         parsed = parse(source, name)

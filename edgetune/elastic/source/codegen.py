@@ -18,10 +18,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.edits import Edit, edited, line_mark, replaced
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.name_resolution import Variable
-from edgetune.elastic.source.nodes import line_of, own
 from edgetune.elastic.source.region_tree import (
     BarrierLoop,
     BarrierStatement,
@@ -35,6 +33,7 @@ from edgetune.elastic.source.region_tree import (
     regions,
 )
 from edgetune.elastic.source.scalar_expansion import MANY, array, first_value, nodes_of, specifiers
+from edgetune.elastic.source.syntax import Edit, edited, line_mark, line_of, own, replaced
 
 if TYPE_CHECKING:
     from tree_sitter import Node

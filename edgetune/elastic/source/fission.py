@@ -22,7 +22,6 @@ from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.builtins import BARRIERS
 from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.name_resolution import NameTable, Variable
-from edgetune.elastic.source.nodes import around, callee, calls, find, line_of, own, text_of
 from edgetune.elastic.source.region_tree import (
     BarrierLoop,
     BarrierStatement,
@@ -34,6 +33,7 @@ from edgetune.elastic.source.region_tree import (
     UniformExit,
     UniformStatement,
 )
+from edgetune.elastic.source.syntax import around, callee, calls, find, line_of, own, text_of
 from edgetune.elastic.source.uniformity import LOOPS, Uniformity, condition_of, exits
 from edgetune.elastic.source.write_analysis import parts_of
 

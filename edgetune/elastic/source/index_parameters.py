@@ -14,9 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import INDICES
-from edgetune.elastic.source.definitions import Definition, function_declarator
-from edgetune.elastic.source.edits import Edit, edited, line_mark, replaced
-from edgetune.elastic.source.nodes import arguments, find, line_of, mentions, text_of
+from edgetune.elastic.source.syntax import (
+    Edit,
+    arguments,
+    edited,
+    find,
+    line_mark,
+    line_of,
+    mentions,
+    replaced,
+    text_of,
+)
+from edgetune.elastic.source.translation_unit import Definition, function_declarator
 
 if TYPE_CHECKING:
     from tree_sitter import Node

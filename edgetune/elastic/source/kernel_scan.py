@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import CudaKernel, Parameter
 from edgetune.elastic.source.builtins import BARRIERS, WARP, atomic
-from edgetune.elastic.source.definitions import Definition, function_declarator
-from edgetune.elastic.source.edits import plain
-from edgetune.elastic.source.nodes import arguments, callee, calls, declared_name, find, line_of, text_of
+from edgetune.elastic.source.syntax import arguments, callee, calls, declared_name, find, line_of, plain, text_of
+from edgetune.elastic.source.translation_unit import Definition, function_declarator
 
 if TYPE_CHECKING:
     from tree_sitter import Node

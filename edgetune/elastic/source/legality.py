@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.assembly import of_warps, wrong_with
-from edgetune.elastic.source.block_legality import left_behind
+from edgetune.elastic.source.block_legality import lanes_apart, left_behind
 from edgetune.elastic.source.builtins import (
     BARRIERS,
     BLOCK_INDICES,
@@ -21,13 +20,14 @@ from edgetune.elastic.source.builtins import (
     VOTE_BARRIERS,
     danger,
     known,
+    of_warps,
+    wrong_with,
 )
-from edgetune.elastic.source.definitions import Definition, declares, device_words, leading_words
 from edgetune.elastic.source.diagnostics import refusal
-from edgetune.elastic.source.grid_level import anchor
 from edgetune.elastic.source.index_parameters import readers, why_not
 from edgetune.elastic.source.kernel_scan import parameter_nodes
-from edgetune.elastic.source.nodes import (
+from edgetune.elastic.source.spin_wait import waiting_loop, waiting_macro
+from edgetune.elastic.source.syntax import (
     around,
     declared_name,
     deeper_than,
@@ -38,8 +38,8 @@ from edgetune.elastic.source.nodes import (
     walk,
     words,
 )
-from edgetune.elastic.source.spin_wait import waiting_loop, waiting_macro
-from edgetune.elastic.source.warp_divergence import lanes_apart
+from edgetune.elastic.source.translation_unit import Definition, declares, device_words, leading_words
+from edgetune.elastic.source.variants import anchor
 
 if TYPE_CHECKING:
     from tree_sitter import Node

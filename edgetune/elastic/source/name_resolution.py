@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.elastic.source.macros import Macro
-from edgetune.elastic.source.nodes import declared_name, find, text_of, words
+from edgetune.elastic.source.syntax import declared_name, find, text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -17,9 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.align_attribute import for_parser
 from edgetune.elastic.source.builtins import HEADERS, danger
-from edgetune.elastic.source.definitions import (
+from edgetune.elastic.source.diagnostics import refusal
+from edgetune.elastic.source.kernel_scan import described
+from edgetune.elastic.source.macros import Macro, expanded, for_parser, used, without_invocations
+from edgetune.elastic.source.syntax import find, line_of, text_of, walk, words
+from edgetune.elastic.source.translation_unit import (
+    ParsedFile,
+    ParsedFunction,
+    ParsedKernel,
     definitions,
     function_declarator,
     leading_words,
@@ -27,13 +33,6 @@ from edgetune.elastic.source.definitions import (
     piece_of,
     reach,
 )
-from edgetune.elastic.source.diagnostics import refusal
-from edgetune.elastic.source.kernel_scan import described
-from edgetune.elastic.source.macro_blanking import without_invocations
-from edgetune.elastic.source.macro_expansion import expanded, used
-from edgetune.elastic.source.macros import Macro
-from edgetune.elastic.source.nodes import find, line_of, text_of, walk, words
-from edgetune.elastic.source.translation_unit import ParsedFile, ParsedFunction, ParsedKernel
 from edgetune.errors import DeviceError, InputError
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import TENSOR_CORE
-from edgetune.elastic.source.edits import plain
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.name_resolution import NameTable, Variable, VariableUse
-from edgetune.elastic.source.nodes import callee, declared_name, find, names, text_of, words
 from edgetune.elastic.source.parse import syntax
 from edgetune.elastic.source.region_tree import Piece, RegionPart, regions
+from edgetune.elastic.source.syntax import callee, declared_name, find, names, plain, text_of, words
 from edgetune.elastic.source.write_analysis import is_array_type, is_fixed_type
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import POLLING, atomic
-from edgetune.elastic.source.definitions import Definition
-from edgetune.elastic.source.nodes import arguments, callee, calls, declared_name, find, text_of, walk
+from edgetune.elastic.source.syntax import arguments, callee, calls, declared_name, find, text_of, walk
+from edgetune.elastic.source.translation_unit import Definition
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -6,17 +6,259 @@ FILE.h  ---+    (headers beside the file are read too; those of CUDA, C and C++ 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgetune.elastic.kernel import CudaKernel, Refusal
-from edgetune.elastic.source.definitions import Definition
-from edgetune.elastic.source.macro_expansion import Expanded
-from edgetune.elastic.source.macros import Macro
+from edgetune.elastic.source.builtins import KEYWORDS
+from edgetune.elastic.source.macros import Expanded, Macro
+from edgetune.elastic.source.syntax import NAME, declared_name, find, free_words, line_of, text_of, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
+
+
+Kind = Literal["function", "macro", "type", "variable"]
+
+_CONTAINERS = (
+    "translation_unit", "declaration_list", "linkage_specification", "namespace_definition", "preproc_if",
+    "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR",
+)  # fmt: skip
+_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
+_ITEMS = (
+    "function_definition", "declaration", "type_definition", "alias_declaration", "namespace_alias_definition",
+    "template_declaration", "enum_specifier", "concept_definition", *_CLASSES,
+)  # fmt: skip
+_DIRECTIVES = ("preproc_def", "preproc_function_def", "preproc_call", "preproc_include", "comment",
+               "string_literal", "raw_string_literal", "char_literal", "gnu_asm_qualifier")  # fmt: skip
+_CHECKED = ("identifier", "type_identifier", "namespace_identifier")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A definition.
+
+    Args:
+        name: By which it is reached.
+        kind: Of what.
+        tokens: Every word in it, keywords included, fields of structs left out.
+        fields: The fields of structs that it names: macros may be called so.
+        names: The words whose meaning must be known.
+        declared: The names that it gives a meaning to by itself: parameters, variables, fields.
+        line: Where it begins, from 1.
+        file: In which file.
+        device: Whether it is there for the GPU; functions of the host are not.
+        node: Its syntax; ``None`` of a macro.
+    """
+
+    name: str
+    kind: Kind
+    tokens: tuple[str, ...]
+    names: frozenset[str]
+    declared: frozenset[str]
+    line: int
+    file: str
+    device: bool = True
+    node: Node | None = None
+    fields: frozenset[str] = frozenset()
+
+
+def leading_words(function: Node) -> frozenset[str]:
+    """Return what stands before the name of a function: ``static``, ``__device__``, ``void``."""
+    found: list[str] = []
+    for child in function.children:
+        if child.type.endswith("declarator") or child.type == "compound_statement":
+            break
+        found += words(text_of(child))
+    return frozenset(found)
+
+
+def device_words(macros: Mapping[str, tuple[Macro, ...]]) -> frozenset[str]:
+    """Return the words that put a function on the GPU: CUDA's own, and the macros that contain one."""
+    found = {"__device__", "__global__", "constexpr"}
+    for _ in range(3):  # macros of macros of macros
+        found |= {name for name, each in macros.items() if any(found & set(words(one.body)) for one in each)}
+    return frozenset(found)
+
+
+def definitions(
+    roots: Iterable[tuple[Node, str]], macros: Mapping[str, tuple[Macro, ...]]
+) -> dict[str, tuple[Definition, ...]]:
+    """Return every definition of files by name; operators, which are used without being named, by ``operator``.
+
+    Args:
+        roots: The trees of the file and of its headers, each with the file's name.
+        macros: Of all of them.
+    """
+    found: dict[str, list[Definition]] = {}
+    on_device = device_words(macros)
+    for root, file in roots:
+        for item in _items(root):
+            for name, piece in _pieces(item, file, on_device):
+                found.setdefault(name, []).append(piece)
+        for space in find(root, "namespace_definition"):
+            for name in (each for field in space.children_by_field_name("name") for each in words(text_of(field))):
+                found.setdefault(name, []).append(
+                    Definition(name, "type", (), frozenset(), frozenset(), line_of(space), file)
+                )
+    for name, each in macros.items():
+        found.setdefault(name, []).extend(_macro_piece(macro) for macro in each)
+    return {name: tuple(pieces) for name, pieces in found.items()}
+
+
+def _items(root: Node) -> Iterator[Node]:
+    """Yield what stands at the level of files and namespaces."""
+    stack = [root]
+    while stack:
+        here = stack.pop()
+        if here.type in _ITEMS:
+            yield here
+        elif here.type in _CONTAINERS:
+            stack.extend(reversed(here.named_children))
+
+
+def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[str, Definition]]:
+    inner = item
+    while inner.type == "template_declaration" and inner.named_children:
+        inner = inner.named_children[-1]
+    function = inner.type == "function_definition"
+    device = not function or bool(leading_words(inner) & on_device)
+    kind: Kind = "function" if function else "variable" if inner.type == "declaration" else "type"
+    named = _function_names(inner) if function else _item_names(inner)
+    piece = piece_of(item, next(iter(named), ""), kind, file, device=device, on_device=on_device)
+    for name in named:
+        yield name, piece
+
+
+def piece_of(
+    node: Node, name: str, kind: Kind, file: str, *, device: bool = True, on_device: frozenset[str] = frozenset()
+) -> Definition:
+    """Return a definition; of a class without the bodies of methods that are for the host alone."""
+    tokens: list[str] = []
+    checked: set[str] = set()
+    declared: set[str] = set()
+    fields: set[str] = set()
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        if here.type in _DIRECTIVES:
+            continue
+        declared |= {text_of(each) for each in declares(here)}
+        if not here.children:
+            word = text_of(here)
+            if here.type == "field_identifier":
+                fields.add(word)
+            elif NAME.fullmatch(word):
+                tokens.append(word)
+                if here.type in _CHECKED:
+                    checked.add(word)
+            continue
+        children = list(here.children)
+        if here.type.startswith("preproc_"):
+            skipped = {each.id for field in ("condition", "name") for each in here.children_by_field_name(field)}
+            children = [each for each in children if each.id not in skipped]
+        elif kind == "type" and here.type == "function_definition" and not leading_words(here) & on_device:
+            continue
+        stack.extend(reversed(children))
+    return Definition(
+        name, kind, tuple(tokens), frozenset(checked), frozenset(declared), line_of(node), file, device, node,
+        frozenset(fields),
+    )  # fmt: skip
+
+
+def declares(node: Node) -> Iterator[Node]:
+    """Yield the names that a node itself gives a meaning to."""
+    for each in node.children_by_field_name("declarator"):
+        name = declared_name(each)
+        if name is not None:
+            yield name
+        if each.type == "structured_binding_declarator":
+            yield from each.named_children
+    if node.type in (*_CLASSES, "enum_specifier", "enumerator", "alias_declaration", "namespace_alias_definition"):
+        yield from node.children_by_field_name("name")
+    elif "type_parameter_declaration" in node.type:
+        yield from (each for each in node.named_children if each.type == "type_identifier")
+    elif node.type == "structured_binding_declarator":
+        yield from node.named_children
+    elif node.type == "lambda_capture_initializer" and node.named_children:
+        yield node.named_children[0]
+
+
+def _macro_piece(macro: Macro) -> Definition:
+    tokens = tuple(words(macro.body))
+    unknown = frozenset(free_words(macro.body)) - KEYWORDS - set(macro.parameters or ()) - {"__VA_ARGS__"}
+    return Definition(macro.name, "macro", tokens, unknown, frozenset(), macro.line, macro.file)
+
+
+def function_declarator(function: Node) -> Node | None:
+    """Return the part of a function's definition that has its name and parameters."""
+    here = function.child_by_field_name("declarator")
+    while here is not None and here.type != "function_declarator":
+        inner = here.child_by_field_name("declarator")
+        if inner is None:
+            inner = next((each for each in here.named_children if each.type.endswith("declarator")), None)
+        here = inner
+    return here
+
+
+def name_parts(function: Node) -> list[str]:
+    """Return the name of a function with the scopes in front of it: ``["A", "f"]`` of ``A::f``."""
+    declarator = function_declarator(function)
+    name = None if declarator is None else declarator.child_by_field_name("declarator")
+    return [] if name is None else NAME.findall(text_of(name).split("<")[0])
+
+
+def _function_names(function: Node) -> list[str]:
+    declarator = function_declarator(function)
+    if declarator is None or "operator" in text_of(declarator).split("(")[0]:
+        return ["operator"]
+    return list(dict.fromkeys(name_parts(function)))
+
+
+def _item_names(item: Node) -> list[str]:
+    found = [text_of(each) for each in declares(item)]
+    if item.type == "concept_definition":
+        found += [text_of(each) for each in item.children_by_field_name("name")]
+    stack = [each for each in item.named_children if each.type in (*_CLASSES, "enum_specifier", "enumerator_list")]
+    stack += [item] if item.type == "enum_specifier" else []
+    for each in stack:
+        found += [text_of(name) for name in declares(each)]
+        body = each.child_by_field_name("body")
+        if each.type == "enum_specifier" and body is not None:
+            found += [text_of(name) for one in body.named_children for name in declares(one)]
+    return list(dict.fromkeys(NAME.findall(" ".join(found))))
+
+
+def reach(start: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[Definition]:
+    """Return a definition and everything that it can reach by names, each once.
+
+    A function of the host counts only where the name is no variable of ``start`` and no function of the GPU is called
+    so; overloaded operators always count.
+    """
+    found, seen, queue = [start], {id(start)}, ["operator", *_reached(start, known_pieces)]
+    asked: set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name in asked:
+            continue
+        asked.add(name)
+        pieces = known_pieces.get(name, ())
+        on_device = [each for each in pieces if each.device]
+        if not on_device and name in start.declared | {"operator"}:
+            continue
+        for piece in on_device or pieces:
+            if id(piece) not in seen and piece.node != start.node:
+                seen.add(id(piece))
+                found.append(piece)
+                queue += _reached(piece, known_pieces)
+    return found
+
+
+def _reached(piece: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[str]:
+    """Return the names in a definition that may mean others: words, and those of its fields that are macros."""
+    fields = [name for name in piece.fields if any(each.kind == "macro" for each in known_pieces.get(name, ()))]
+    return [*piece.tokens, *fields]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.definitions import Definition
 from edgetune.elastic.source.name_resolution import NameTable, Variable
-from edgetune.elastic.source.nodes import callee, find, own, text_of, words
-from edgetune.elastic.source.translation_unit import ParsedFile
+from edgetune.elastic.source.syntax import callee, find, own, text_of, words
+from edgetune.elastic.source.translation_unit import Definition, ParsedFile
 from edgetune.elastic.source.write_analysis import is_array_type, written
 
 if TYPE_CHECKING:

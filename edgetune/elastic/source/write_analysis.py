@@ -12,11 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import known
-from edgetune.elastic.source.definitions import function_declarator
 from edgetune.elastic.source.macros import Macro
 from edgetune.elastic.source.name_resolution import Variable, VariableUse, hidden_words
-from edgetune.elastic.source.nodes import callee, find, text_of, words
-from edgetune.elastic.source.translation_unit import ParsedFile
+from edgetune.elastic.source.syntax import callee, find, text_of, words
+from edgetune.elastic.source.translation_unit import ParsedFile, function_declarator
 
 if TYPE_CHECKING:
     from tree_sitter import Node
