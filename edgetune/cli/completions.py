@@ -94,7 +94,7 @@ def words() -> dict[str, tuple[str, ...]]:
 
 def _of_kernels() -> dict[str, tuple[str, ...]]:
     """Return what to offer after options of ``schedule kernels``, which has policies and devices of its own."""
-    from edgetune.elastic.gpus import catalogue
+    from edgetune.elastic.gpu import catalogue
     from edgetune.elastic.policies import POLICIES
 
     offered = {"--policy": tuple(POLICIES), "--device": ("nvidia:0", "jetson"), "--gpu": tuple(catalogue())}

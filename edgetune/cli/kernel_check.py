@@ -94,8 +94,7 @@ def launches_of(source: KernelSource, text: str, words: Sequence[str]) -> Launch
     Raises:
         InputError: one cannot be read, or is of a kernel that the file does not have.
     """
-    from edgetune.elastic.sample_launches import HINT, sample_launches_in
-    from edgetune.elastic.source.launch_guess import guessed_launch
+    from edgetune.elastic.sample_launches import HINT, guessed_launch, sample_launches_in
 
     for each in words:
         if "grid=" not in each:  # which would be a sentence in a comment

@@ -73,11 +73,10 @@ def plan_of(opts: KernelRunOptions, document: KernelTasks, *, simulated: bool = 
     """
     from edgetune.artifacts.files import name_of
     from edgetune.cli.kernel_model import assumed
-    from edgetune.elastic.gpus import find_gpu
-    from edgetune.elastic.launch_estimate import check_count
+    from edgetune.elastic.gpu import find_gpu
     from edgetune.elastic.loop import check_tasks
     from edgetune.elastic.tables import read_tables
-    from edgetune.elastic.tasks import tasks_of
+    from edgetune.elastic.tasks import check_count, tasks_of
 
     file = name_of(opts.tasks)
     names = _policies(opts, document, file)
@@ -145,7 +144,7 @@ def check_view(opts: KernelRunOptions, plan: KernelRun) -> None:
         InputError: there is no such figure, it is of a policy that does not run, or of a time when nothing comes.
     """
     from edgetune.cli.plot import kernel_view
-    from edgetune.elastic.solo import SOLO
+    from edgetune.elastic.policies.multistream import SOLO
 
     policy, from_s, _ = kernel_view(opts.view or "gantt")
     drawn = [*plan.policies, *([SOLO] if any(task.critical for task in plan.tasks) else [])]

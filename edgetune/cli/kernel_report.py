@@ -11,7 +11,7 @@ from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.elastic.summary import PolicyFigures, TaskFigures
+    from edgetune.elastic.timeline import PolicyFigures, TaskFigures
 
 _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "per s>", "missed>", "note")
 """Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
@@ -19,7 +19,7 @@ _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "pe
 
 def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:
     """Print a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
-    from edgetune.elastic.summary import summarise
+    from edgetune.elastic.timeline import summarise
 
     out = stream or sys.stdout
     found = summarise(timeline)
@@ -35,7 +35,7 @@ def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = No
 def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
     """Return the same figures for machines: where they come from, and those of every policy."""
     from edgetune.artifacts.plain import plain
-    from edgetune.elastic.summary import summarise
+    from edgetune.elastic.timeline import summarise
 
     return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
 

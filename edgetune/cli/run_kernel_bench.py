@@ -16,8 +16,7 @@ from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import STOPS, stop_code
 
 if TYPE_CHECKING:
-    from edgetune.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, Runner, WorkloadBenchmark
-    from edgetune.elastic.bench_runs import StageFactory
+    from edgetune.elastic.bench import PolicyBenchmark, Ratio, RequestLatencies, Runner, StageFactory, WorkloadBenchmark
     from edgetune.elastic.gpu import Gpu
     from edgetune.elastic.mdtb.workloads import TaskPair
     from edgetune.elastic.view import ElasticPolicy
@@ -137,9 +136,8 @@ def _figures(  # noqa: PLR0917 (what was asked for, read)
 ) -> WorkloadBenchmark:
     """Run a workload alone and by all policies."""
     from edgetune.cli.run_kernel_simulate import bar
-    from edgetune.elastic.bench import bench
-    from edgetune.elastic.bench_runs import runner
-    from edgetune.elastic.launch_estimate import check_count
+    from edgetune.elastic.bench import bench, runner
+    from edgetune.elastic.tasks import check_count
     from edgetune.units import format_duration
 
     critical, normal = place.fitted((each.critical, each.normal))
@@ -182,8 +180,8 @@ def _place(opts: KernelBenchOptions) -> Iterator[BenchTarget]:
     if opts.sms is not None:
         raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
     from edgetune.cli.run_kernel_simulate import simulated_on
-    from edgetune.elastic.bench_runs import simulated
-    from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.bench import simulated
+    from edgetune.elastic.gpu import find_gpu
 
     gpu = find_gpu(opts.gpu)
     yield BenchTarget(gpu, simulated(gpu), tuple, simulated_on(gpu))
@@ -210,7 +208,7 @@ def _counted(run: Runner, advance: Callable[[float], None]) -> Runner:
 def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
     """Return a workload whose critical requests take a share of the time, where one was asked for."""
     from edgetune.elastic.bench import with_load
-    from edgetune.elastic.solo import SOLO
+    from edgetune.elastic.policies.multistream import SOLO
     from edgetune.stats import median
 
     task = workload.critical

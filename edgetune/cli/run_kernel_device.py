@@ -38,10 +38,10 @@ from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_tasks import KernelTasks
+    from edgetune.elastic.backend import Record
     from edgetune.elastic.cuda.context import Context
     from edgetune.elastic.cuda.gpu_session import GpuSession
     from edgetune.elastic.cuda.program import Build
-    from edgetune.elastic.records import Record
     from edgetune.elastic.view import ElasticPolicy
     from edgetune.elastic.work import GpuTask, KernelSequence
 

@@ -112,7 +112,7 @@ def _shrunk(request: ShrinkOptions) -> tuple[Forms, CompiledSource, Shrunk, byte
     from edgetune.artifacts.files import name_of, read_source
     from edgetune.elastic.compiler import arch_of
     from edgetune.elastic.forms import compile_forms
-    from edgetune.elastic.gpus import find_gpu
+    from edgetune.elastic.gpu import find_gpu
     from edgetune.elastic.shrink import shrink
     from edgetune.elastic.source.transform import transform
 

@@ -29,9 +29,9 @@ from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+    from edgetune.elastic.backend import Record
     from edgetune.elastic.gpu import Gpu
     from edgetune.elastic.model import GpuTimingModel
-    from edgetune.elastic.records import Record
     from edgetune.elastic.view import ElasticPolicy
     from edgetune.elastic.work import GpuTask
     from edgetune.workflows.output import Target
@@ -115,7 +115,7 @@ def run_all(
         run_one: Runs tasks by a policy, on a model or a device.
     """
     from edgetune.elastic.policies import make_policy
-    from edgetune.elastic.solo import SOLO, Solo
+    from edgetune.elastic.policies.multistream import SOLO, Solo
     from edgetune.elastic.tables import read_tables
 
     kept = read_tables(plan.kept, plan.gpu)
@@ -134,7 +134,7 @@ def run_all(
 
 def report_stopped(plan: KernelRun, outcome: KernelSimulationResult, stopping: Stopping, screen: Screen) -> None:
     """Say which runs somebody stopped before their time, and which before they began."""
-    from edgetune.elastic.solo import SOLO
+    from edgetune.elastic.policies.multistream import SOLO
 
     if stopping.number is None:
         return
@@ -156,7 +156,7 @@ def simulate_one(  # noqa: PLR0917 -- as RunOne
     advance: Callable[[float], None],
 ) -> None:
     """Run tasks by a policy on the model; see ``RunOne``."""
-    from edgetune.elastic.simulation import simulate
+    from edgetune.elastic.simulated import simulate
     from edgetune.elastic.timeline import timeline_rows
 
     told_s = 0.0

@@ -52,8 +52,8 @@ def calibrate(
     from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
+    from edgetune.elastic.cuda.context import why_not_green
     from edgetune.elastic.cuda.gpu_session import open_gpu_session
-    from edgetune.elastic.cuda.green import why_not_green
     from edgetune.workflows.output import Target
 
     begin_outputs(force=force)

@@ -23,8 +23,7 @@ from edgetune.elastic.abi import PER_THREAD, Dim, packed
 from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.elastic.sample_launches import SampleLaunch
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
-from edgetune.elastic.shim.run import LIMIT_S
+from edgetune.elastic.shim.run import FORWARD, LIMIT_S, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
 from edgetune.elastic.work import Call, Logical, Scalar
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetune.elastic.abi import PER_THREAD
-from edgetune.elastic.backend import GpuBackend, Launch, LaunchEvent
+from edgetune.elastic.backend import GpuBackend, Launch, LaunchEvent, LaunchRecord, Record, RequestRecord
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.records import LaunchRecord, Record, RequestRecord
 from edgetune.elastic.task_state import Open, TaskProgress
 from edgetune.elastic.view import Decision, ElasticPolicy, LaunchPiece, View
 from edgetune.elastic.work import GpuTask

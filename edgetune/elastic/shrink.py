@@ -19,9 +19,37 @@ from typing import Literal
 
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
-from edgetune.elastic.scores import balance_score, overhead_score
+from edgetune.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.elastic.work import Call, Logical
+
+
+def balance_score(
+    gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int, *, literal: bool = False
+) -> float:
+    """Return WIScore: the share of multiprocessors in use, times the share of threads in use on one of them.
+
+    Args:
+        gpu: Which is shared.
+        critical_blocks: Blocks of the critical kernel modulo multiprocessors: those of its last wave.
+        critical_threads: Threads of one of its blocks.
+        blocks: Physical blocks of the piece.
+        threads: Threads of one of them.
+        literal: As printed, where the threads of the piece stand twice and those of the critical kernel not at all.
+    """
+    beside = threads if literal else critical_threads
+    return (critical_blocks + blocks) / gpu.sm_count * ((beside + threads) / gpu.threads_per_sm)
+
+
+def overhead_score(pieces: int, launch_s: float, most_s: float) -> int:
+    """Return OScore: 1 where launching all pieces takes no longer than is allowed, else 0.
+
+    Args:
+        pieces: Of the whole kernel.
+        launch_s: What launching one takes, s.
+        most_s: What launching all of them may take, s.
+    """
+    return 1 if pieces * launch_s <= most_s else 0
+
 
 Flaw = Literal["does not fit", "stack", "spills", "registers"]
 """Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills

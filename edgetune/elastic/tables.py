@@ -10,7 +10,7 @@ from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.elastic.abi import Dim
 from edgetune.elastic.forms import Forms
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
+from edgetune.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.elastic.shrink import ShapeCandidate, Shrunk
 from edgetune.elastic.work import Logical
 from edgetune.errors import InputError

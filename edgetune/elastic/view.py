@@ -6,13 +6,13 @@ requests -> [ task, priority 0 ] -> Piece: so many logical blocks of its next ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.work import GpuTask
+from edgetune.elastic.work import Call, GpuTask
 
 
 @dataclass(slots=True)
@@ -95,3 +95,24 @@ class ElasticPolicy(Protocol):
         Asked after every arrival, start and end until it returns nothing. Depends on the view alone.
         """
         ...
+
+
+class NamedElasticPolicy(ElasticPolicy, Protocol):
+    """A policy with a name, made without being told anything."""
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None: ...
+
+
+def upcoming(state: TaskState) -> tuple[Call, int] | None:
+    """Return the kernel whose blocks a task launches next and how many of them are left; ``None``: it has no work."""
+    calls = state.task.network.calls
+    if state.request is not None:
+        return (calls[state.call], state.left) if state.left else None
+    return (calls[0], calls[0].logical.blocks) if state.arrived_ns else None
+
+
+def by_priority(states: Iterable[TaskState]) -> Sequence[TaskState]:
+    """Return tasks, the most critical first; in the order of the task file where they are equal."""
+    return sorted(states, key=lambda state: -state.task.priority)

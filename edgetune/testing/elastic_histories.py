@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from edgetune.elastic.backend import Launch, LaunchEvent
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.tree import Shard, Tree
+from edgetune.elastic.task_state import Shard, Tree
 from edgetune.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 

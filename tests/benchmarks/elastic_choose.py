@@ -13,8 +13,7 @@ import time
 import tracemalloc
 
 from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import Resources, find_gpu
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.view import TaskState, View
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical

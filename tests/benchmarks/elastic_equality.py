@@ -19,7 +19,7 @@ import numpy as np
 from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
 from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.shim.run import ShimLaunch
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Pointer, Scalar
 

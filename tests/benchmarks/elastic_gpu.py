@@ -31,18 +31,16 @@ from typing import Any
 import numpy as np
 
 from edgetune.cli.run_kernel_device import gpu_index
-from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench
-from edgetune.elastic.bench_runs import runner
+from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.elastic.compiler import CompileOptions
+from edgetune.elastic.cuda.blocks import Delay
 from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, launches, run, ways
+from edgetune.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, run, ways
 from edgetune.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.elastic.cuda.program import Build, Program, build
-from edgetune.elastic.cuda.timers import Delay
 from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.mdtb.networks import NETWORKS, network
-from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
 from edgetune.elastic.policies import POLICIES, make_policy
 from edgetune.elastic.timeline import timeline_rows

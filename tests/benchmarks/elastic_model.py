@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import Gpu, find_gpu
 from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.mdtb.networks import network
+from edgetune.elastic.policies.multistream import Solo
 from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.solo import Solo
 from edgetune.elastic.work import GpuTask
 from edgetune.serving.clock import EventClock
 from edgetune.stats import median

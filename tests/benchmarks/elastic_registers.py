@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 from edgetune.elastic.compiler import ARCHES, compile
 from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import find_gpu
 from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.compiled import KERNELS
-from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.mdtb.networks import KERNELS, NETWORKS, network
 from edgetune.elastic.shrink import Flaw, block_threads, flaw_of
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Logical

@@ -9,10 +9,9 @@ which is that of the processor.
 import argparse
 import time
 
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.gpus import find_gpu
-from edgetune.elastic.simulation import simulate
-from edgetune.elastic.solo import Solo
+from edgetune.elastic.gpu import Resources, find_gpu
+from edgetune.elastic.policies.multistream import Solo
+from edgetune.elastic.simulated import simulate
 from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 

@@ -9,7 +9,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
-from edgetune.elastic.leftover_table import PieceShape
+from edgetune.elastic.pieces import PieceShape
 from edgetune.elastic.source import parse
 from edgetune.elastic.tables import tables_of
 from edgetune.elastic.work import Logical

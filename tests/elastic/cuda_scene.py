@@ -13,10 +13,10 @@ import numpy as np
 from edgetune.elastic import abi
 from edgetune.elastic.backend import Launch, LaunchEvent
 from edgetune.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.elastic.cuda.context import Context, open_context
 from edgetune.elastic.cuda.driver import Driver
 from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.cuda.timers import DELAY_KERNEL, TIMER_KERNEL
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar

@@ -12,7 +12,7 @@ import hand_elastic
 from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
 from edgetune.elastic.kernel import TransformResult
 from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.launches import FORWARD, REVERSE, chance
+from edgetune.elastic.shim.run import FORWARD, REVERSE, chance
 from edgetune.elastic.source.transform import transform
 
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)

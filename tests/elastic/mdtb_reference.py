@@ -16,7 +16,7 @@ Weights = Mapping[str, Tensor]
 
 
 def expected(network: str, drawn: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the answer of a network for the input and weights of ``edgetune.elastic.mdtb.values``."""
+    """Return the answer of a network for the input and weights of ``edgetune.elastic.mdtb.networks``."""
     weights = {name: torch.from_numpy(numbers).double() for name, numbers in drawn.items()}
     with torch.no_grad():
         return _NETWORKS[network](weights).flatten().numpy()

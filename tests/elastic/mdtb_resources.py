@@ -14,7 +14,7 @@ from typing import Any
 import edgetune.elastic.mdtb
 from edgetune.elastic.forms import compile_forms
 from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.compiled import ARCHITECTURE, KERNELS
+from edgetune.elastic.mdtb.networks import ARCHITECTURE, KERNELS
 from edgetune.elastic.source.transform import transform
 
 FILE = Path(edgetune.elastic.mdtb.__path__[0], "resources.json")

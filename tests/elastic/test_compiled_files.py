@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic import compiled_files, compiler
-from edgetune.elastic.compiled_files import MOST_FILES, file_of, read, write
-from edgetune.elastic.compiler import CompileOptions, compile
+from edgetune.elastic import compiler
+from edgetune.elastic.compiler import MOST_FILES, CompileOptions, compile, file_of, read, write
 from edgetune.errors import InputError
 
 PLAIN = '#include <stdint.h>\nextern "C" __global__ void k(float *a) { a[threadIdx.x] = a[0] * 2.0f + 1.0f; }\n'
@@ -80,9 +79,9 @@ def test_whatever_is_different_is_compiled(tmp_path, source, arch, name, options
 
 def test_versions_are_part_of_what_it_is_found_by(tmp_path, monkeypatch) -> None:
     files = {file_of(tmp_path, PLAIN, "k.cu", WORDS, version) for version in ("NVRTC 12.9", "NVRTC 13.0")}
-    monkeypatch.setattr(compiled_files, "__version__", "another")
+    monkeypatch.setattr(compiler, "__version__", "another")
     files.add(file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0"))
-    monkeypatch.setattr(compiled_files, "STAND_INS", {"math.h": "changed"})
+    monkeypatch.setattr(compiler, "STAND_INS", {"math.h": "changed"})
     files.add(file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0"))
     assert len(files) == 4
     assert None not in files

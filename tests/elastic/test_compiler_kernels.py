@@ -6,9 +6,9 @@ import pytest
 
 from edgetune.elastic.compiler import ARCHES
 from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import find_gpu
 from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.compiled import KERNELS
+from edgetune.elastic.mdtb.networks import KERNELS
 from edgetune.elastic.shrink import shrink
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Logical

@@ -11,9 +11,8 @@ from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machin
 
 from edgetune.elastic.compiler import compile
 from edgetune.elastic.cuda.backend import CudaBackend
-from edgetune.elastic.cuda.blocks import BlockRecords, with_block_records
+from edgetune.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, with_block_records
 from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.cuda.timers import TIMER_SOURCE, GlobalTimer
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
 SMS = 4

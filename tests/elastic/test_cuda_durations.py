@@ -10,8 +10,7 @@ import pytest
 from cuda_scene import BLOCK_US, BLOCKS, US, Machine, network, task
 from test_cuda_ready import ready
 
-from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL
-from edgetune.elastic.cuda.reaction import reaction_s
+from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
 from edgetune.elastic.work import GpuTask
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel

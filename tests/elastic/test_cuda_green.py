@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cuda_scene import BUILD, VALUES, Machine, network
 
-from edgetune.elastic.cuda.green import green_context, why_not_green
+from edgetune.elastic.cuda.context import green_context, why_not_green
 from edgetune.elastic.cuda.program import Program
 from edgetune.errors import DeviceError
 from fakes.cuda_gpu import FakeCudaGpu

@@ -17,18 +17,17 @@ from cuda_scene import Machine
 
 from edgetune.elastic import abi
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.equality import ORIGINAL, LaunchVariant, differences, run
+from edgetune.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, run
 from edgetune.elastic.cuda.gpu_session import GpuSession
 from edgetune.elastic.cuda.program import Build, Program
 from edgetune.elastic.forms import Form, Forms, variants_by_count
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.kernel import TransformResult
 from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.mdtb.networks import network
-from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.mdtb.networks import network, values
 from edgetune.elastic.policies import find_policy
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.shim.run import ShimLaunch
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Argument, GpuTask, KernelSequence, Pointer, Scalar
 from fakes.cuda_driver import fake_image

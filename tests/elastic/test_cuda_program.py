@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.elastic import abi
-from edgetune.elastic.cuda.packing import Packed
+from edgetune.elastic.cuda.driver import Packed
 from edgetune.elastic.cuda.program import Program
 from edgetune.elastic.forms import Form, Forms
 from edgetune.elastic.gpu import Resources

@@ -12,7 +12,7 @@ import pytest
 from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
-from edgetune.elastic.bench_runs import runner
+from edgetune.elastic.bench import runner
 from edgetune.elastic.compiler import CompileOptions
 from edgetune.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
 from edgetune.elastic.cuda.program import Build, build

@@ -11,7 +11,7 @@ import pytest
 from edgetune.elastic.cpu_equivalence import BRIEF, Matrix, check, ways
 from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.launches import FORWARD, REVERSE, chance
+from edgetune.elastic.shim.run import FORWARD, REVERSE, chance
 from edgetune.elastic.work import Logical
 
 TRIALS = sample_launches_in(hand_elastic.ORIGINAL, "mix.cu")

@@ -4,7 +4,7 @@ import pytest
 from kernel_scenes import GPU, call, task
 
 from edgetune import limits
-from edgetune.elastic.launch_estimate import about_launches, check_count
+from edgetune.elastic.tasks import about_launches, check_count
 from edgetune.errors import InputError
 
 

@@ -5,7 +5,7 @@ import pytest
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.elastic.figures.gantt import bars_of, gantt_figure
-from edgetune.elastic.summary import summarise
+from edgetune.elastic.timeline import summarise
 from edgetune.errors import InputError
 from edgetune.plotting.gantt import Bar, Span
 

@@ -7,8 +7,7 @@ import pytest
 
 from edgetune.artifacts import io
 from edgetune.elastic.cuda.program import check_source
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import Resources, find_gpu
 from edgetune.elastic.model import check_fits, check_known
 from edgetune.elastic.source.parse import parse
 from edgetune.elastic.tasks import tasks_of

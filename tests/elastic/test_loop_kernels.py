@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
+from edgetune.elastic.backend import LaunchRecord
 from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.records import LaunchRecord
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.simulation import simulate
-from edgetune.elastic.solo import Solo
+from edgetune.elastic.policies.multistream import Solo
+from edgetune.elastic.simulated import SimulatedGpu, simulate
 from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock

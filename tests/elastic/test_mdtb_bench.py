@@ -8,14 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.bench import Ratio, RequestLatencies, bench, mean_ratio, with_load
-from edgetune.elastic.bench_runs import answers_of, runner, simulated
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.backend import Outcome, RequestRecord
+from edgetune.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated, with_load
+from edgetune.elastic.gpu import find_gpu
 from edgetune.elastic.mdtb.workloads import TaskPair, workload
 from edgetune.elastic.policies import find_policy
-from edgetune.elastic.policies.multistream import MultiStream
-from edgetune.elastic.records import Outcome, RequestRecord
-from edgetune.elastic.solo import SOLO
+from edgetune.elastic.policies.multistream import SOLO, MultiStream
 from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError

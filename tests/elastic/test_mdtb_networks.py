@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from edgetune.elastic.mdtb.builder import pooled_side
-from edgetune.elastic.mdtb.networks import NETWORKS, network
-from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.mdtb.networks import NETWORKS, network, values
 from edgetune.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
 from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError

@@ -17,13 +17,10 @@ from edgetune.elastic.cpu_equivalence import Matrix, check
 from edgetune.elastic.forms import variants_by_count
 from edgetune.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.elastic.mdtb.builder import Builder, kernel_source
-from edgetune.elastic.mdtb.compiled import KERNELS
-from edgetune.elastic.mdtb.networks import network
-from edgetune.elastic.mdtb.values import values
+from edgetune.elastic.mdtb.networks import KERNELS, network, values
 from edgetune.elastic.sample_launches import sample_launches_in
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import FORWARD, ShimLaunch, chance
-from edgetune.elastic.shim.run import Built
+from edgetune.elastic.shim.run import FORWARD, Built, ShimLaunch, chance
 from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Call, KernelSequence, Scalar
 

@@ -9,8 +9,7 @@ import mdtb_resources
 import pytest
 
 from edgetune.elastic.compiler import ARCHES
-from edgetune.elastic.mdtb.compiled import ARCHITECTURE, KERNELS, stored_resources
-from edgetune.elastic.mdtb.networks import NETWORKS, network
+from edgetune.elastic.mdtb.networks import ARCHITECTURE, KERNELS, NETWORKS, network, stored_resources
 
 SLOW = ("gru_cell", "lstm_cell")
 """Whose forms take seconds to compile: many sums side by side."""

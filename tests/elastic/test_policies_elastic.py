@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
+from edgetune.elastic.pieces import LeftoverTable, PieceShape
 from edgetune.elastic.policies import POLICIES, find_policy, make_policy
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for

@@ -6,8 +6,7 @@ import pytest
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Resources
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
-from edgetune.elastic.piece_size import about_s, times, wave
+from edgetune.elastic.pieces import LeftoverTable, PieceShape, about_s, times, wave
 from edgetune.elastic.policies.elastic import Elastic
 from edgetune.elastic.view import LaunchPiece, TaskState, View
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical

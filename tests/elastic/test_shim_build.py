@@ -7,7 +7,7 @@ import pytest
 
 from edgetune.elastic.shim import build as module
 from edgetune.elastic.shim.build import build, kernel_names
-from edgetune.elastic.shim.launches import ShimLaunch
+from edgetune.elastic.shim.run import ShimLaunch
 from edgetune.elastic.work import Pointer
 from edgetune.errors import DeviceError, InputError
 

@@ -10,7 +10,7 @@ import pytest
 from kernel_corpus import source, trials
 
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import ShimLaunch, chance
+from edgetune.elastic.shim.run import ShimLaunch, chance
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 

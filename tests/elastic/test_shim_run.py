@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.elastic.shim import run as module
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.launches import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
+from edgetune.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
 from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError
 

@@ -6,8 +6,7 @@ from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.artifacts.header import Header
 from edgetune.elastic.figures.pruned import pruned_figure
 from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import Gpu, Resources, find_gpu
 from edgetune.elastic.shrink import Rules, shrink
 from edgetune.elastic.tables import rows_of
 from edgetune.elastic.work import Logical

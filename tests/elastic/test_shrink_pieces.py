@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 
 from edgetune.elastic.abi import PER_THREAD
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape
-from edgetune.elastic.scores import balance_score, overhead_score
-from edgetune.elastic.shrink import LAUNCHES, Rules, block_threads, flaw_of, kept_pieces, shrink, slices
+from edgetune.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.elastic.shrink import (
+    LAUNCHES,
+    Rules,
+    balance_score,
+    block_threads,
+    flaw_of,
+    kept_pieces,
+    overhead_score,
+    shrink,
+    slices,
+)
 from edgetune.elastic.work import Call, Logical
 
 EIGHT = Gpu("eight", 8, "7.2", 2048, 32, 1024, 65536, 98304, 98304, 1.4e12, 137e9, 5e-6, "made up")

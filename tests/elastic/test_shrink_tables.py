@@ -9,8 +9,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
 from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.gpus import find_gpu
+from edgetune.elastic.gpu import Resources, find_gpu
 from edgetune.elastic.shrink import Rules, Shrunk, shrink
 from edgetune.elastic.tables import read_tables, rows_of, tables_of
 from edgetune.elastic.work import Logical

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
-from edgetune.elastic.gpu import Resources, blocks_resident
-from edgetune.elastic.gpus import catalogue, find_gpu
+from edgetune.elastic.gpu import Resources, blocks_resident, catalogue, find_gpu
 from edgetune.elastic.model import GpuTimingModel
 from edgetune.errors import InputError
 

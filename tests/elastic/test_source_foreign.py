@@ -10,8 +10,7 @@ from hypothesis import strategies as some
 
 from edgetune.elastic.compiler import compile
 from edgetune.elastic.cpu_equivalence import check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.launch_guess import guessed_launch
+from edgetune.elastic.sample_launches import guessed_launch, sample_launches_in
 from edgetune.elastic.source.transform import transform
 from edgetune.errors import InputError
 

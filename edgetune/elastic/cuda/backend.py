@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.elastic.backend import Launch, LaunchEvent
-from edgetune.elastic.cuda.blocks import BlockRecords
+from edgetune.elastic.cuda.blocks import BlockRecords, EventTimes
 from edgetune.elastic.cuda.context import HANG_S, Context
 from edgetune.elastic.cuda.driver import KernelFailedError
 from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.cuda.timers import EventTimes
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.units import NS

@@ -23,8 +23,7 @@ from edgetune.elastic.backend import Launch
 from edgetune.elastic.compiler import CompileOptions, arch_of
 from edgetune.elastic.cuda.blocks import with_block_records
 from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.driver import NotOfferedError
-from edgetune.elastic.cuda.packing import Packed
+from edgetune.elastic.cuda.driver import NotOfferedError, Packed
 from edgetune.elastic.forms import Form, Forms, compile_forms
 from edgetune.elastic.work import Call, KernelSequence, Logical, Pointer
 from edgetune.errors import DeviceError, EdgetuneError, InputError

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune import limits
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.elastic.solo import SOLO
+from edgetune.elastic.policies.multistream import SOLO
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time

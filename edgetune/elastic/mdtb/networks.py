@@ -10,14 +10,43 @@ those here are ours. Batch normalisation of ResNet is taken to be part of weight
 from __future__ import annotations
 
 import inspect
+import json
+import math
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources as package
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from edgetune import limits
 from edgetune.elastic.gpu import Resources
 from edgetune.elastic.mdtb.builder import Builder, LayerOutput
-from edgetune.elastic.mdtb.compiled import stored_resources
 from edgetune.elastic.work import KernelSequence
 from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+ARCHITECTURE = "sm_87"
+"""For which the table was made."""
+KERNELS = (
+    "add_relu", "average_pool", "convolution", "fully_connected", "global_average_pool", "gru_cell", "lstm_cell",
+    "max_pool", "softmax",
+)  # fmt: skip
+
+
+@cache
+def stored_resources() -> Mapping[str, Mapping[int, Resources]]:
+    """Return what every kernel needs, by name and by logical threads per physical thread (1: the original)."""
+    table = json.loads(package.files(__package__).joinpath("resources.json").read_text(encoding="utf-8"))
+    return MappingProxyType(
+        {
+            kernel: {int(per_thread): Resources(**needs) for per_thread, needs in forms.items()}
+            for kernel, forms in table["kernels"].items()
+        }
+    )
 
 
 def alexnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
@@ -139,3 +168,34 @@ def network(
         limits.check("kernel_size", value, f"{size} of {name}")
     builder = Builder(name, stored_resources() if resources is None else resources)
     return builder.network(build(builder, **sizes))
+
+
+def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
+    """Return what is in every buffer before a request: input and weights; the others are left to the kernels.
+
+    Weights are drawn such that what goes through the network neither fades nor grows: their variance is one over the
+    inputs of an output, and twice that where negative sums become zero (He et al. 2015).
+
+    Args:
+        network: Of ``networks``.
+        seed: Of the generator.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    drawn: dict[str, npt.NDArray[np.float32]] = {}
+    for buffer in network.buffers:
+        if buffer.role not in ("input", "weights"):
+            continue
+        numbers = generator.standard_normal(buffer.shape, dtype=np.float32)
+        if buffer.role == "weights":
+            numbers *= np.float32(_spread(buffer.shape))
+        drawn[buffer.name] = numbers
+    return drawn
+
+
+def _spread(shape: tuple[int, ...]) -> float:
+    """Return the standard deviation of weights of this shape, outputs first; of biases it is small."""
+    if len(shape) == 1:
+        return 0.1
+    return math.sqrt((2 if len(shape) == 4 else 1) / math.prod(shape[1:]))

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.leftover_table import Tables
+from edgetune.elastic.pieces import Tables
 from edgetune.elastic.policies.barrier import Barrier
 from edgetune.elastic.policies.elastic import Elastic, tables_for
 from edgetune.elastic.policies.multistream import MultiStream
-from edgetune.elastic.policies.policy import NamedElasticPolicy
 from edgetune.elastic.policies.sequential import Sequential
+from edgetune.elastic.view import NamedElasticPolicy
 from edgetune.elastic.work import GpuTask
 from edgetune.plugins import find, table_of
 

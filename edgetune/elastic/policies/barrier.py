@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from edgetune.elastic.backend import Launch
-from edgetune.elastic.policies.policy import by_priority, upcoming
-from edgetune.elastic.view import Decision, LaunchPiece, View
+from edgetune.elastic.view import Decision, LaunchPiece, View, by_priority, upcoming
 
 _ROUNDS = 2
 """Rounds in flight: the one that runs, and one behind it, whose barriers the GPU waits at without asking anybody."""

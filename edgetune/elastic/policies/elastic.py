@@ -7,11 +7,9 @@ from typing import ClassVar
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.leftover_table import LeftoverTable, PieceShape, Tables
-from edgetune.elastic.piece_size import Sizes
-from edgetune.elastic.policies.policy import upcoming
+from edgetune.elastic.pieces import LeftoverTable, PieceShape, Sizes, Tables
 from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View, upcoming
 from edgetune.elastic.work import Call, GpuTask
 
 _DEPTH = 2

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgetune.elastic.policies.policy import by_priority
-from edgetune.elastic.view import Decision, LaunchChain, View
+from edgetune.elastic.view import Decision, LaunchChain, View, by_priority
 
 
 class MultiStream:
@@ -25,3 +24,17 @@ class MultiStream:
         """Return all requests that have come."""
         waiting = by_priority(state for state in view.tasks if state.arrived_ns)
         return [LaunchChain(state.task.name) for state in waiting for _ in state.arrived_ns]
+
+
+SOLO = "solo"
+"""What rows call it."""
+
+
+class Solo:
+    """Launches every request as it comes."""
+
+    name: ClassVar[str] = SOLO
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return a chain for every request that waits."""
+        return [LaunchChain(each.task.name) for each in view.tasks for _ in each.arrived_ns]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgetune.elastic.policies.policy import by_priority
-from edgetune.elastic.view import Decision, LaunchChain, View
+from edgetune.elastic.view import Decision, LaunchChain, View, by_priority
 
 
 class Sequential:

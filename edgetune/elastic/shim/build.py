@@ -15,8 +15,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetune.elastic.shim.folder import Folder
-from edgetune.elastic.shim.run import Built
+from edgetune.elastic.shim.run import Built, Folder
 from edgetune.errors import DeviceError, InputError
 
 FLAGS = (

@@ -12,18 +12,95 @@ import re
 import shutil
 import struct
 import subprocess
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from edgetune.artifacts.scratch_folder import scratch_folder
-from edgetune.elastic.shim.folder import Folder
-from edgetune.elastic.shim.launches import FORWARD, ExecutionOrder, ShimLaunch, ShimResult, Status
-from edgetune.elastic.work import Pointer
+from edgetune.elastic.abi import Dim
+from edgetune.elastic.work import Argument, Pointer
 from edgetune.errors import DeviceError, InputError
+
+Order = Literal["forward", "reverse", "random"]
+Status = Literal["ok", "deadlock", "mismatched-barrier", "hang", "crash"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOrder:
+    """In which order the blocks of a grid, and between barriers the threads of a block, take their turns.
+
+    Args:
+        order: By number, ascending or descending, or anew by chance at each round of turns.
+        seed: Of chance.
+    """
+
+    order: Order = "forward"
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"random order {self.seed}" if self.order == "random" else f"{self.order} order"
+
+
+FORWARD = ExecutionOrder("forward")
+REVERSE = ExecutionOrder("reverse")
+
+
+def chance(seed: int) -> ExecutionOrder:
+    """Return the schedule of random order with this seed."""
+    return ExecutionOrder("random", seed)
+
+
+@dataclass(frozen=True, slots=True)
+class ShimLaunch:
+    """A launch, physical: whatever form of a kernel the symbol names.
+
+    Args:
+        symbol: Of the kernel.
+        grid: Blocks along x, y, z.
+        block: Threads along x, y, z.
+        arguments: In the order of the kernel's parameters; pointers name buffers of the run.
+        dynamic_shared_bytes: Of each block.
+    """
+
+    symbol: str
+    grid: Dim
+    block: Dim
+    arguments: tuple[Argument, ...] = ()
+    dynamic_shared_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ShimResult:
+    """What came of a sequence of launches.
+
+    Args:
+        status: ``ok``; ``deadlock``: threads wait for others that never come; ``mismatched-barrier``: they wait at
+            different ones; ``hang``: it did not end in time; ``crash``: it touched memory that is not its own, divided
+            an integer by zero, trapped.
+        message: What happened and where, one line; empty where all went well.
+        line: Of the source, from 1, where it is known.
+        buffers: As they are after the last launch; empty unless all went well.
+    """
+
+    status: Status
+    message: str
+    line: int | None
+    buffers: Mapping[str, np.ndarray[Any, Any]]
+
+
+class Folder:
+    """A folder of temporary files that goes with the last reference to it, at the latest with this process."""
+
+    def __init__(self) -> None:
+        opened = ExitStack()
+        self.path = opened.enter_context(scratch_folder())
+        self.remove = weakref.finalize(self, opened.close)
+
 
 Buffers = Mapping[str, np.ndarray[Any, Any]]
 Sequenced = tuple[Sequence[ShimLaunch], ExecutionOrder]

@@ -98,7 +98,7 @@ def definitions(
             for name, piece in _pieces(item, file, on_device):
                 found.setdefault(name, []).append(piece)
         for space in find(root, "namespace_definition"):
-            for name in (each for field in space.children_by_field_name("name") for each in words(text_of(field))):
+            for name in (each for part in space.children_by_field_name("name") for each in words(text_of(part))):
                 found.setdefault(name, []).append(
                     Definition(name, "type", (), frozenset(), frozenset(), line_of(space), file)
                 )
