@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetune.elastic.kernel import Parameter
-from edgetune.elastic.source.parse import _parser, parse
+from edgetune.elastic.source.parse import parse
+from edgetune.elastic.source.syntax import _parser
 from edgetune.elastic.source.transform import transform
 from edgetune.errors import DeviceError, InputError
 

@@ -10,12 +10,8 @@ CUDA Math API (mathematical, integer and half-precision functions), C and C++ st
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.syntax import find, text_of
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from edgetune.elastic.source.syntax import Node, find, text_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -176,11 +172,7 @@ HEADERS = re.compile(
 """Headers of CUDA, C and C++: not read, and nothing in them hides an index or waits, unless by a name seen here."""
 
 
-def _word_set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_HARMLESS = _word_set("""
+_HARMLESS = _words("""
     add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
     addc subc madc fma rcp sqrt rsqrt sin cos lg2 ex2 tanh copysign testp set setp selp slct and or xor not cnot lop3
     shf shl shr mov prmt ld ldu st cvt cvta prefetch prefetchu pack isspacep vadd vsub vabsdiff vmin vmax vshl vshr

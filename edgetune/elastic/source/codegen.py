@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.name_resolution import Variable
@@ -33,10 +32,7 @@ from edgetune.elastic.source.region_tree import (
     regions,
 )
 from edgetune.elastic.source.scalar_expansion import MANY, array, first_value, nodes_of, specifiers
-from edgetune.elastic.source.syntax import Edit, edited, line_mark, line_of, own, replaced
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from edgetune.elastic.source.syntax import Edit, Node, edited, line_mark, line_of, own, replaced
 
 _EACH = (
     "#pragma unroll",

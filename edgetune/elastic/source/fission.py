@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.builtins import BARRIERS
@@ -33,12 +32,9 @@ from edgetune.elastic.source.region_tree import (
     UniformExit,
     UniformStatement,
 )
-from edgetune.elastic.source.syntax import around, callee, calls, find, line_of, own, text_of
-from edgetune.elastic.source.uniformity import LOOPS, Uniformity, condition_of, exits
+from edgetune.elastic.source.syntax import LOOPS, Node, around, callee, calls, find, line_of, own, text_of
+from edgetune.elastic.source.uniformity import Uniformity, condition_of, exits
 from edgetune.elastic.source.write_analysis import parts_of
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _TYPE_STATEMENTS = (
     "type_definition",
@@ -66,7 +62,7 @@ class CannotSplit(Exception):
 
     def refusal(self, kernel: str) -> Refusal:
         """Return what is told of it."""
-        return refusal(self.code, line_of(self.node), kernel, level=None, **self.found)
+        return refusal(self.code, line_of(self.node), kernel, **self.found)
 
 
 @dataclass(slots=True)

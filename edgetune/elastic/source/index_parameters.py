@@ -1,38 +1,40 @@
-"""Functions that read the launch for themselves, in forms that are given the logical one.
+"""Functions that read the launch indices themselves, in copies that take the logical ones as parameters.
 
     __device__ int row() { return blockIdx.x; }
     -> static __device__ int edgetune_vadd_row(const uint3 edgetune_blockIdx, ...) { return edgetune_blockIdx.x; }
 
-A kernel's function is copied for it, with the indices as parameters in front of its own; calls in the kernel and in
-other copies are given them. A function that is anything but called by its plain name cannot be copied so.
+Each kernel gets copies of its own, with the indices as parameters before the function's own; calls in the kernel and in
+other copies pass them on. A function that is used other than by a call of its plain name cannot be copied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import INDICES
 from edgetune.elastic.source.syntax import (
+    CONDITIONS,
     Edit,
+    Node,
+    above,
     arguments,
     edited,
     find,
+    has,
     line_mark,
     line_of,
     mentions,
     replaced,
     text_of,
 )
-from edgetune.elastic.source.translation_unit import Definition, function_declarator
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from edgetune.elastic.source.translation_unit import ParsedFile, ParsedFunction, ParsedKernel
-
-_CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
+from edgetune.elastic.source.translation_unit import (
+    Definition,
+    ParsedFile,
+    ParsedFunction,
+    ParsedKernel,
+    function_declarator,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +72,16 @@ def readers(kernel: ParsedKernel, builtins: Collection[str]) -> dict[str, Defini
     return found
 
 
-def why_not(translation_unit: ParsedFile, kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
-    """Return why a function cannot be given the logical indices, or ``None`` where it can.
+def why_not(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
+    """Return why a function cannot take the logical indices, or ``None`` where it can.
 
     Args:
-        translation_unit: The file.
-        kernel: Which calls it.
+        kernel: The kernel that calls it.
         name: Of the function.
         copied: All functions that would be copied with it.
     """
-    functions = translation_unit.functions.get(name, ())
-    behind = kernel.node.start_byte
+    source, behind = kernel.source, kernel.node.start_byte
+    functions = source.functions.get(name, ())
     reasons = {
         "it belongs to a class or is an operator": (
             not functions or name == "operator" or any(each.member for each in functions)
@@ -91,68 +92,57 @@ def why_not(translation_unit: ParsedFile, kernel: ParsedKernel, name: str, copie
             _place(each) != _place(kernel.function) for each in functions
         ),
         "functions that it calls are overloaded between it and the kernel": _overloaded_since(
-            translation_unit, functions, behind
+            source, functions, behind
         ),
         "it is defined behind the kernel": any(
-            each.file == translation_unit.name and each.node.start_byte > behind for each in functions
+            each.file == source.name and each.node.start_byte > behind for each in functions
         ),
     }
     return next((reason for reason, so in reasons.items() if so), None) or _used_otherwise(kernel, name, copied)
 
 
 def _used_otherwise(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
-    """Return where a function is used such that no index can be handed to it."""
+    """Return where a function is used such that it can take no index."""
     for piece in kernel.reach:
         copy = piece is kernel.reach[0] or piece.name in copied
         if name in piece.tokens and not (copy or (piece.kind == "variable" and _prototype(piece, name))):
             return f"{piece.name} uses it too, and is no function that could hand them on"
-        if copy and piece.node is not None and not all(_called(each) for each in _uses(piece.node, name)):
+        if copy and piece.node is not None and not all(_call(each) for each in _uses(piece.node, name)):
             return "it is not only called by its plain name"
     return None
 
 
-def _overloaded_since(translation_unit: ParsedFile, functions: Sequence[ParsedFunction], end: int) -> bool:
+def _overloaded_since(source: ParsedFile, functions: Sequence[ParsedFunction], end: int) -> bool:
     """Return whether a copy in front of ``end`` might call another function than the original does."""
-    start = min((int(each.node.start_byte) for each in functions if each.file == translation_unit.name), default=0)
+    start = min((int(each.node.start_byte) for each in functions if each.file == source.name), default=0)
     called = {text_of(each) for one in functions for each in find(one.body, "identifier")}
-    overloads = [
-        each
-        for name in called
-        for each in translation_unit.functions.get(name, ())
-        if len(translation_unit.functions[name]) > 1
-    ]
-    return any(each.file == translation_unit.name and start < each.node.start_byte < end for each in overloads)
+    overloads = (source.functions[name] for name in called if len(source.functions.get(name, ())) > 1)
+    return any(each.file == source.name and start < each.node.start_byte < end for one in overloads for each in one)
 
 
 def _outside(function: ParsedFunction) -> bool:
-    within = (int(function.body.start_byte), int(function.body.end_byte))
-    return any(not within[0] <= each.start_byte < within[1] for each in mentions(function.outer, INDICES))
-
-
-def _defaults(function: ParsedFunction) -> bool:
-    """Return whether a function has default arguments, which may be said but once."""
-    return any(find(function.node, "optional_parameter_declaration"))
+    start, end = int(function.body.start_byte), int(function.body.end_byte)
+    return any(not start <= each.start_byte < end for each in mentions(function.outer, INDICES))
 
 
 def _prototype(piece: Definition, name: str) -> bool:
-    """Return whether a declaration only says that a function is there."""
-    return piece.name == name and piece.node is not None and any(find(piece.node, "function_declarator"))
+    """Return whether a definition is a mere declaration of a function."""
+    return piece.name == name and next(piece.find("function_declarator"), None) is not None
 
 
 def _uses(node: Node, name: str) -> Iterator[Node]:
-    """Yield the mentions of a function, but where it is defined."""
+    """Yield the mentions of a function, except where it is defined."""
     for each in mentions(node, {name}):
-        around_it = each.parent
-        if around_it is not None and around_it.type == "template_function":
-            around_it = around_it.parent
-        if around_it is None or around_it.type != "function_declarator":
+        outer = each.parent
+        if outer is not None and outer.type == "template_function":
+            outer = outer.parent
+        if outer is None or outer.type != "function_declarator":
             yield each
 
 
 def _call(name: Node) -> Node | None:
-    """Return the call of which ``name`` is the function, by its plain name."""
-    here = name.parent
-    function = name
+    """Return the call whose function is ``name``, its plain name; ``None`` where it is used otherwise."""
+    function, here = name, name.parent
     if here is not None and here.type == "template_function":
         function, here = here, here.parent
     if here is None or here.type != "call_expression" or here.child_by_field_name("function") != function:
@@ -160,26 +150,20 @@ def _call(name: Node) -> Node | None:
     return here
 
 
-def _called(name: Node) -> bool:
-    return _call(name) is not None
-
-
 def _place(function: ParsedFunction) -> tuple[str, ...]:
-    """Return the namespaces and conditions around a function, outermost first; a header's guard is none."""
+    """Return the namespaces and conditions around a function, innermost first, without a header's guard."""
     found = []
-    here = function.outer.parent
-    while here is not None:
+    for here in above(function.outer):
         if here.type == "namespace_definition":
             name = here.child_by_field_name("name")
             found.append("" if name is None else text_of(name))
-        elif here.type in _CONDITIONS and not _guard(here):
+        elif here.type in CONDITIONS and not _guard(here):
             found.append(f"#{here.start_byte}")
-        here = here.parent
-    return tuple(reversed(found))
+    return tuple(found)
 
 
 def _guard(node: Node) -> bool:
-    """Return whether a condition is that of a header's or a file's guard: ``#ifndef X`` and at once ``#define X``."""
+    """Return whether a condition is the guard of a header or file: ``#ifndef X``, then ``#define X``."""
     name = node.child_by_field_name("name")
     first = next((each for each in node.named_children if each.type == "preproc_def"), None)
     defined = None if first is None else first.child_by_field_name("name")
@@ -193,52 +177,52 @@ def index_edits(node: Node, indices: Sequence[Index]) -> list[Edit]:
 
 
 def call_edits(node: Node, copies: Mapping[str, str], indices: Sequence[Index]) -> list[Edit]:
-    """Return the edits that call copies instead of functions, and hand the indices on.
+    """Return the edits that call copies in place of functions and pass the indices on.
 
     Args:
-        node: In which there are calls.
-        copies: The name of the copy by that of the function.
-        indices: What the copies are given.
+        node: The code with the calls.
+        copies: The name of each copy by that of its function.
+        indices: The parameters of the copies.
     """
     edits = []
     for name in mentions(node, copies):
         call = _call(name)
-        if call is None:
+        given = None if call is None else call.child_by_field_name("arguments")
+        if call is None or given is None:
             continue
-        given = call.child_by_field_name("arguments")
-        assert given is not None  # a call has arguments, if none
         handed = ", ".join(each.name for each in indices) + (", " if arguments(call) else "")
         edits += [replaced(name, copies[text_of(name)]), Edit(given.start_byte + 1, given.start_byte + 1, handed)]
     return edits
 
 
 def copies_of(
-    translation_unit: ParsedFile, functions: Collection[str], indices: Sequence[Index], prefix: str
+    source: ParsedFile, functions: Collection[str], indices: Sequence[Index], prefix: str
 ) -> tuple[str, dict[str, str]]:
     """Return the copies of a kernel's functions, declarations first, and their names by those of the functions.
 
     Args:
-        translation_unit: The file.
-        functions: Their names; ``why_not`` has nothing against them.
-        indices: What they are given.
+        source: The file.
+        functions: Their names; ``why_not`` accepts them.
+        indices: The parameters that they get.
         prefix: Of the names of the copies.
     """
     names = {each: f"{prefix}{each}" for each in functions}
     found = sorted(
-        (each for name in functions for each in translation_unit.functions[name]),
-        key=lambda each: (each.file == translation_unit.name, int(each.node.start_byte)),
+        (each for name in functions for each in source.functions[name]),
+        key=lambda each: (each.file == source.name, int(each.node.start_byte)),
     )
-    heads = "".join(f"{_head(each, names, indices)};\n" for each in found if not each.template and not _defaults(each))
-    bodies = ""
+    heads = bodies = ""
     for each in found:
+        head = _head(each, names, indices)
+        if not each.template and not has(each.node, "optional_parameter_declaration"):  # defaults are given once
+            heads += f"{head};\n"
         edits = [*index_edits(each.body, indices), *call_edits(each.body, names, indices)]
-        bodies += f"{_head(each, names, indices)}\n{line_mark(line_of(each.body), each.file)}"
-        bodies += f"{edited(each.body, edits)}\n"
+        bodies += f"{head}\n{line_mark(line_of(each.body), each.file)}{edited(each.body, edits)}\n"
     return heads + bodies, names
 
 
 def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[Index]) -> str:
-    """Return the head of a copy on lines of its own: the original's with another name and more parameters."""
+    """Return the head of a copy: the original's with another name and more parameters."""
     declarator = function_declarator(function.node)
     assert declarator is not None  # or it would not be in the table of functions
     name, given = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
@@ -248,9 +232,7 @@ def _head(function: ParsedFunction, names: Mapping[str, str], indices: Sequence[
     parameters = [each for each in given.children if (each.is_named and each.type != "comment") or each.type == "..."]
     none = not parameters or [text_of(each) for each in parameters] == ["void"]
     first = ", ".join(f"{each.type} {each.name}" for each in indices)
-    cut = Edit(given.start_byte, given.end_byte, f"({first})") if none else Edit(
-        given.start_byte + 1, given.start_byte + 1, f"{first}, "
-    )  # fmt: skip
-    body = function.body
-    whole = edited(function.outer, [replaced(named, names[function.name]), cut, replaced(body, "")])
+    inside = given.start_byte + 1
+    cut = replaced(given, f"({first})") if none else Edit(inside, inside, f"{first}, ")
+    whole = edited(function.outer, [replaced(named, names[function.name]), cut, replaced(function.body, "")])
     return whole.rstrip()

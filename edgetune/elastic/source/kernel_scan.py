@@ -1,45 +1,49 @@
-"""What is in a kernel, found by looking at its text and at what it reaches."""
+"""Facts about a kernel, from its text and from what it reaches."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import CudaKernel, Parameter
 from edgetune.elastic.source.builtins import BARRIERS, WARP, atomic
-from edgetune.elastic.source.syntax import arguments, callee, calls, declared_name, find, line_of, plain, text_of
-from edgetune.elastic.source.translation_unit import Definition, function_declarator
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from edgetune.elastic.source.translation_unit import ParsedFunction
+from edgetune.elastic.source.syntax import (
+    Node,
+    arguments,
+    around,
+    calls,
+    declared_name,
+    find,
+    line_of,
+    plain,
+    text_of,
+)
+from edgetune.elastic.source.translation_unit import Definition, ParsedFunction, function_declarator
 
 _INTEGERS = frozenset({
     "int", "unsigned", "long", "short", "char", "int32_t", "uint32_t", "int64_t", "uint64_t", "size_t", "uint",
 })  # fmt: skip
 _REINTERPRETED = frozenset({"__int_as_float", "__uint_as_float", "__longlong_as_double", "__ushort_as_half"})
 _ADDING = ("atomicAdd", "atomicSub", "atomicAdd_block", "atomicAdd_system")
-
 _AXIS = re.compile(r"\bthreadIdx[\s.]*\b([xyz])\b")
 
 
 def described(function: ParsedFunction, reach: Sequence[Definition]) -> CudaKernel:
-    """Return what is known of a kernel.
+    """Return the facts of a kernel.
 
     Args:
-        function: It.
+        function: The kernel.
         reach: Its own definition and those that it reaches.
     """
     tokens = [token for piece in reach for token in piece.tokens]
+    shared = list(_shared(reach))
     return CudaKernel(
         name=function.name,
         line=line_of(function.node),
         parameters=tuple(parameter_of(each) for each in parameter_nodes(function.node)),
         barriers=sum(token in BARRIERS for token in tokens),
-        static_shared=any(not dynamic for dynamic in _shared(reach)),
-        dynamic_shared=any(_shared(reach)),
+        static_shared=not all(shared),
+        dynamic_shared=any(shared),
         warp=any(token in WARP for token in tokens),
         float_atomics=any(_float_atomics(piece, reach) for piece in reach),
         extern_c=_extern_c(function.node),
@@ -48,7 +52,7 @@ def described(function: ParsedFunction, reach: Sequence[Definition]) -> CudaKern
 
 
 def _axes(piece: Definition) -> int:
-    """Return on how many axes of the block a definition asks where a thread is."""
+    """Return on how many axes of the block a definition reads the thread's index."""
     text = " ".join(piece.tokens) if piece.node is None else text_of(piece.node)
     return max((" xyz".index(axis) for axis in _AXIS.findall(text)), default=1)
 
@@ -71,7 +75,7 @@ def parameter_of(node: Node) -> Parameter:
 
 
 def parameter_text(node: Node) -> str:
-    """Return a parameter as another function may declare it: without its default and what only kernels may say."""
+    """Return a parameter as another function may declare it: without its default and words that only kernels take."""
     return plain(node, [*_default(node), *(each for each in node.children if text_of(each) == "__grid_constant__")])
 
 
@@ -82,18 +86,11 @@ def _default(node: Node) -> list[Node]:
 def _shared(reach: Sequence[Definition]) -> Iterator[bool]:
     """Yield, for each declaration of shared memory, whether the launch gives its size."""
     for piece in reach:
-        if piece.node is None or "__shared__" not in piece.tokens:
-            if piece.node is None and "__shared__" in piece.tokens:
-                yield "extern" in piece.tokens
-            continue
-        seen = 0
-        for node in find(piece.node, "declaration"):
-            direct = {text_of(each) for each in node.children}
-            if "__shared__" in direct:
-                seen += 1
-                yield "extern" in direct
-        if piece.tokens.count("__shared__") > seen:  # in a place where none is expected
-            yield False
+        declared = [{text_of(each) for each in node.children} for node in piece.find("declaration")]
+        declared = [each for each in declared if "__shared__" in each]
+        yield from ("extern" in each for each in declared)
+        if piece.tokens.count("__shared__") > len(declared):  # in a macro, or in a place where none is expected
+            yield piece.node is None and "extern" in piece.tokens
 
 
 def _float_atomics(piece: Definition, reach: Sequence[Definition]) -> bool:
@@ -106,14 +103,14 @@ def _float_atomics(piece: Definition, reach: Sequence[Definition]) -> bool:
 
 
 def _integer_target(call: Node, reach: Sequence[Definition]) -> bool:
-    """Return whether what an atomic function adds to is declared as an integer everywhere that its name is declared."""
+    """Return whether every declaration of the name that an atomic function adds to declares an integer."""
     given = arguments(call)
     target = next((text_of(each) for each in find(given[0], "identifier")), "") if given else ""
     types = [
         text_of(kind)
         for piece in reach
-        if piece.node is not None and target in piece.declared
-        for node in find(piece.node, "declaration", "parameter_declaration", "optional_parameter_declaration")
+        if target in piece.declared
+        for node in piece.find("declaration", "parameter_declaration", "optional_parameter_declaration")
         if _declares(node, target)
         for kind in node.children_by_field_name("type")
     ]
@@ -121,20 +118,11 @@ def _integer_target(call: Node, reach: Sequence[Definition]) -> bool:
 
 
 def _declares(node: Node, name: str) -> bool:
-    found = [declared_name(each) for each in node.children_by_field_name("declarator")]
+    found = map(declared_name, node.children_by_field_name("declarator"))
     return any(each is not None and text_of(each) == name for each in found)
 
 
 def _extern_c(function: Node) -> bool:
-    here = function.parent
-    while here is not None:
-        if here.type == "linkage_specification":
-            value = here.child_by_field_name("value")
-            return value is not None and text_of(value) == '"C"'
-        here = here.parent
-    return False
-
-
-def barrier_calls(node: Node) -> list[Node]:
-    """Return the barriers that stand in ``node`` itself, in order."""
-    return [each for each in calls(node) if callee(each) in BARRIERS]
+    linkage = around(function, "linkage_specification")
+    value = None if linkage is None else linkage.child_by_field_name("value")
+    return value is not None and text_of(value) == '"C"'

@@ -1,16 +1,15 @@
-"""Looks for every reason to refuse a kernel that shows in its text and in what it reaches.
+"""Every reason to refuse a kernel that shows in its text and in what it reaches.
 
 kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -> statements (goto, asm, static)
-       -> indices that are out of reach -> names that nobody knows -> loops that wait -> what the block level minds
+       -> indices out of reach -> unknown names -> loops that wait -> reasons against the block level
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.block_legality import lanes_apart, left_behind
+from edgetune.elastic.source.block_legality import hiding_scope, lanes_apart, returns_before_warp
 from edgetune.elastic.source.builtins import (
     BARRIERS,
     BLOCK_INDICES,
@@ -23,11 +22,14 @@ from edgetune.elastic.source.builtins import (
     of_warps,
     wrong_with,
 )
-from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.index_parameters import readers, why_not
 from edgetune.elastic.source.kernel_scan import parameter_nodes
 from edgetune.elastic.source.spin_wait import waiting_loop, waiting_macro
 from edgetune.elastic.source.syntax import (
+    CLASSES,
+    CONDITIONS,
+    Node,
+    above,
     around,
     declared_name,
     deeper_than,
@@ -38,53 +40,28 @@ from edgetune.elastic.source.syntax import (
     walk,
     words,
 )
-from edgetune.elastic.source.translation_unit import Definition, declares, device_words, leading_words
+from edgetune.elastic.source.translation_unit import Definition, ParsedKernel, declares, device_words, leading_words
 from edgetune.elastic.source.variants import anchor
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
-
-_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
-_CONDITIONS = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef")
-
-
 _DEEPEST = 150
-"""Levels of the tree that are looked through: Python allows a thousand calls in each other, several for each level."""
+"""Levels of the tree that are examined: Python allows a thousand nested calls, and each level takes several."""
+_MOST_UNKNOWN = 5
+"""Unknown names that are reported of a kernel: with a header missing there are many."""
 
 
-def illegalities(translation_unit: ParsedFile, kernel: ParsedKernel) -> tuple[Refusal, ...]:
-    """Return why a kernel, or its block level, is left alone: empty where nothing speaks against either.
-
-    Args:
-        translation_unit: The file.
-        kernel: One of its kernels.
-    """
-    shape = list(_shape(translation_unit, kernel))
+def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the reasons against a kernel or its block level; those of the grid level first, then by line."""
+    shape = list(_shape(kernel))
     if any(each.code == "too-deep" for each in shape):
         return tuple(shape)
     if any(each.code in ("unparsable", "overloaded") for each in shape):
-        return _in_order([*shape, *_names(translation_unit, kernel), *_hidden_in_macros(translation_unit, kernel)])
-    found = [
-        *shape,
-        *_names(translation_unit, kernel),
-        *_words(kernel),
-        *_statements(kernel),
-        *_hidden_in_macros(translation_unit, kernel),
-        *_out_of_reach(translation_unit, kernel),
-        *_pointers(kernel),
-        *_unknown(translation_unit, kernel),
-        *_waiting(kernel),
-        *_for_blocks(kernel),
-        *left_behind(translation_unit, kernel),
-        *lanes_apart(translation_unit, kernel),
-    ]
-    return _in_order(found)
-
-
-def _in_order(found: list[Refusal]) -> tuple[Refusal, ...]:
-    """Return refusals by line, each code once per line, and those of the grid first where there are any."""
+        found = [*shape, *_names(kernel), *_hidden_in_macros(kernel)]
+    else:
+        found = [
+            *shape, *_names(kernel), *_words(kernel), *_statements(kernel), *_hidden_in_macros(kernel),
+            *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
+            *returns_before_warp(kernel), *lanes_apart(kernel),
+        ]  # fmt: skip
     unlike = {(each.code, each.line, each.reason): each for each in found}.values()
     return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.line)))
 
@@ -99,49 +76,43 @@ def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> i
     return piece.line
 
 
-def _shape(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
-    name, line = kernel.kernel.name, kernel.kernel.line
+def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what is wrong with the definition of a kernel as a whole."""
     deep = next((piece for piece in kernel.reach if piece.node is not None and deeper_than(piece.node, _DEEPEST)), None)
     if deep is not None:
-        yield refusal("too-deep", _line(deep, kernel), name, name=deep.name)
+        yield kernel.refusal("too-deep", _line(deep, kernel), name=deep.name)
         return
     broken = next(((piece, node) for piece in kernel.reach for node in _unreadable(piece)), None)
     if broken is not None:
         piece, node = broken
-        yield refusal(
-            "unparsable", line_of(node) if piece.file == translation_unit.name else line, name, name=_shown(node)
-        )
+        yield kernel.refusal("unparsable", kernel.line(node, piece), name=_shown(node))
         return
     if kernel.function.template:
-        yield refusal("template", line, name)
+        yield kernel.refusal("template")
     if kernel.function.member:
-        yield refusal("qualified", line, name)
-    if sum(each.kernel.name == name for each in translation_unit.kernels) > 1:
-        yield refusal("overloaded", line, name, name=name)
+        yield kernel.refusal("qualified")
+    if sum(each.name == kernel.name for each in kernel.source.kernels) > 1:
+        yield kernel.refusal("overloaded", name=kernel.name)
     if "void" not in leading_words(kernel.node):
-        yield refusal("not-void", line, name, name=" ".join(sorted(leading_words(kernel.node))))
-    for number, (node, parameter) in enumerate(
-        zip(parameter_nodes(kernel.node), kernel.kernel.parameters, strict=True), start=1
-    ):
+        yield kernel.refusal("not-void", name=" ".join(sorted(leading_words(kernel.node))))
+    nodes = parameter_nodes(kernel.node)
+    for number, (node, parameter) in enumerate(zip(nodes, kernel.kernel.parameters, strict=True), start=1):
         plain = node.type in ("parameter_declaration", "optional_parameter_declaration")
         if not plain or not parameter.name:
-            yield refusal("unnamed-parameter", line_of(node), name, name=parameter.name or str(number))
+            yield kernel.refusal("unnamed-parameter", line_of(node), name=parameter.name or str(number))
     behind = anchor(kernel)
-    if translation_unit.expanded.amid(behind.end_byte):
-        yield refusal("macro-behind", line, name)
-    if behind != kernel.function.outer and around(kernel.node, *_CONDITIONS, within=behind) is not None:
-        yield refusal("conditional", line, name, name="under an #if")
-    elif _named_within(kernel.function.outer, behind):
-        yield refusal("conditional", line, name, name="with a named one in it")
+    if kernel.source.expanded.amid(behind.end_byte):
+        yield kernel.refusal("macro-behind")
+    if behind != kernel.function.outer and around(kernel.node, *CONDITIONS, within=behind) is not None:
+        yield kernel.refusal("conditional", name="under an #if")
+    elif behind != kernel.function.outer and _named_within(kernel.function.outer, behind):
+        yield kernel.refusal("conditional", name="with a named one in it")
 
 
-def _named_within(node: Node | None, behind: Node) -> bool:
-    """Return whether there is a namespace with a name around ``node`` and inside of ``behind``."""
-    while node is not None and node != behind:
-        if node.type == "namespace_definition" and node.child_by_field_name("name") is not None:
-            return True
-        node = node.parent
-    return False
+def _named_within(node: Node, behind: Node) -> bool:
+    """Return whether ``node`` or a node around it, inside of ``behind``, is a namespace with a name."""
+    spaces = (each for each in (node, *above(node, behind)) if each.type == "namespace_definition")
+    return any(each.child_by_field_name("name") is not None for each in spaces)
 
 
 def _unreadable(piece: Definition) -> Iterator[Node]:
@@ -151,7 +122,7 @@ def _unreadable(piece: Definition) -> Iterator[Node]:
     if piece.node.has_error:
         yield from (each for each in walk(piece.node) if each.type == "ERROR" or each.is_missing)
     for each in find(piece.node, "function_definition", "preproc_include"):
-        nearest = around(each, "compound_statement", *_CLASSES, within=piece.node)
+        nearest = around(each, "compound_statement", *CLASSES, within=piece.node)
         if nearest is not None and nearest.type == "compound_statement":
             yield each
 
@@ -161,234 +132,199 @@ def _shown(node: Node) -> str:
     return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
 
 
-def _names(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield names that elastic forms need for themselves, and those of CUDA that mean something else here."""
-    name = kernel.kernel.name
+def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield names that the elastic forms need for themselves, and names of CUDA that mean something else here."""
+    name, source, taken = kernel.name, kernel.source, INDICES | BARRIERS
     own = {f"{name}__grid", f"{name}__block", *(f"{name}__block{count}" for count in (1, 2, 4, 8))}
-    taken = [word for word in translation_unit.definitions if word in own or word.startswith("edgetune_")]
-    for word in taken[:1]:
-        yield refusal("reserved-name", _line(translation_unit.definitions[word][0], kernel), name, name=word)
+    reserved = (word for word in source.definitions if word in own or word.startswith("edgetune_"))
+    for word in list(reserved)[:1]:
+        yield kernel.refusal("reserved-name", _line(source.definitions[word][0], kernel), name=word)
     for piece in kernel.reach:
         for word in sorted(piece.declared):
             if word.startswith("edgetune_"):
-                yield refusal("reserved-name", _line(piece, kernel, word), name, name=word)
-            if word in BLOCK_INDICES | THREAD_INDICES | BARRIERS and _as_variable(piece, word):
-                yield refusal("redefined-builtin", _line(piece, kernel, word), name, name=word)
-    for word, macros in translation_unit.macros.items():
-        if word in KEYWORDS | BLOCK_INDICES | THREAD_INDICES | BARRIERS and not _same(word, macros[0].body):
-            yield refusal(
-                "redefined-builtin",
-                macros[0].line if macros[0].file == translation_unit.name else kernel.kernel.line,
-                name,
-                name=word,
-            )
-    if name in translation_unit.macros:
-        yield refusal("redefined-builtin", kernel.kernel.line, name, name=name)
+                yield kernel.refusal("reserved-name", _line(piece, kernel, word), name=word)
+            if word in taken and _as_variable(piece, word):
+                yield kernel.refusal("redefined-builtin", _line(piece, kernel, word), name=word)
+    for word, macros in source.macros.items():
+        if word in KEYWORDS | taken and not _same(word, macros[0].body):
+            line = macros[0].line if macros[0].file == source.name else None
+            yield kernel.refusal("redefined-builtin", line, name=word)
+    if name in source.macros:
+        yield kernel.refusal("redefined-builtin", name=name)
 
 
 def _as_variable(piece: Definition, word: str) -> bool:
-    """Return whether a name is given to a variable or function; to a field it may be."""
+    """Return whether a definition gives a name to a variable or function; fields may have it."""
     nodes = () if piece.node is None else walk(piece.node)
     return any(each.type == "identifier" and text_of(each) == word for node in nodes for each in declares(node))
 
 
 def _same(word: str, body: str) -> bool:
-    """Return whether a macro gives a spelling of a word for the word, e.g. ``__restrict__`` for ``restrict``."""
+    """Return whether a macro is another spelling of its name, e.g. ``__restrict__`` for ``restrict``."""
     return body.strip().strip("_") == word.strip("_")
 
 
 def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the names and launches for which a kernel is refused wherever they stand."""
     for piece in kernel.reach:
         for word in dict.fromkeys(piece.tokens):
             code = danger(word)
             if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
-                yield refusal(code, _line(piece, kernel, word), kernel.kernel.name, name=word)
-        for node in () if piece.node is None else find(piece.node, "kernel_call_syntax"):
-            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-            yield refusal("dynamic-parallelism", at, kernel.kernel.name, name="<<< >>>")
+                yield kernel.refusal(code, _line(piece, kernel, word), name=word)
+        for node in piece.find("kernel_call_syntax"):
+            yield kernel.refusal("dynamic-parallelism", kernel.line(node, piece), name="<<< >>>")
         if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
-            where = f"in the macro {piece.name}"
-            yield refusal("inline-assembly", _line(piece, kernel), kernel.kernel.name, name=where)
+            yield kernel.refusal("inline-assembly", _line(piece, kernel), name=f"in the macro {piece.name}")
 
 
 def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
-    name = kernel.kernel.name
-    shared = kernel.kernel.static_shared or kernel.kernel.dynamic_shared
     for piece in kernel.reach:
-        if shared and "volatile" in piece.tokens:
-            yield refusal("volatile-shared", _line(piece, kernel, "volatile"), name)
-        for node in () if piece.node is None else find(piece.node, "goto_statement", "gnu_asm_expression"):
-            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
+        if kernel.shared and "volatile" in piece.tokens:
+            yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
+        for node in piece.find("goto_statement", "gnu_asm_expression"):
+            at = kernel.line(node, piece)
             if node.type == "goto_statement":
-                yield refusal("goto", at, name, name=" ".join(text_of(each) for each in node.named_children))
+                yield kernel.refusal("goto", at, name=" ".join(text_of(each) for each in node.named_children))
             elif (wrong := wrong_with(node)) is not None:
-                yield refusal("inline-assembly", at, name, name=wrong)
+                yield kernel.refusal("inline-assembly", at, name=wrong)
             elif of_warps(node):
-                yield refusal("tensor-core", at, name, name="what its inline assembly works on")
+                yield kernel.refusal("tensor-core", at, name="what its inline assembly works on")
         if piece.kind == "macro" and "goto" in piece.tokens:
-            yield refusal("goto", _line(piece, kernel), name, name=f"in the macro {piece.name}")
-        if piece.kind == "function" and piece.node is not None:
+            yield kernel.refusal("goto", _line(piece, kernel), name=f"in the macro {piece.name}")
+        if piece.kind == "function":
             yield from _static_locals(piece, kernel)
 
 
 def _static_locals(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
-    body = None if piece.node is None else next(find(piece.node, "compound_statement"), None)
+    body = next(piece.find("compound_statement"), None)
     for node in () if body is None else find(body, "declaration"):
         before = {text_of(each) for each in node.children}
         if "static" in before and not {"constexpr", "__shared__"} & before:
-            at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-            yield refusal("static-local", at, kernel.kernel.name, name=_shown(node))
+            yield kernel.refusal("static-local", kernel.line(node, piece), name=_shown(node))
 
 
-def _hidden_in_macros(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
-    name, end = kernel.kernel.name, anchor(kernel).end_byte
-    copied = list(readers(kernel, INDICES).values())
-    start = min(0 if each.file != translation_unit.name else _start(each) for each in (kernel.reach[0], *copied))
+def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the macros that hide an index, a barrier or a return, or that change between their use and the forms."""
+    source, end = kernel.source, anchor(kernel).end_byte
+    copied = [kernel.reach[0], *readers(kernel, INDICES).values()]
+    nodes = [each.node for each in copied if each.node is not None]
+    start = 0 if any(each.file != source.name for each in copied) else min(int(each.start_byte) for each in nodes)
+
+    def changes(word: str) -> bool:
+        return any(start < each < end for each in source.changes.get(word, ()))
+
     for piece in kernel.reach:
         if piece.kind != "macro":
             continue
         tokens, at = set(piece.tokens), _line(piece, kernel)
         for index in sorted(tokens & BLOCK_INDICES):
-            yield refusal("macro-index", at, name, name=piece.name, index=index)
+            yield kernel.refusal("macro-index", at, name=piece.name, index=index)
         for index in sorted(tokens & THREAD_INDICES):
-            yield refusal("macro-thread-index", at, name, name=piece.name, index=index)
-        if any("##" in macro.body for macro in translation_unit.macros.get(piece.name, ())):
-            yield refusal("macro-paste", at, name, name=piece.name)
-        if any(start < each < end for each in translation_unit.changes.get(piece.name, ())):
-            yield refusal("macro-changed", at, name, name=piece.name)
+            yield kernel.refusal("macro-thread-index", at, name=piece.name, index=index)
+        if any("##" in macro.body for macro in source.macros.get(piece.name, ())):
+            yield kernel.refusal("macro-paste", at, name=piece.name)
+        if changes(piece.name):
+            yield kernel.refusal("macro-changed", at, name=piece.name)
         if tokens & BARRIERS:
-            yield refusal("macro-barrier", at, name, name=piece.name)
+            yield kernel.refusal("macro-barrier", at, name=piece.name)
         if "return" in tokens:
-            yield refusal("macro-return", at, name, name=piece.name)
-    for node in (each.node for each in (kernel.reach[0], *copied) if each.node is not None):
-        for word in _asked_in(node, translation_unit):
-            if any(start < each < end for each in translation_unit.changes.get(word, ())):
-                yield refusal("macro-changed", kernel.kernel.line, name, name=word)
+            yield kernel.refusal("macro-return", at, name=piece.name)
+    for word in (word for node in nodes for word in _asked_in(node, kernel) if changes(word)):
+        yield kernel.refusal("macro-changed", name=word)
 
 
-def _asked_in(node: Node, translation_unit: ParsedFile) -> set[str]:
+def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
     """Return the names that conditions of the preprocessor within a function depend on, through macros too."""
     conditions = (
         each
-        for directive in find(node, *_CONDITIONS)
-        for field in ("condition", "name")
-        for each in directive.children_by_field_name(field)
+        for directive in find(node, *CONDITIONS)
+        for part in ("condition", "name")
+        for each in directive.children_by_field_name(part)
     )
     waiting, found = [word for each in conditions for word in words(text_of(each))], set[str]()
     while waiting:
         word = waiting.pop()
         if word not in found:
             found.add(word)
-            waiting += [each for macro in translation_unit.macros.get(word, ()) for each in words(macro.body)]
+            waiting += [each for macro in kernel.source.macros.get(word, ()) for each in words(macro.body)]
     return found
 
 
-def _start(piece: Definition) -> int:
-    assert piece.node is not None  # it is a function
-    return int(piece.node.start_byte)
-
-
-def _out_of_reach(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield what reads the block's index and cannot be told the logical one."""
-    name = kernel.kernel.name
+def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what reads the block's index and cannot take the logical one."""
     for piece in kernel.reach[1:]:
         if piece.kind in ("type", "variable"):
             for index in sorted(BLOCK_INDICES & set(piece.tokens)):
-                yield refusal("hidden-index", _line(piece, kernel, index), name, name=piece.name or "a class")
+                yield kernel.refusal("hidden-index", _line(piece, kernel, index), name=piece.name or "a class")
     copied = readers(kernel, BLOCK_INDICES)
     for each, piece in copied.items():
-        why = why_not(translation_unit, kernel, each, copied)
+        why = why_not(kernel, each, copied)
         if why is not None:
-            yield refusal("helper-index", _line(piece, kernel), name, name=each, why=why)
+            yield kernel.refusal("helper-index", _line(piece, kernel), name=each, why=why)
     for piece in (kernel.reach[0], *copied.values()):
         for node in () if piece.node is None else mentions(piece.node, {*BLOCK_INDICES, *copied}):
-            yield from _captured(node, piece, kernel)
-
-
-def _captured(node: Node, piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield the refusal of an index in a class or in a lambda that names what it captures."""
-    assert piece.node is not None  # it has a mention
-    scope = around(node, "lambda_expression", *_CLASSES, within=piece.node)
-    if scope is None:
-        return
-    captures = scope.child_by_field_name("captures")
-    everything = captures is not None and text_of(captures).replace(" ", "")[1:2] in ("=", "&")
-    if not everything or around(scope, *_CLASSES, within=piece.node) is not None:
-        what = "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
-        at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-        yield refusal("hidden-index", at, kernel.kernel.name, name=what)
+            what = hiding_scope(node, piece)
+            if what is not None:
+                yield kernel.refusal("hidden-index", kernel.line(node, piece), name=what)
 
 
 def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield what is called without being named: through pointers to functions, and virtual functions."""
+    """Yield calls of unknown functions: through pointers to functions, and of virtual functions."""
     for piece in kernel.reach:
         if piece.node is None:
             continue
-        at_piece = _line(piece, kernel)
         if "virtual" in piece.tokens:
-            yield refusal("indirect-call", at_piece, kernel.kernel.name, name=f"a virtual function of {piece.name}")
-        for node in find(piece.node, "function_declarator", "abstract_function_declarator"):
+            yield kernel.refusal("indirect-call", _line(piece, kernel), name=f"a virtual function of {piece.name}")
+        for node in piece.find("function_declarator", "abstract_function_declarator"):
             inner = node.child_by_field_name("declarator")
             pointer = inner is not None and "parenthesized" in inner.type and set(text_of(inner)) & {"*", "&"}
             typed = around(node, "type_definition", within=piece.node.parent or piece.node) is not None
             if pointer or typed or node.type == "abstract_function_declarator":
-                at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-                yield refusal("indirect-call", at, kernel.kernel.name, name=_shown(node))
+                yield kernel.refusal("indirect-call", kernel.line(node, piece), name=_shown(node))
 
 
-def _unknown(translation_unit: ParsedFile, kernel: ParsedKernel) -> Iterator[Refusal]:
+def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
-    declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.kernel.name}
-    declared |= (
-        frozenset() if translation_unit.missing else translation_unit.asked
-    )  # or a header might make anything of it
-    on_device = device_words(translation_unit.macros)
+    source = kernel.source
+    declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.name, *source.definitions}
+    if not source.missing:  # else a header might define what is tested with #ifdef
+        declared |= source.asked
+    on_device = device_words(source.macros)
     found: dict[str, Definition] = {}
     for piece in kernel.reach:
-        for word in sorted(piece.names):
-            if (
-                word not in declared
-                and word not in translation_unit.definitions
-                and not known(word)
-                and danger(word) is None
-            ):
+        for word in sorted(piece.names - declared):
+            if not known(word) and danger(word) is None:
                 found.setdefault(word, piece)
-        found.update((word, piece) for word in _bodiless(piece, translation_unit, on_device))
-    missing = ", ".join(translation_unit.missing)
-    where = f" ({missing} {'were' if len(translation_unit.missing) > 1 else 'was'} not found)" if missing else ""
+        found.update((word, piece) for word in _bodiless(piece, kernel, on_device))
+    missing = ", ".join(source.missing)
+    where = f" ({missing} {'were' if len(source.missing) > 1 else 'was'} not found)" if missing else ""
     for word, piece in list(found.items())[:_MOST_UNKNOWN]:
-        yield refusal("unknown-name", _line(piece, kernel, word), kernel.kernel.name, name=word, where=where)
+        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
 
 
-def _bodiless(piece: Definition, translation_unit: ParsedFile, on_device: frozenset[str]) -> Iterator[str]:
-    """Yield the functions of the GPU that a definition declares and nobody defines: what they do is not seen."""
-    if piece.node is None or piece.kind not in ("type", "variable") or "friend" in piece.tokens:
+def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]) -> Iterator[str]:
+    """Yield the functions of the GPU that a definition declares and that no file defines."""
+    if piece.kind not in ("type", "variable") or "friend" in piece.tokens:
         return
-    for node in find(piece.node, "declaration", "field_declaration"):
+    for node in piece.find("declaration", "field_declaration"):
         if leading_words(node) & on_device:
             for declarator in find(node, "function_declarator"):
                 name = declared_name(declarator)
-                if name is not None and text_of(name) not in translation_unit.functions:
+                if name is not None and text_of(name) not in kernel.source.functions:
                     yield text_of(name)
 
 
-_MOST_UNKNOWN = 5
-"""Names that are told of a kernel: with a header missing there are many, and one is enough."""
-
-
 def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
-    name = kernel.kernel.name
     loop = waiting_loop(kernel.reach)
     if loop is not None:
         node, reason, piece = loop
-        at = line_of(node) if piece.file == kernel.function.file else kernel.kernel.line
-        yield refusal("spin-wait", at, name, name=reason)
+        yield kernel.refusal("spin-wait", kernel.line(node, piece), name=reason)
     macro = waiting_macro(kernel.reach)
     if macro is not None:
-        yield refusal("spin-wait", _line(macro, kernel), name, name=f"in the macro {macro.name}")
+        yield kernel.refusal("spin-wait", _line(macro, kernel), name=f"in the macro {macro.name}")
 
 
-def _for_blocks(kernel: ParsedKernel) -> Iterator[Refusal]:
+def _votes(kernel: ParsedKernel) -> Iterator[Refusal]:
     for piece in kernel.reach:
         for word in sorted(VOTE_BARRIERS & set(piece.tokens)):
-            yield refusal("vote-barrier", _line(piece, kernel, word), kernel.kernel.name, name=word)
+            yield kernel.refusal("vote-barrier", _line(piece, kernel, word), name=word)

@@ -12,13 +12,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from edgetune.elastic.source.macros import Macro
-from edgetune.elastic.source.syntax import declared_name, find, text_of, words
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from edgetune.elastic.source.syntax import Node, declared_name, find, text_of, words
 
 _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")

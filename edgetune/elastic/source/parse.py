@@ -1,9 +1,10 @@
 """Reads CUDA C.
 
-    text -> tree -> functions and macros, headers beside the file included -> kernels
+    text -> tree -> functions and macros, those of headers beside the file included -> kernels
 
-The tree is of the text as it stands, but for macros that hide what has to be seen (see ``expand``): others are not
-expanded, and both sides of an ``#if`` are there. What that leaves unclear is for ``illegalities`` to decide.
+The tree is of the text as it stands, but macros that hide loops, indices, barriers or exits are written out first (see
+``macros.expanded``). Other macros are not expanded, and both branches of an ``#if`` are in the tree. ``illegalities``
+decides about what that leaves unclear.
 """
 
 from __future__ import annotations
@@ -11,17 +12,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.kernel import Refusal
 from edgetune.elastic.source.builtins import HEADERS, danger
 from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.kernel_scan import described
 from edgetune.elastic.source.macros import Macro, expanded, for_parser, used, without_invocations
-from edgetune.elastic.source.syntax import find, line_of, text_of, walk, words
+from edgetune.elastic.source.syntax import CLASSES, Node, Tree, around, find, line_of, text_of, tree_of, walk, words
 from edgetune.elastic.source.translation_unit import (
     ParsedFile,
     ParsedFunction,
@@ -33,47 +32,21 @@ from edgetune.elastic.source.translation_unit import (
     piece_of,
     reach,
 )
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    from tree_sitter import Node, Parser, Tree
-
-__all__ = ["Macro", "ParsedFile", "ParsedFunction", "ParsedKernel", "parse", "syntax"]
-
-_REMEDY = "pip install 'edgetune[cuda]'"
 _MOST_HEADERS = 200
-"""Read for one file: enough for a library of kernels, and an end for headers that include each other."""
+"""Headers that are read for one file: enough for a library of kernels. Headers may include each other."""
 _LONGEST_HEAD = 400
-"""Bytes of a kernel before its body, where they cannot be read."""
-_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
+"""Bytes of an unreadable kernel that count as its head."""
 _DECLARED = ("declaration", "field_declaration", "template_instantiation", "friend_declaration")
 
 
 @dataclass(slots=True)
 class _Read:
-    """What was read so far: trees with their files' names, and the headers that are not there."""
+    """The trees that were read so far with their files' names, and the headers that were not found."""
 
     roots: list[tuple[Node, str]] = field(default_factory=list)
     missing: dict[str, int] = field(default_factory=dict)
-
-
-@cache
-def _parser() -> Parser:
-    try:
-        import tree_sitter
-        import tree_sitter_cuda
-    except ImportError:
-        raise DeviceError("reading CUDA C needs tree-sitter-cuda, which is not installed", _REMEDY) from None
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
-
-
-def syntax(text: bytes) -> Tree:
-    """Return the syntax of a source text; what cannot be read is in it as nodes of type ``ERROR``.
-
-    Raises:
-        DeviceError: tree-sitter is not installed.
-    """
-    return _parser().parse(text)
 
 
 def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
@@ -82,10 +55,10 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     Args:
         text: Its text.
         name: For messages.
-        folders: Where headers that it includes are looked for, the first first.
+        folders: Folders of headers, in the order of the search.
 
     Raises:
-        InputError: there is no kernel in it.
+        InputError: the file has no kernel.
         DeviceError: tree-sitter is not installed.
     """
     source = text.encode("utf-8", "surrogateescape")
@@ -96,58 +69,42 @@ def parse(text: str, name: str, folders: Sequence[Path] = ()) -> ParsedFile:
     if out.stretches:
         tree = _tree(for_parser(out.text))
         read.roots[0] = (tree.root_node, name)
-    macros = _macros(read.roots)
-    functions = _functions(read.roots)
-    translation_unit = ParsedFile(
-        text=source,
-        expanded=out,
-        name=name,
-        tree=tree,
-        kernels=(),
-        functions=functions,
-        macros=macros,
-        definitions=definitions(read.roots, macros),
-        missing=read.missing,
-        changes=_changes(read.roots),
-        asked=_asked(tree.root_node),
-        notes=tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text))),
-    )
-    kernels = sorted(
-        (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name),
-        key=lambda each: int(each.node.start_byte),
-    )
-    if not kernels and not translation_unit.notes:
+    macros, functions = _macros(read.roots), _functions(read.roots)
+    notes = tuple(_notes(tree.root_node, name, macros, used(source) - used(out.text)))
+    parsed = ParsedFile(
+        source, out, name, tree, functions, macros, definitions(read.roots, macros), read.missing,
+        _changes(read.roots), _asked(tree.root_node), notes,
+    )  # fmt: skip
+    kernels = (each for some in functions.values() for each in some if "__global__" in each.words and each.file == name)
+    for function in sorted(kernels, key=lambda each: int(each.node.start_byte)):
+        start = piece_of(function.node, function.name, "function", function.file)
+        reached = tuple(reach(start, parsed.definitions))
+        parsed.kernels.append(ParsedKernel(described(function, reached), function, reached, parsed))
+    if not parsed.kernels and not notes:
         code = re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", source, flags=re.DOTALL)
         wrong = tree.root_node.has_error and b"__global__" in code
         raise InputError(
             f"{name} {'cannot be read as CUDA C' if wrong else 'has no kernel'}",
             "a kernel is a function with __global__ in front of it and a body, in the file itself",
         )
-    return replace(translation_unit, kernels=tuple(_kernel(translation_unit, each) for each in kernels))
+    return parsed
 
 
 def _tree(source: bytes) -> Tree:
-    """Return the syntax of a file, without invocations of its macros at file level where these are in the way."""
-    tree = syntax(source)
+    """Return the syntax of a file, without invocations of its macros at file level where they break the tree."""
+    tree = tree_of(source)
     if not tree.root_node.has_error:
         return tree
     defined = find(tree.root_node, "preproc_function_def")
     called = {text_of(name) for each in defined for name in each.children_by_field_name("name")}
     without = without_invocations(source, called)
-    return tree if without == source else syntax(without)
-
-
-def _kernel(translation_unit: ParsedFile, function: ParsedFunction) -> ParsedKernel:
-    start = piece_of(function.node, function.name, "function", function.file)
-    reached = tuple(reach(start, translation_unit.definitions))
-    return ParsedKernel(described(function, reached), function.node, function.body, function, reached)
+    return tree if without == source else tree_of(without)
 
 
 def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -> None:
     """Add the trees of the headers that ``root`` includes, and of those that they include."""
     for node in find(root, "preproc_include"):
-        path = node.child_by_field_name("path")
-        wanted = "" if path is None else text_of(path).strip('<>" \t')
+        wanted = included(node)
         if not wanted or any(file == wanted for _, file in read.roots):
             continue
         found = next((each / wanted for each in folders if _readable(each / wanted)), None)
@@ -155,9 +112,15 @@ def _read_headers(read: _Read, root: Node, folders: Sequence[Path], top: bool) -
             if not HEADERS.fullmatch(wanted):
                 read.missing.setdefault(wanted, line_of(node) if top else 1)
             continue
-        inner = syntax(for_parser(found.read_bytes())).root_node
+        inner = tree_of(for_parser(found.read_bytes())).root_node
         read.roots.append((inner, wanted))
         _read_headers(read, inner, [found.parent, *folders], top=False)
+
+
+def included(node: Node) -> str:
+    """Return the header that an ``#include`` names, without brackets or quotes; empty where it names none."""
+    path = node.child_by_field_name("path")
+    return "" if path is None else text_of(path).strip('<>" \t')
 
 
 def _readable(path: Path) -> bool:
@@ -175,19 +138,17 @@ def _macros(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[Macro, ...]]:
             given = node.child_by_field_name("parameters")
             if name is not None:
                 parameters = None if given is None else tuple(words(text_of(given)))
-                body = "" if value is None else text_of(value)
-                macro = Macro(text_of(name), line_of(node), parameters, body, file)
+                macro = Macro(text_of(name), line_of(node), parameters, "" if value is None else text_of(value), file)
                 found.setdefault(macro.name, []).append(macro)
     return {name: tuple(each) for name, each in found.items()}
 
 
 def _changes(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[int, ...]]:
-    """Return where a file defines and undefines macros; one that is defined again may be so by any of its headers."""
+    """Return where a file defines and undefines macros; any of its headers may redefine one that is defined again."""
     (root, _), *headers = roots
     found = _changed(root)
     files = {file for _, file in headers}
-    paths = ((node, node.child_by_field_name("path")) for node in find(root, "preproc_include"))
-    includes = [int(at.start_byte) for at, path in paths if path is not None and text_of(path).strip('<>" \t') in files]
+    includes = [int(at.start_byte) for at in find(root, "preproc_include") if included(at) in files]
     inner: dict[str, int] = {}
     for header, _ in headers:
         for name, places in _changed(header).items():
@@ -214,7 +175,7 @@ def _changed(root: Node) -> dict[str, list[int]]:
 
 
 def _asked(root: Node) -> frozenset[str]:
-    """Return the names of which a file asks whether they are defined."""
+    """Return the names that a file tests with ``#ifdef`` and ``defined``."""
     conditions = find(root, "preproc_ifdef", "preproc_elifdef", "preproc_defined")
     return frozenset(text_of(each) for node in conditions for each in node.named_children[:1])
 
@@ -222,33 +183,21 @@ def _asked(root: Node) -> frozenset[str]:
 def _functions(roots: Sequence[tuple[Node, str]]) -> dict[str, tuple[ParsedFunction, ...]]:
     found: dict[str, list[ParsedFunction]] = {}
     for root, file in roots:
-        for function in _functions_of(root, file):
+        for node in find(root, "function_definition"):
+            body, parts = node.child_by_field_name("body"), name_parts(node)
+            if body is None or body.type != "compound_statement" or not parts or function_declarator(node) is None:
+                continue
+            outer = node
+            while outer.parent is not None and outer.parent.type == "template_declaration":
+                outer = outer.parent
+            member = len(parts) > 1 or around(outer, *CLASSES) is not None
+            function = ParsedFunction(parts[-1], node, body, outer, leading_words(node), member, file)
             found.setdefault(function.name, []).append(function)
     return {name: tuple(each) for name, each in found.items()}
 
 
-def _functions_of(root: Node, file: str) -> Iterator[ParsedFunction]:
-    for node in find(root, "function_definition"):
-        body = node.child_by_field_name("body")
-        parts = name_parts(node)
-        if body is None or body.type != "compound_statement" or not parts or function_declarator(node) is None:
-            continue
-        outer = node
-        while outer.parent is not None and outer.parent.type == "template_declaration":
-            outer = outer.parent
-        member = len(parts) > 1 or _inside(outer, _CLASSES) is not None
-        yield ParsedFunction(parts[-1], node, body, outer, leading_words(node), member, file)
-
-
-def _inside(node: Node, types: Sequence[str]) -> Node | None:
-    here = node.parent
-    while here is not None and here.type not in types:
-        here = here.parent
-    return here
-
-
 def _lost(node: Node, root: Node) -> Refusal:
-    """Return the refusal of a kernel whose definition is not seen as one, with its head."""
+    """Return the refusal of a kernel whose definition the parser does not see as one, with its head."""
     source = bytes(root.text or b"")[node.start_byte - root.start_byte :]
     head = source[:_LONGEST_HEAD].split(b"{")[0].decode("utf-8", "replace")
     for word in words(head):
@@ -260,7 +209,7 @@ def _lost(node: Node, root: Node) -> Refusal:
 def _notes(
     root: Node, name: str, macros: Mapping[str, tuple[Macro, ...]], written_out: Collection[str]
 ) -> Iterator[Refusal]:
-    """Yield what is like a kernel and is none: declared only, made by a macro, or in a place that cannot be read."""
+    """Yield what looks like a kernel and is none: declared only, defined by a macro, or in text that cannot be read."""
     for each in (one for some in macros.values() for one in some):
         seen = each.name == "__global__" or each.name in written_out
         if each.file == name and not seen and "__global__" in words(each.body):
@@ -269,7 +218,7 @@ def _notes(
     for node in walk(root):
         if node.children or text_of(node) != "__global__":
             continue
-        function = _inside(node, ("function_definition", *_DECLARED, "preproc_def"))
+        function = around(node, "function_definition", *_DECLARED, "preproc_def")
         lost = function is None or (function.type == "function_definition" and not name_parts(function))
         lost = lost or (function is not None and function.type == "declaration" and function.has_error)
         if lost:

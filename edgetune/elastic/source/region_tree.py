@@ -10,13 +10,12 @@ for (...) {               Loop      a loop that holds a barrier: once, around pi
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from edgetune.elastic.source.name_resolution import Variable
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
+from edgetune.elastic.source.syntax import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +123,26 @@ class BarrierLoop:
 Piece = Region | UniformStatement | BarrierStatement | UniformExit | Scope | Branch | BarrierLoop
 
 
+def inside(piece: Piece) -> list[Piece]:
+    """Return the pieces that a piece directly holds, the region of its vote included, in the order of the source."""
+    match piece:
+        case Scope():
+            return piece.pieces
+        case Branch():
+            return [*([] if piece.vote is None else [piece.vote]), *piece.then, *(piece.otherwise or [])]
+        case BarrierLoop():
+            return [*([] if piece.vote is None else [piece.vote]), *piece.pieces, *piece.update]
+        case _:
+            return []
+
+
+def walk_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces and all that they hold, in the order of the source as far as loops go round."""
+    for piece in pieces:
+        yield piece
+        yield from walk_pieces(inside(piece))
+
+
 def regions(pieces: list[Piece]) -> list[Region]:
     """Return all regions, in the order of the source as far as loops go round."""
-    found: list[Region] = []
-    for piece in pieces:
-        match piece:
-            case Region():
-                found.append(piece)
-            case Scope():
-                found += regions(piece.pieces)
-            case Branch():
-                found += ([] if piece.vote is None else [piece.vote]) + regions(piece.then)
-                found += regions(piece.otherwise or [])
-            case BarrierLoop():
-                found += [] if piece.vote is None else [piece.vote]
-                found += regions(piece.pieces) + regions(piece.update)
-            case _:
-                pass
-    return found
+    return [each for each in walk_pieces(pieces) if isinstance(each, Region)]

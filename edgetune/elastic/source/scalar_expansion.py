@@ -11,20 +11,14 @@ The original statements stand as they are, for in each region a reference of the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import TENSOR_CORE
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.name_resolution import NameTable, Variable, VariableUse
-from edgetune.elastic.source.parse import syntax
 from edgetune.elastic.source.region_tree import Piece, RegionPart, regions
-from edgetune.elastic.source.syntax import callee, declared_name, find, names, plain, text_of, words
+from edgetune.elastic.source.syntax import Node, callee, declared_name, find, names, plain, text_of, tree_of, words
+from edgetune.elastic.source.translation_unit import ParsedFile
 from edgetune.elastic.source.write_analysis import is_array_type, is_fixed_type
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-    from edgetune.elastic.source.translation_unit import ParsedFile
 
 MANY = "edgetune_many_"
 """In front of the names of these arrays."""
@@ -127,9 +121,7 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
     parameters = {each for each in fission.names.variables if each.kind == "parameter" and fission.uniform.writes[each]}
     many = {each for each in declared if len(used[each]) > 1} | (parameters - fission.single)
     many |= {
-        use.variable
-        for use in fission.names.uses
-        if use.variable in declared and _stored(use, fission.uniform.translation_unit)
+        use.variable for use in fission.names.uses if use.variable in declared and _stored(use, fission.uniform.source)
     }
     if any(_may_point(each) for each in many):
         many |= {each for each in declared if _may_be_pointed_to(fission.names, each)}
@@ -182,7 +174,7 @@ def _taken(use: VariableUse) -> bool:
     return around.type == "pointer_expression" and text_of(around).startswith("&")
 
 
-def _stored(use: VariableUse, translation_unit: ParsedFile) -> bool:
+def _stored(use: VariableUse, source: ParsedFile) -> bool:
     """Whether the address of a variable may be put into memory at a use: there it outlives the region."""
     here, taken = use.node, use.variable.dimensions > 0
     while (around := here.parent) is not None and around.type.endswith("_expression"):
@@ -201,22 +193,18 @@ def _stored(use: VariableUse, translation_unit: ParsedFile) -> bool:
         here = around
     if around is None or around.type != "argument_list" or around.parent is None or not taken:
         return False
-    return _kept_by(around.parent, translation_unit)
+    return _kept_by(around.parent, source)
 
 
-def _kept_by(call: Node, translation_unit: ParsedFile) -> bool:
+def _kept_by(call: Node, source: ParsedFile) -> bool:
     """Whether a call may keep an address that it is given: as a number, in another pointer, or in an object."""
     name, function = callee(call), call.child_by_field_name("function")
     if name.endswith("_cast") and function is not None:
         return "*" not in text_of(function)
-    parameters = (
-        each for one in translation_unit.functions.get(name, ()) for each in find(one.node, "parameter_declaration")
-    )
+    parameters = (each for one in source.functions.get(name, ()) for each in find(one.node, "parameter_declaration"))
     for each in parameters:
         text = "".join(text_of(each).split())
-        objects = any(
-            piece.kind == "type" for word in words(text) for piece in translation_unit.definitions.get(word, ())
-        )
+        objects = any(piece.kind == "type" for word in words(text) for piece in source.definitions.get(word, ()))
         if "**" in text or "*&" in text or (objects and ("*" in text or "&" in text)):
             return True
     return False
@@ -241,11 +229,9 @@ def _check(fission: Fission, variable: Variable) -> None:
     before = {text_of(each) for each in variable.declaration.children}
     own_type = "extern" in before or (kind is not None and kind.child_by_field_name("body") is not None)
     unsized = any(each.child_by_field_name("size") is None for each in find(at, "array_declarator"))
-    named_array = (
-        kind is not None and variable.value is not None and is_array_type(kind, fission.uniform.translation_unit)
-    )
+    named_array = kind is not None and variable.value is not None and is_array_type(kind, fission.uniform.source)
     sized_parameter = variable.kind == "parameter" and variable.dimensions > 0
-    if is_fixed_type(specifiers(variable.declaration, fixed=True), at, fission.uniform.translation_unit):
+    if is_fixed_type(specifiers(variable.declaration, fixed=True), at, fission.uniform.source):
         raise CannotSplit("type-across", at, name=variable.name)
     if own_type or unsized or sized_parameter or named_array or variable.has("function_declarator"):
         raise CannotSplit("type-across", at, name=variable.name)
@@ -256,7 +242,7 @@ def _check(fission: Fission, variable: Variable) -> None:
 def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
     """Raise where a variable that is declared elsewhere now would be taken for another one of its name."""
     for statement in find(fission.body, "expression_statement", "for_statement"):
-        for hidden in _declared_by(statement, fission.uniform.translation_unit, _MACROS_DEEP):
+        for hidden in _declared_by(statement, fission.uniform.source, _MACROS_DEEP):
             raise CannotSplit("shadowed", statement, name=hidden)
     level = [each for each in fission.names.variables if each.kind == "parameter" or each.scope.id in fission.marks]
     for each in level:
@@ -273,18 +259,18 @@ _MACROS_DEEP = 8
 """Macros in each other that are looked through for declarations."""
 
 
-def _declared_by(statement: Node, translation_unit: ParsedFile, deep: int) -> Iterator[str]:
+def _declared_by(statement: Node, source: ParsedFile, deep: int) -> Iterator[str]:
     """Yield the names that a macro declares where it is a statement: such a name is known, or the kernel is refused, so
     that it is that of something else as well."""
     first = statement.child_by_field_name("initializer") if statement.type == "for_statement" else None
     used = first if first is not None else next(iter(statement.named_children), None)
     name = "" if used is None else callee(used) if used.type == "call_expression" else text_of(used)
-    for macro in translation_unit.macros.get(name, ()) if deep else ():
-        body = syntax(f"void f() {{ {macro.body}\n; }}".encode("utf-8", "surrogateescape")).root_node
+    for macro in source.macros.get(name, ()) if deep else ():
+        body = tree_of(f"void f() {{ {macro.body}\n; }}".encode("utf-8", "surrogateescape")).root_node
         block = next(find(body, "compound_statement"), body)
         for inner in block.named_children:
             if inner.type == "expression_statement":
-                yield from _declared_by(inner, translation_unit, deep - 1)
+                yield from _declared_by(inner, source, deep - 1)
             declarators = inner.children_by_field_name("declarator") if inner.type == "declaration" else []
             yield from (text_of(each) for each in map(declared_name, declarators) if each is not None)
 

@@ -13,16 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import POLLING, atomic
-from edgetune.elastic.source.syntax import arguments, callee, calls, declared_name, find, text_of, walk
+from edgetune.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    above,
+    arguments,
+    around,
+    callee,
+    calls,
+    declared_name,
+    find,
+    text_of,
+    walk,
+)
 from edgetune.elastic.source.translation_unit import Definition
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-LOOPS = ("while_statement", "do_statement", "for_statement")
 _BREAKABLE = ("switch_statement", "for_range_loop", *LOOPS)
 _METHODS = frozenset({"load", "wait", "exchange", "test", "test_and_set", "compare_exchange_strong",
                       "compare_exchange_weak", "fetch_add", "fetch_sub", "fetch_or", "fetch_and"})  # fmt: skip
@@ -71,7 +78,7 @@ def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | 
     """
     watched = _watched(reach)
     for piece in reach:
-        for node in () if piece.node is None else find(piece.node, *LOOPS):
+        for node in piece.find(*LOOPS):
             reason = _waits(node, watched)
             if reason is not None:
                 return node, reason, piece
@@ -110,7 +117,7 @@ def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
     if not marks & set(piece.tokens) and not any(atomic(each) or each in POLLING for each in piece.tokens):
         return set()
     found = {piece.name} if piece.kind != "variable" and piece.name else set()
-    for node in () if piece.node is None else find(piece.node, *_DECLARATIONS):
+    for node in piece.find(*_DECLARATIONS):
         of_type = [each for each in node.children if each.type != "init_declarator"]
         if marks & {text_of(each) for one in of_type for each in walk(one) if not each.children}:
             names = [declared_name(each) for each in node.children_by_field_name("declarator")]
@@ -145,14 +152,14 @@ def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
         for part in _parts(condition, "&&"):
             yield [part]
     for node in find(loop.node, "break_statement", "return_statement"):
-        if node.type == "break_statement" and _nearest(node, _BREAKABLE) != loop.node:
+        if node.type == "break_statement" and around(node, *_BREAKABLE) != loop.node:
             continue
-        around = list(_conditions_around(node, loop.node))
-        if len(around) == 1:
-            for part in _parts(around[0], "||"):
+        conditions = list(_conditions_around(node, loop.node))
+        if len(conditions) == 1:
+            for part in _parts(conditions[0], "||"):
                 yield [part]
         else:
-            yield around
+            yield conditions
 
 
 def _parts(condition: Node, operator: str) -> Iterator[Node]:
@@ -171,20 +178,10 @@ def _parts(condition: Node, operator: str) -> Iterator[Node]:
 
 def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
     """Yield the conditions of the statements inside ``loop`` that ``node`` stands in, the nearest first."""
-    here = node.parent
-    while here is not None and here != loop:
-        if here.type == "if_statement" or here.type in _BREAKABLE:
-            condition = here.child_by_field_name("condition")
-            if condition is not None:
-                yield condition
-        here = here.parent
-
-
-def _nearest(node: Node, types: Collection[str]) -> Node | None:
-    here = node.parent
-    while here is not None and here.type not in types:
-        here = here.parent
-    return here
+    for here in above(node, loop):
+        condition = here.child_by_field_name("condition") if here.type in ("if_statement", *_BREAKABLE) else None
+        if condition is not None:
+            yield condition
 
 
 def _names(node: Node) -> set[str]:
@@ -231,7 +228,7 @@ def _taint(loop: _Loop) -> None:
         skipped = any(
             _on_condition(each, loop)
             for each in find(loop.node, "continue_statement")
-            if _nearest(each, ("for_range_loop", *LOOPS)) == loop.node
+            if around(each, "for_range_loop", *LOOPS) == loop.node
         )
         for name, value, where in loop.assignments:
             if first is not None and first.start_byte <= where.start_byte < first.end_byte:

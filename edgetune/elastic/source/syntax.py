@@ -1,10 +1,10 @@
-"""Small questions to a syntax tree.
+"""The syntax tree of CUDA C: reading it, asking it questions, and rewriting the source at some of its nodes.
 
-    for (int i = 0; i < n; ++i) y[i] = 0;      for_statement
-                                                 declaration, binary_expression, update_expression, expression_statement
+    for (int i = 0; i < n; ++i) y[i] = 0;
+    for_statement: declaration, binary_expression, update_expression, expression_statement
 
-Nodes are those of tree-sitter, with its CUDA grammar. They know their own text, so that a node of a header and a node
-of the file itself are asked alike.
+Nodes are those of tree-sitter with its CUDA grammar. A node knows its own text, so that nodes of a header and of the
+file itself are handled alike.
 """
 
 from __future__ import annotations
@@ -12,11 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from edgetune.errors import DeviceError
 
 if TYPE_CHECKING:
-    from tree_sitter import Node
+    import tree_sitter
 
+    Node: TypeAlias = tree_sitter.Node
+    Tree: TypeAlias = tree_sitter.Tree
+else:  # tree-sitter is optional
+    Node = Tree = Any
 
 NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_NAME = re.compile(
@@ -25,13 +32,52 @@ _NO_NAME = re.compile(
 """Comments, strings, characters, and numbers (as the C++ standard, [lex.ppnumber], has them)."""
 _MEMBER = re.compile(r"(?:(?<!\.)\.|->)\s*[A-Za-z_]\w*")
 
-_NAMES = ("identifier", "type_identifier", "field_identifier", "namespace_identifier", "statement_identifier")
-_SCOPES = ("lambda_expression", "class_specifier", "struct_specifier", "union_specifier")
+
+def node_types(text: str) -> tuple[str, ...]:
+    """Return node types, written as words in one string."""
+    return tuple(text.split())
+
+
+CLASSES = node_types("class_specifier struct_specifier union_specifier")
+CONDITIONS = node_types("preproc_if preproc_ifdef preproc_else preproc_elif preproc_elifdef")
+"""Of the preprocessor."""
+LOOPS = node_types("while_statement do_statement for_statement")
+STRINGS = node_types("string_literal raw_string_literal char_literal")
+CONTAINERS = (*node_types("translation_unit declaration_list linkage_specification namespace_definition"), *CONDITIONS)
+"""Nodes between the file and its definitions."""
+_NAMES = node_types("identifier type_identifier field_identifier namespace_identifier statement_identifier")
+_SCOPES = ("lambda_expression", *CLASSES)
+
+
+@cache
+def _parser() -> Any:
+    try:
+        import tree_sitter
+        import tree_sitter_cuda
+    except ImportError:
+        message = "reading CUDA C needs tree-sitter-cuda, which is not installed"
+        raise DeviceError(message, "pip install 'edgetune[cuda]'") from None
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def tree_of(text: bytes) -> Tree:
+    """Return the syntax tree of a source text, in which nodes of type ``ERROR`` stand for what cannot be parsed.
+
+    Raises:
+        DeviceError: tree-sitter is not installed.
+    """
+    tree: Tree = _parser().parse(text)
+    return tree
 
 
 def text_of(node: Node) -> str:
-    """Return the source of a node, byte for byte: what is no UTF-8 survives as surrogates."""
+    """Return the source of a node; bytes that are no UTF-8 become surrogates."""
     return bytes(node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def squeezed(node: Node) -> str:
+    """Return the source of a node without white space."""
+    return "".join(text_of(node).split())
 
 
 def line_of(node: Node) -> int:
@@ -49,7 +95,7 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def deeper_than(node: Node, levels: int) -> bool:
-    """Return whether anything in ``node`` is nested deeper than this."""
+    """Return whether anything in ``node`` is nested deeper than ``levels``."""
     here, depth = [node], 0
     while here and depth <= levels:
         here, depth = [child for each in here for child in each.children], depth + 1
@@ -61,15 +107,20 @@ def find(node: Node, *types: str) -> Iterator[Node]:
     return (each for each in walk(node) if each.type in types)
 
 
+def has(node: Node, *types: str) -> bool:
+    """Return whether ``node`` is or holds a node of one of these types."""
+    return next(find(node, *types), None) is not None
+
+
 def names(node: Node) -> Iterator[Node]:
     """Yield every node that is a name: of a variable, a type, a field, a namespace or a label."""
-    return (each for each in walk(node) if each.type in _NAMES)
+    return find(node, *_NAMES)
 
 
 def mentions(node: Node, wanted: Collection[str]) -> Iterator[Node]:
-    """Yield the plain identifiers in ``node`` with one of these names (fields of structs are none).
+    """Yield the identifiers in ``node`` with one of these names; fields of structs are left out.
 
-    ``dim3 size(blockDim);`` reads as a function that takes a type blockDim: types are names too.
+    ``dim3 size(blockDim);`` parses as a function that takes a type blockDim: types count too.
     """
     return (each for each in find(node, "identifier", "type_identifier") if text_of(each) in wanted)
 
@@ -79,11 +130,11 @@ def callee(call: Node) -> str:
     function = call.child_by_field_name("function")
     if function is not None and function.type in ("template_function", "template_method"):
         function = function.child_by_field_name("name")
-    return "" if function is None else re.sub(r"\s+", "", text_of(function))
+    return "" if function is None else squeezed(function)
 
 
 def calls(node: Node, *wanted: str) -> Iterator[Node]:
-    """Yield the calls in ``node`` of functions with one of these names; all calls where none is given."""
+    """Yield the calls in ``node`` of functions with one of these names; all calls without names."""
     return (each for each in find(node, "call_expression") if not wanted or callee(each) in wanted)
 
 
@@ -93,18 +144,21 @@ def arguments(call: Node) -> list[Node]:
     return [] if given is None else [each for each in given.named_children if each.type != "comment"]
 
 
-def around(node: Node, *types: str, within: Node) -> Node | None:
-    """Return the nearest node of one of these types around ``node`` and inside ``within``, or ``None``."""
+def above(node: Node, within: Node | None = None) -> Iterator[Node]:
+    """Yield the nodes around ``node``, innermost first, up to but without ``within``."""
     here = node.parent
     while here is not None and here != within:
-        if here.type in types:
-            return here
+        yield here
         here = here.parent
-    return None
+
+
+def around(node: Node, *types: str, within: Node | None = None) -> Node | None:
+    """Return the innermost node of one of these types around ``node`` and inside ``within``, or ``None``."""
+    return next((each for each in above(node, within) if each.type in types), None)
 
 
 def own(node: Node, *types: str) -> Iterator[Node]:
-    """Yield nodes as ``find`` does, but none of lambdas and classes inside ``node``: their ``return`` is their own."""
+    """Yield nodes as ``find`` does, without those of lambdas and classes inside ``node``."""
     stack = list(reversed(node.children))
     while stack:
         here = stack.pop()
@@ -128,25 +182,22 @@ def declared_name(declarator: Node | None) -> Node | None:
 
 
 def free_words(text: str) -> list[str]:
-    """Return the names in a piece of source that has no tree, without those of members: of ``(v).x`` the ``v``."""
+    """Return the names in source text, without those of members: of ``(v).x`` the ``v``."""
     return NAME.findall(_MEMBER.sub(" ", _NO_NAME.sub(" ", text)))
 
 
 def words(text: str) -> list[str]:
-    """Return the names in a piece of source that has no tree, e.g. the body of a macro; 1e-5f and 16U hold none."""
+    """Return the names in source text that has no tree, e.g. the body of a macro; 1e-5f and 16U hold none."""
     return NAME.findall(_NO_NAME.sub(" ", text))
-
-
-_WHOLE = ("string_literal", "raw_string_literal", "char_literal")
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A stretch of source and what stands there instead.
+    """A stretch of source and its replacement.
 
     Args:
         start: First byte, counted in the file as nodes do.
-        end: Byte behind the last; ``start`` to put something in between.
+        end: Byte behind the last; ``start`` inserts text.
         text: The new text.
     """
 
@@ -170,48 +221,39 @@ def spliced(source: bytes, edits: Iterable[Edit], start: int = 0) -> str:
 
     Args:
         source: Bytes of a file.
-        edits: That do not overlap.
+        edits: They do not overlap.
         start: Position in the file of the first of these bytes.
     """
     at, out = start, []
     for edit in sorted(edits, key=lambda each: (each.start, each.end)):
-        out.append(source[at - start : edit.start - start])
-        out.append(edit.text.encode("utf-8", "surrogateescape"))
+        out += [source[at - start : edit.start - start], edit.text.encode("utf-8", "surrogateescape")]
         at = edit.end
-    out.append(source[at - start :])
-    return b"".join(out).decode("utf-8", "surrogateescape")
+    return b"".join([*out, source[at - start :]]).decode("utf-8", "surrogateescape")
 
 
-def plain(node: Node, without: Iterable[Node] = ()) -> str:
+def plain(node: Node, without: Iterable[Node] = (), renamed: tuple[Node, str] | None = None) -> str:
     """Return the source of ``node`` on one line: its tokens with spaces between, no comments.
 
     Args:
         node: What is written out.
         without: Nodes in it that are left out.
+        renamed: A node in it and the text that takes its place.
     """
-    left_out, out, stack = {each.id for each in without}, [], [node]
+    left_out, out, stack = {each.id for each in without}, list[str](), [node]
     while stack:
         here = stack.pop()
         if here.id in left_out or here.type == "comment":
             continue
-        if here.type in _WHOLE or not here.children:
-            out.append(bytes(here.text or b"").decode("utf-8", "surrogateescape"))
+        if renamed is not None and here.id == renamed[0].id:
+            out.append(renamed[1])
+        elif here.type in STRINGS or not here.children:
+            out.append(text_of(here))
         else:
             stack.extend(reversed(here.children))
     return " ".join(token for token in out if token)
 
 
 def line_mark(line: int, name: str) -> str:
-    """Return the directive that makes compilers count from ``line`` of ``name`` again, with its newline."""
+    """Return the directive that makes compilers count from ``line`` of ``name``, with its newline."""
     quoted = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
     return f'#line {line} "{quoted}"\n'
-
-
-def marked(node: Node, name: str, edits: Iterable[Edit] = ()) -> str:
-    """Return the source of ``node`` with edits made, and with its own lines in the messages of compilers."""
-    return "\n" + line_mark(line_of(node), name) + edited(node, edits)
-
-
-def leaves(node: Node) -> Iterable[Node]:
-    """Yield the tokens of ``node``, comments left out."""
-    return (each for each in walk(node) if not each.children and each.type != "comment")

@@ -1,7 +1,15 @@
 """Makes the kernels of a file elastic.
 
-text -> parse -> grounds -> refused: left as it is
-                         -> grid form, block forms behind the original
+text -> parse -> illegalities -> refused: the kernel stays as it is
+                              -> grid form and block forms behind the original
+
+What is compiled is the same source without the host's code: the elastic kernels and what they reach, all else as empty
+lines. NVRTC and the CPU shim compile kernels without the host API; a kernel never uses more than it reaches by names.
+
+    #include <cublas_v2.h>                       (an empty line)
+    __device__ float f(float x) { ... }          __device__ float f(float x) { ... }
+    __global__ void k(float *x) { ... f ... }    __global__ void k(float *x) { ... f ... }
+    int main() { k<<<4, 64>>>(x); ... }          (as many empty lines)
 """
 
 from __future__ import annotations
@@ -9,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune import limits
 from edgetune.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
@@ -19,17 +26,49 @@ from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.explain import grid_steps, macro_steps
 from edgetune.elastic.source.legality import illegalities
 from edgetune.elastic.source.macros import for_compiler
-from edgetune.elastic.source.parse import parse
-from edgetune.elastic.source.syntax import Edit, find, line_mark, spliced, text_of, words
+from edgetune.elastic.source.parse import included, parse
+from edgetune.elastic.source.syntax import (
+    CLASSES,
+    CONTAINERS,
+    Edit,
+    Node,
+    around,
+    find,
+    has,
+    line_mark,
+    node_types,
+    spliced,
+    text_of,
+    words,
+)
 from edgetune.elastic.source.translation_unit import ParsedFile, ParsedKernel
-from edgetune.elastic.source.variants import BlockForms, anchor, block_variants, generated_name, grid_form, inserted
+from edgetune.elastic.source.variants import (
+    BlockForms,
+    anchor,
+    block_variants,
+    generated_name,
+    grid_form,
+    inserted,
+)
 from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-
 _BOM = "\ufeff"
+_ITEMS = (*CLASSES, *node_types("""
+    function_definition declaration type_definition alias_declaration namespace_alias_definition template_declaration
+    template_instantiation enum_specifier concept_definition using_declaration
+"""))  # fmt: skip
+_OF_THE_HOST = re.compile(
+    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h"
+    r"|nvToolsExt\.h|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
+    r"|(sys/\w+|unistd|getopt|pthread|sched|signal|errno|locale)\.h"
+)
+"""Headers of libraries and systems that host code uses; no elastic kernel uses anything of them."""
+_OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
+"""Headers of C++, which kernels need only if they say ``std``."""
+_USABLE = frozenset(
+    ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
+)
+"""Words before variables that code for the GPU can use."""
 
 
 def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = ()) -> TransformResult:
@@ -38,11 +77,11 @@ def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Coll
     Args:
         text: CUDA C.
         name: Of the file, for messages and for the lines that compilers show.
-        folders: Where headers that it includes are looked for, the first first.
-        launched: Kernels that stay in what is for the GPU even where they have no forms.
+        folders: Folders of headers, in the order of the search.
+        launched: Kernels that the device source keeps even where they have no forms.
 
     Raises:
-        InputError: there is no kernel in it, it is transformed already, or it takes longer than the limit allows.
+        InputError: the file has no kernel, is transformed already, or takes longer than the limit allows.
         DeviceError: tree-sitter is not installed.
     """
     if f"struct {STRUCT_NAME} {{" in text:
@@ -53,65 +92,47 @@ def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Coll
         return _transformed(parse(text.removeprefix(_BOM), name, folders), launched)
 
 
-def _transformed(translation_unit: ParsedFile, launched: Collection[str]) -> TransformResult:
-    elastic, edits, kept = [], [], []
-    for kernel in translation_unit.kernels:
-        made, forms = _made(translation_unit, kernel)
+def _transformed(source: ParsedFile, launched: Collection[str]) -> TransformResult:
+    elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
+    for kernel in source.kernels:
+        made, forms = _made(kernel)
         elastic.append(made)
-        if forms or kernel.kernel.name in launched:
+        if forms or kernel.name in launched:
             kept.append(kernel)
         if forms:
-            head = f"\n// Elastic forms of {made.kernel.name}, made by edgetune.\n"
-            marked = f"{head}{line_mark(1, generated_name(translation_unit, kernel))}{_with_templates(kernel, forms)}"
-            edits.append(inserted(anchor(kernel), translation_unit, for_compiler(marked)))
-    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in translation_unit.missing.items())
+            head = f"\n// Elastic forms of {kernel.name}, made by edgetune.\n{line_mark(1, generated_name(kernel))}"
+            linkage = around(anchor(kernel), "linkage_specification")  # in which there are no templates
+            forms = forms if linkage is None else f'extern "C++" {{\n{forms}}}\n'
+            edits.append(inserted(kernel, for_compiler(head + forms)))
+    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
     edits = _merged(edits)
-    device = _source(translation_unit, [*edits, *without_host_code(translation_unit, kept)]) if kept else ""
-    return TransformResult(
-        _source(translation_unit, edits), tuple(elastic), (*translation_unit.notes, *missing), device
-    )
+    device = _text(source, [*edits, *_without_host_code(source, kept)]) if kept else ""
+    return TransformResult(_text(source, edits), tuple(elastic), (*source.notes, *missing), device)
 
 
-def _made(translation_unit: ParsedFile, kernel: ParsedKernel) -> tuple[ElasticKernel, str]:
-    """Return what becomes of a kernel, and the text of its forms."""
-    against = illegalities(translation_unit, kernel)
+def _made(kernel: ParsedKernel) -> tuple[ElasticKernel, str]:
+    """Return the elastic kernel, and the text of its forms."""
+    against = illegalities(kernel)
     if any(each.level == "grid" for each in against):
         return ElasticKernel(kernel.kernel, refusals=against), ""
-    forms = BlockForms(refusals=against) if against else block_variants(translation_unit, kernel)
-    stuck = (
-        ()
-        if forms.grid
-        else (*returns_before_barriers(translation_unit, kernel), *threads_apart(translation_unit, kernel))
-    )
-    if stuck:
-        return ElasticKernel(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
-    variants = (Variant(grid_symbol(kernel.kernel.name), "grid"), *forms.variants)
-    text = forms.text if forms.grid else grid_form(translation_unit, kernel) + forms.text
-    return ElasticKernel(
-        kernel.kernel,
-        variants,
-        forms.refusals,
-        (*macro_steps(translation_unit, kernel), *grid_steps(kernel), *forms.steps),
-    ), text
+    forms = BlockForms(refusals=against) if against else block_variants(kernel)
+    if not forms.grid:
+        stuck = (*returns_before_barriers(kernel), *threads_apart(kernel))
+        if stuck:
+            return ElasticKernel(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
+    variants = (Variant(grid_symbol(kernel.name), "grid"), *forms.variants)
+    steps = (*macro_steps(kernel), *grid_steps(kernel), *forms.steps)
+    text = forms.text if forms.grid else grid_form(kernel) + forms.text
+    return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
 
 
-def _with_templates(kernel: ParsedKernel, forms: str) -> str:
-    """Return forms such that there may be templates in them inside ``extern "C" { }`` too."""
-    here = anchor(kernel).parent
-    while here is not None and here.type != "linkage_specification":
-        here = here.parent
-    return forms if here is None else f'extern "C++" {{\n{forms}}}\n'
-
-
-def _source(translation_unit: ParsedFile, edits: Sequence[Edit]) -> str:
+def _text(source: ParsedFile, edits: Sequence[Edit]) -> str:
     """Return the original with the forms in it; byte for byte the original where there are none."""
     if not edits:
-        return translation_unit.text.decode("utf-8", "surrogateescape")
-    start = f"{STRUCT}\n{line_mark(1, translation_unit.name)}"
-    place = translation_unit.expanded.original
-    return start + spliced(
-        translation_unit.text, (Edit(place(each.start), place(each.end), each.text) for each in edits)
-    )
+        return source.text.decode("utf-8", "surrogateescape")
+    place = source.expanded.original
+    moved = (Edit(place(each.start), place(each.end), each.text) for each in edits)
+    return f"{STRUCT}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
 
 
 def _merged(edits: Sequence[Edit]) -> list[Edit]:
@@ -124,67 +145,40 @@ def _merged(edits: Sequence[Edit]) -> list[Edit]:
     return list(found.values())
 
 
-_CONTAINERS = (
-    "translation_unit", "declaration_list", "linkage_specification", "namespace_definition", "preproc_if",
-    "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef",
-)  # fmt: skip
-_ITEMS = (
-    "function_definition", "declaration", "type_definition", "alias_declaration", "namespace_alias_definition",
-    "template_declaration", "template_instantiation", "enum_specifier", "concept_definition", "using_declaration",
-    "class_specifier", "struct_specifier", "union_specifier",
-)  # fmt: skip
-_OF_THE_HOST = re.compile(
-    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h"
-    r"|nvToolsExt\.h|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
-    r"|(sys/\w+|unistd|getopt|pthread|sched|signal|errno|locale)\.h"
-)
-"""Headers of libraries and systems that programs launch kernels beside; nothing in an elastic kernel is from them."""
-_OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
-"""Headers of C++, which kernels need where they say ``std``."""
-_USABLE = frozenset(
-    ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
-)
-"""What stands in front of variables that code for the GPU can use."""
-
-
-def without_host_code(translation_unit: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
-    """Return the edits that leave nothing in a file but kernels, what they reach, and directives.
-
-    Args:
-        translation_unit: The file.
-        kernels: Those that stay.
-    """
+def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
+    """Return the edits that leave nothing in a file but kernels, what they reach, and directives."""
     kept = {(each.function.outer.start_byte, each.function.outer.end_byte) for each in kernels}
     known: set[str] = set()
-    for kernel in kernels:
-        for piece in kernel.reach:
-            known |= set(piece.tokens)
-            if piece.node is not None and piece.file == translation_unit.name:
-                kept.add((piece.node.start_byte, piece.node.end_byte))
+    for piece in (piece for kernel in kernels for piece in kernel.reach):
+        known |= set(piece.tokens)
+        if piece.node is not None and piece.file == source.name:
+            kept.add((piece.node.start_byte, piece.node.end_byte))
     left_out = [
-        each
-        for each in _items(translation_unit.tree.root_node)
-        if _variable_of_the_host(each, translation_unit) or not _stays(each, kept, known)
+        each for each in _items(source.tree.root_node) if _host_variable(each, source) or not _stays(each, kept, known)
     ]
     spans = [(each.start_byte, each.end_byte) for each in left_out]
-    alone = [
-        each
-        for each in _includes(translation_unit, known)
-        if not any(start <= each.start_byte < end for start, end in spans)
+    for each in find(source.tree.root_node, "preproc_include"):
+        wanted = included(each)
+        unused = _OF_THE_HOST.fullmatch(wanted) or (_OF_STD.fullmatch(wanted) and "std" not in known)
+        if (unused or wanted in source.missing) and not any(start <= each.start_byte < end for start, end in spans):
+            left_out.append(each)
+    amid = source.expanded.amid  # a node that a macro made in part has no place of its own in the original
+    return [
+        Edit(each.start_byte, each.end_byte, "\n" * text_of(each).count("\n"))
+        for each in left_out
+        if not amid(each.start_byte) and not amid(each.end_byte)
     ]
-    amid = translation_unit.expanded.amid  # what a macro made in part cannot be told from the rest of it
-    return [_blank(each) for each in [*left_out, *alone] if not amid(each.start_byte) and not amid(each.end_byte)]
 
 
 def _items(node: Node) -> Iterator[Node]:
-    """Yield what stands at the level of files and namespaces, with the linkage that is given to it alone."""
+    """Yield the definitions at the level of files and namespaces; a linkage of one definition is one with it."""
     for child in node.named_children:
-        alone = child.type == "linkage_specification" and not any(
-            each.type == "declaration_list" for each in child.named_children
-        )
-        if child.type in _ITEMS or alone:
+        linkage = child.type == "linkage_specification"
+        if child.type in _ITEMS or (
+            linkage and not any(each.type == "declaration_list" for each in child.named_children)
+        ):
             yield child
-        elif child.type in _CONTAINERS:
+        elif child.type in CONTAINERS:
             yield from _items(child)
 
 
@@ -198,24 +192,12 @@ def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]
     return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
 
 
-def _variable_of_the_host(item: Node, translation_unit: ParsedFile) -> bool:
-    """Return whether a declaration makes variables that no code for the GPU can use: a name that a kernel gives to
-    one of its own reaches them too."""
-    if item.type != "declaration" or next(find(item, "function_declarator"), None) is not None:
+def _host_variable(item: Node, source: ParsedFile) -> bool:
+    """Return whether a declaration makes variables that no code for the GPU can use.
+
+    A kernel that gives the name of such a variable to one of its own reaches it all the same.
+    """
+    if item.type != "declaration" or has(item, "function_declarator"):
         return False
     before = {word for child in item.children if "declarator" not in child.type for word in words(text_of(child))}
-    return not before & (_USABLE | set(translation_unit.macros))
-
-
-def _includes(translation_unit: ParsedFile, known: Collection[str]) -> Iterator[Node]:
-    """Yield where headers are included that are not there, or are for the host alone, as far as is known."""
-    for node in find(translation_unit.tree.root_node, "preproc_include"):
-        path = node.child_by_field_name("path")
-        wanted = "" if path is None else text_of(path).strip('<>" \t')
-        needless = _OF_STD.fullmatch(wanted) and "std" not in known
-        if wanted in translation_unit.missing or _OF_THE_HOST.fullmatch(wanted) or needless:
-            yield node
-
-
-def _blank(node: Node) -> Edit:
-    return Edit(node.start_byte, node.end_byte, "\n" * text_of(node).count("\n"))
+    return not before & (_USABLE | set(source.macros))

@@ -1,38 +1,49 @@
-"""A source file as it was read: its kernels, functions and macros.
+"""A source file as it was parsed: its definitions by name, its kernels, and what each of them reaches by names.
 
-FILE.cu ---+--> functions by name (kernels among them), macros by name, kernels in order
-FILE.h  ---+    (headers beside the file are read too; those of CUDA, C and C++ need not be)
+    FILE.cu, its headers --> functions, macros, types, variables by name      (headers of CUDA, C and C++ are not read)
+    kernel --names--> function --names--> macro --names--> struct ...         the reach of a kernel: all of them
+
+Types are not resolved: a name reaches every definition of that name. The reach is therefore more than what is used and
+never less, as long as every name is known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from edgetune.elastic.kernel import CudaKernel, Refusal
 from edgetune.elastic.source.builtins import KEYWORDS
+from edgetune.elastic.source.diagnostics import refusal
 from edgetune.elastic.source.macros import Expanded, Macro
-from edgetune.elastic.source.syntax import NAME, declared_name, find, free_words, line_of, text_of, words
-
-if TYPE_CHECKING:
-    from tree_sitter import Node, Tree
-
+from edgetune.elastic.source.syntax import (
+    CLASSES,
+    CONTAINERS,
+    NAME,
+    STRINGS,
+    Node,
+    Tree,
+    declared_name,
+    find,
+    free_words,
+    line_of,
+    node_types,
+    text_of,
+    words,
+)
 
 Kind = Literal["function", "macro", "type", "variable"]
 
-_CONTAINERS = (
-    "translation_unit", "declaration_list", "linkage_specification", "namespace_definition", "preproc_if",
-    "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR",
-)  # fmt: skip
-_CLASSES = ("class_specifier", "struct_specifier", "union_specifier")
-_ITEMS = (
-    "function_definition", "declaration", "type_definition", "alias_declaration", "namespace_alias_definition",
-    "template_declaration", "enum_specifier", "concept_definition", *_CLASSES,
-)  # fmt: skip
-_DIRECTIVES = ("preproc_def", "preproc_function_def", "preproc_call", "preproc_include", "comment",
-               "string_literal", "raw_string_literal", "char_literal", "gnu_asm_qualifier")  # fmt: skip
-_CHECKED = ("identifier", "type_identifier", "namespace_identifier")
+_ITEMS = (*CLASSES, *node_types("""
+    function_definition declaration type_definition alias_declaration namespace_alias_definition template_declaration
+    enum_specifier concept_definition
+"""))  # fmt: skip
+_SKIPPED = (*STRINGS, *node_types("""
+    preproc_def preproc_function_def preproc_call preproc_include comment gnu_asm_qualifier
+"""))  # fmt: skip
+_CHECKED = node_types("identifier type_identifier namespace_identifier")
+_NAMED = (*CLASSES, *node_types("enum_specifier enumerator alias_declaration namespace_alias_definition"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +51,16 @@ class Definition:
     """A definition.
 
     Args:
-        name: By which it is reached.
-        kind: Of what.
+        name: Its name; ``operator`` of every operator.
+        kind: What it defines.
         tokens: Every word in it, keywords included, fields of structs left out.
-        fields: The fields of structs that it names: macros may be called so.
         names: The words whose meaning must be known.
-        declared: The names that it gives a meaning to by itself: parameters, variables, fields.
+        declared: The names that it declares itself: parameters, variables, fields.
         line: Where it begins, from 1.
-        file: In which file.
-        device: Whether it is there for the GPU; functions of the host are not.
+        file: The file that holds it.
+        device: Whether it is code for the GPU.
         node: Its syntax; ``None`` of a macro.
+        fields: The fields of structs that it names: macros may have such names.
     """
 
     name: str
@@ -63,9 +74,119 @@ class Definition:
     node: Node | None = None
     fields: frozenset[str] = frozenset()
 
+    def find(self, *types: str) -> Iterator[Node]:
+        """Yield the nodes of these types in it; none of a macro."""
+        return iter(()) if self.node is None else find(self.node, *types)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFunction:
+    """A function with a body.
+
+    Args:
+        name: Without the scope it is in.
+        node: Its ``function_definition``.
+        body: Its ``compound_statement``.
+        outer: The ``template_declaration`` around it, else ``node``.
+        words: The words before its name: ``__device__``, ``static``, ``inline``, ``void``.
+        member: Whether it belongs to a class, or its name has a scope.
+        file: The file that holds it.
+    """
+
+    name: str
+    node: Node
+    body: Node
+    outer: Node
+    words: frozenset[str]
+    member: bool
+    file: str
+
+    @property
+    def template(self) -> bool:
+        """Whether it has template parameters, or is a specialisation."""
+        return bool(self.outer.type == "template_declaration")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedFile:
+    """A source file.
+
+    Args:
+        text: All of it.
+        expanded: The same with some macros written out; positions of nodes count its bytes.
+        name: For messages.
+        tree: Its syntax.
+        functions: By name, overloads together; those of headers included.
+        macros: By name, every definition of each; those of headers included.
+        definitions: Everything that has a name, by it.
+        missing: Headers that were not found and are not CUDA's or C's, with the lines that include them.
+        changes: The bytes at which the file itself defines or undefines each macro.
+        asked: Names that the file tests with ``#ifdef``: options of the compiler's command line.
+        notes: What looks like a kernel and could not be read.
+        kernels: In the order of the file; ``parse`` adds them, as each refers to its file.
+    """
+
+    text: bytes
+    expanded: Expanded
+    name: str
+    tree: Tree
+    functions: Mapping[str, tuple[ParsedFunction, ...]]
+    macros: Mapping[str, tuple[Macro, ...]]
+    definitions: Mapping[str, tuple[Definition, ...]]
+    missing: Mapping[str, int]
+    changes: Mapping[str, tuple[int, ...]]
+    asked: frozenset[str]
+    notes: tuple[Refusal, ...]
+    kernels: list[ParsedKernel] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParsedKernel:
+    """A ``__global__`` function that is defined in the file itself.
+
+    Args:
+        kernel: Its facts.
+        function: Its definition.
+        reach: Its own definition first, then every definition that it reaches by names.
+        source: Its file.
+    """
+
+    kernel: CudaKernel
+    function: ParsedFunction
+    reach: tuple[Definition, ...]
+    source: ParsedFile
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.kernel.name
+
+    @property
+    def node(self) -> Node:
+        """Its ``function_definition``."""
+        return self.function.node
+
+    @property
+    def body(self) -> Node:
+        """Its ``compound_statement``."""
+        return self.function.body
+
+    @property
+    def shared(self) -> bool:
+        """Whether it uses shared memory."""
+        return self.kernel.static_shared or self.kernel.dynamic_shared
+
+    def refusal(self, code: str, line: int | None = None, **found: str) -> Refusal:
+        """Return a refusal of this kernel; its own line where none is given."""
+        return refusal(code, self.kernel.line if line is None else line, self.name, **found)
+
+    def line(self, node: Node, piece: Definition) -> int:
+        """Return the line of a node in a definition; the kernel's own line where a header holds the definition."""
+        return line_of(node) if piece.file == self.function.file else self.kernel.line
+
 
 def leading_words(function: Node) -> frozenset[str]:
-    """Return what stands before the name of a function: ``static``, ``__device__``, ``void``."""
+    """Return the words before the name of a function: ``static``, ``__device__``, ``void``."""
     found: list[str] = []
     for child in function.children:
         if child.type.endswith("declarator") or child.type == "compound_statement":
@@ -89,7 +210,7 @@ def definitions(
 
     Args:
         roots: The trees of the file and of its headers, each with the file's name.
-        macros: Of all of them.
+        macros: Those of all of them.
     """
     found: dict[str, list[Definition]] = {}
     on_device = device_words(macros)
@@ -99,22 +220,21 @@ def definitions(
                 found.setdefault(name, []).append(piece)
         for space in find(root, "namespace_definition"):
             for name in (each for part in space.children_by_field_name("name") for each in words(text_of(part))):
-                found.setdefault(name, []).append(
-                    Definition(name, "type", (), frozenset(), frozenset(), line_of(space), file)
-                )
+                piece = Definition(name, "type", (), frozenset(), frozenset(), line_of(space), file)
+                found.setdefault(name, []).append(piece)
     for name, each in macros.items():
         found.setdefault(name, []).extend(_macro_piece(macro) for macro in each)
     return {name: tuple(pieces) for name, pieces in found.items()}
 
 
 def _items(root: Node) -> Iterator[Node]:
-    """Yield what stands at the level of files and namespaces."""
+    """Yield the definitions at the level of files and namespaces."""
     stack = [root]
     while stack:
         here = stack.pop()
         if here.type in _ITEMS:
             yield here
-        elif here.type in _CONTAINERS:
+        elif here.type in (*CONTAINERS, "ERROR"):
             stack.extend(reversed(here.named_children))
 
 
@@ -134,15 +254,12 @@ def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[
 def piece_of(
     node: Node, name: str, kind: Kind, file: str, *, device: bool = True, on_device: frozenset[str] = frozenset()
 ) -> Definition:
-    """Return a definition; of a class without the bodies of methods that are for the host alone."""
-    tokens: list[str] = []
-    checked: set[str] = set()
-    declared: set[str] = set()
-    fields: set[str] = set()
+    """Return a definition; that of a class leaves out the bodies of methods that are for the host alone."""
+    tokens, checked, declared, fields = list[str](), set[str](), set[str](), set[str]()
     stack = [node]
     while stack:
         here = stack.pop()
-        if here.type in _DIRECTIVES:
+        if here.type in _SKIPPED:
             continue
         declared |= {text_of(each) for each in declares(here)}
         if not here.children:
@@ -156,26 +273,24 @@ def piece_of(
             continue
         children = list(here.children)
         if here.type.startswith("preproc_"):
-            skipped = {each.id for field in ("condition", "name") for each in here.children_by_field_name(field)}
+            skipped = {each.id for part in ("condition", "name") for each in here.children_by_field_name(part)}
             children = [each for each in children if each.id not in skipped]
         elif kind == "type" and here.type == "function_definition" and not leading_words(here) & on_device:
             continue
         stack.extend(reversed(children))
-    return Definition(
-        name, kind, tuple(tokens), frozenset(checked), frozenset(declared), line_of(node), file, device, node,
-        frozenset(fields),
-    )  # fmt: skip
+    sets = frozenset(checked), frozenset(declared)
+    return Definition(name, kind, tuple(tokens), *sets, line_of(node), file, device, node, frozenset(fields))
 
 
 def declares(node: Node) -> Iterator[Node]:
-    """Yield the names that a node itself gives a meaning to."""
+    """Yield the names that a node itself declares."""
     for each in node.children_by_field_name("declarator"):
         name = declared_name(each)
         if name is not None:
             yield name
         if each.type == "structured_binding_declarator":
             yield from each.named_children
-    if node.type in (*_CLASSES, "enum_specifier", "enumerator", "alias_declaration", "namespace_alias_definition"):
+    if node.type in _NAMED:
         yield from node.children_by_field_name("name")
     elif "type_parameter_declaration" in node.type:
         yield from (each for each in node.named_children if each.type == "type_identifier")
@@ -186,9 +301,8 @@ def declares(node: Node) -> Iterator[Node]:
 
 
 def _macro_piece(macro: Macro) -> Definition:
-    tokens = tuple(words(macro.body))
     unknown = frozenset(free_words(macro.body)) - KEYWORDS - set(macro.parameters or ()) - {"__VA_ARGS__"}
-    return Definition(macro.name, "macro", tokens, unknown, frozenset(), macro.line, macro.file)
+    return Definition(macro.name, "macro", tuple(words(macro.body)), unknown, frozenset(), macro.line, macro.file)
 
 
 def function_declarator(function: Node) -> Node | None:
@@ -203,7 +317,7 @@ def function_declarator(function: Node) -> Node | None:
 
 
 def name_parts(function: Node) -> list[str]:
-    """Return the name of a function with the scopes in front of it: ``["A", "f"]`` of ``A::f``."""
+    """Return the name of a function with the scopes before it: ``["A", "f"]`` of ``A::f``."""
     declarator = function_declarator(function)
     name = None if declarator is None else declarator.child_by_field_name("declarator")
     return [] if name is None else NAME.findall(text_of(name).split("<")[0])
@@ -217,24 +331,23 @@ def _function_names(function: Node) -> list[str]:
 
 
 def _item_names(item: Node) -> list[str]:
-    found = [text_of(each) for each in declares(item)]
+    found = list(declares(item))
     if item.type == "concept_definition":
-        found += [text_of(each) for each in item.children_by_field_name("name")]
-    stack = [each for each in item.named_children if each.type in (*_CLASSES, "enum_specifier", "enumerator_list")]
-    stack += [item] if item.type == "enum_specifier" else []
-    for each in stack:
-        found += [text_of(name) for name in declares(each)]
+        found += item.children_by_field_name("name")
+    stack = [each for each in item.named_children if each.type in (*CLASSES, "enum_specifier", "enumerator_list")]
+    for each in [*stack, *([item] if item.type == "enum_specifier" else [])]:
+        found += declares(each)
         body = each.child_by_field_name("body")
         if each.type == "enum_specifier" and body is not None:
-            found += [text_of(name) for one in body.named_children for name in declares(one)]
-    return list(dict.fromkeys(NAME.findall(" ".join(found))))
+            found += [name for one in body.named_children for name in declares(one)]
+    return list(dict.fromkeys(NAME.findall(" ".join(map(text_of, found)))))
 
 
 def reach(start: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[Definition]:
-    """Return a definition and everything that it can reach by names, each once.
+    """Return a definition and everything that it reaches by names, each once.
 
-    A function of the host counts only where the name is no variable of ``start`` and no function of the GPU is called
-    so; overloaded operators always count.
+    A function of the host counts only where the name is no variable of ``start`` and no function of the GPU has it;
+    overloaded operators always count.
     """
     found, seen, queue = [start], {id(start)}, ["operator", *_reached(start, known_pieces)]
     asked: set[str] = set()
@@ -256,86 +369,6 @@ def reach(start: Definition, known_pieces: Mapping[str, tuple[Definition, ...]])
 
 
 def _reached(piece: Definition, known_pieces: Mapping[str, tuple[Definition, ...]]) -> list[str]:
-    """Return the names in a definition that may mean others: words, and those of its fields that are macros."""
+    """Return the names in a definition that may mean others: its words, and those of its fields that are macros."""
     fields = [name for name in piece.fields if any(each.kind == "macro" for each in known_pieces.get(name, ()))]
     return [*piece.tokens, *fields]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedFunction:
-    """A function with a body.
-
-    Args:
-        name: Without the scope it is in.
-        node: Its ``function_definition``.
-        body: Its ``compound_statement``.
-        outer: The ``template_declaration`` around it, else ``node``.
-        words: What stands before its name: ``__device__``, ``static``, ``inline``, ``void``.
-        member: Whether it belongs to a class, or is named with a scope.
-        file: Where it was defined; functions of headers are here too.
-    """
-
-    name: str
-    node: Node
-    body: Node
-    outer: Node
-    words: frozenset[str]
-    member: bool
-    file: str
-
-    @property
-    def template(self) -> bool:
-        """Whether it has template parameters, or is a specialisation."""
-        return bool(self.outer.type == "template_declaration")
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedKernel:
-    """A ``__global__`` function that is defined in the file itself.
-
-    Args:
-        kernel: What is known of it.
-        node: Its ``function_definition``.
-        body: Its ``compound_statement``.
-        function: The same as a function.
-        reach: Its own text first, and behind it every definition that it can reach by names.
-    """
-
-    kernel: CudaKernel
-    node: Node
-    body: Node
-    function: ParsedFunction
-    reach: tuple[Definition, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
-    """A source file.
-
-    Args:
-        text: All of it.
-        expanded: The same with some macros written out; positions of nodes count its bytes.
-        name: For messages.
-        tree: Its syntax.
-        kernels: In the order of the file.
-        functions: By name, overloads together; also those of headers that were found.
-        macros: By name, every definition of each; also those of headers that were found.
-        definitions: Everything that has a name, by it.
-        missing: Headers that were not found and are not CUDA's or C's, with the lines they are included on.
-        changes: Where, in bytes, the file itself defines or undefines each macro.
-        asked: Names of which the file itself asks whether they are defined: options of the command line.
-        notes: What in the file is like a kernel and could not be read.
-    """
-
-    text: bytes
-    expanded: Expanded
-    name: str
-    tree: Tree
-    kernels: tuple[ParsedKernel, ...]
-    functions: Mapping[str, tuple[ParsedFunction, ...]]
-    macros: Mapping[str, tuple[Macro, ...]]
-    definitions: Mapping[str, tuple[Definition, ...]] = field(default_factory=dict)
-    missing: Mapping[str, int] = field(default_factory=dict)
-    changes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    asked: frozenset[str] = frozenset()
-    notes: tuple[Refusal, ...] = ()

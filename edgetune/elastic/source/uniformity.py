@@ -15,17 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from edgetune.elastic.source.name_resolution import NameTable, Variable
-from edgetune.elastic.source.syntax import callee, find, own, text_of, words
-from edgetune.elastic.source.translation_unit import Definition, ParsedFile
+from edgetune.elastic.source.name_resolution import NameTable, Variable, resolve
+from edgetune.elastic.source.syntax import LOOPS, Node, around, callee, find, node_types, own, squeezed, text_of, words
+from edgetune.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
 from edgetune.elastic.source.write_analysis import is_array_type, written
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-LOOPS = ("while_statement", "do_statement", "for_statement")
 _CONDITIONED = ("if_statement", *LOOPS)
 _OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_statement", "try_statement")
 _NO_SCALAR = ("reference_declarator", "structured_binding_declarator", "function_declarator")
@@ -48,18 +43,11 @@ _TYPES = frozenset({
 })  # fmt: skip
 """Words of arithmetic in macros that name no value (fields of blockDim among them)."""
 
-_LITERALS = ("number_literal", "char_literal", "true", "false", "null", "nullptr", "sizeof_expression")
-_OPERATIONS = (
-    "binary_expression",
-    "unary_expression",
-    "update_expression",
-    "conditional_expression",
-    "cast_expression",
-    "parenthesized_expression",
-    "comma_expression",
-    "condition_clause",
-    "initializer_list",
-)
+_LITERALS = node_types("number_literal char_literal true false null nullptr sizeof_expression")
+_OPERATIONS = node_types("""
+    binary_expression unary_expression update_expression conditional_expression cast_expression
+    parenthesized_expression comma_expression condition_clause initializer_list
+""")
 _TYPE_NODES = ("type_descriptor", "primitive_type", "sized_type_specifier")
 _ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>&|^~!.?:,]*")
 _INDIRECT = re.compile(r"->|(?:^|[=(,;:?+\-*/%|^&<>!~])\s*\*")
@@ -81,8 +69,8 @@ def condition_of(statement: Node) -> Node | None:
     return condition
 
 
-def above(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
-    """Yield what is around ``node``, each with the part of it that ``node`` is in, up to and with ``scope``."""
+def _steps(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
+    """Yield the nodes around ``node`` up to ``scope``, each with the part of it that holds ``node``."""
     here = node
     while here != scope and here.parent is not None:
         yield here.parent, here
@@ -92,10 +80,7 @@ def above(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
 def left_by(leave: Node) -> Node | None:
     """Return the statement that a ``break`` leaves, or the loop that a ``continue`` goes on with."""
     kinds = (*LOOPS, "for_range_loop") + (("switch_statement",) if leave.type == "break_statement" else ())
-    here = leave.parent
-    while here is not None and here.type not in kinds:
-        here = here.parent
-    return here
+    return around(leave, *kinds)
 
 
 def exits(loop: Node) -> list[Node]:
@@ -109,7 +94,7 @@ class Uniformity:
 
     Args:
         body: Of the kernel.
-        translation_unit: Its file.
+        source: Its file.
         variables: Those of its variables that are uniform.
         writes: Of each variable, the whole expressions that change it; ``None`` for a way that cannot be followed.
         named: The variables that a node of the tree names, by its id.
@@ -117,7 +102,7 @@ class Uniformity:
     """
 
     body: Node
-    translation_unit: ParsedFile
+    source: ParsedFile
     variables: set[Variable]
     writes: Mapping[Variable, Sequence[Node | None]]
     named: Mapping[int, Sequence[Variable]]
@@ -148,16 +133,16 @@ class Uniformity:
 
     def same_for_all(self, node: Node, scope: Node) -> bool:
         """Whether all threads that are in ``scope`` come to ``node`` equally often, or have returned."""
-        for around, part in above(node, scope):
-            if around.type in _OPAQUE:
+        for outer, part in _steps(node, scope):
+            if outer.type in _OPAQUE:
                 return False
-            if around.type not in _CONDITIONED or part == around.child_by_field_name("initializer"):
+            if outer.type not in _CONDITIONED or part == outer.child_by_field_name("initializer"):
                 continue
-            if around.type in LOOPS and not all(self.all_leave(each) for each in exits(around)):
+            if outer.type in LOOPS and not all(self.all_leave(each) for each in exits(outer)):
                 return False
-            if around.type == "if_statement" and part == around.child_by_field_name("condition"):
+            if outer.type == "if_statement" and part == outer.child_by_field_name("condition"):
                 continue
-            condition = condition_of(around)
+            condition = condition_of(outer)
             if condition is not None and not self.expression(condition):
                 return False
         return True
@@ -167,15 +152,15 @@ class Uniformity:
         loop = left_by(leave)
         if loop is None:
             return False
-        for around, _ in above(leave, loop):
-            condition = condition_of(around) if around.type == "if_statement" else None
-            if around.type in _OPAQUE or (condition is not None and not self.expression(condition)):
+        for outer, _ in _steps(leave, loop):
+            condition = condition_of(outer) if outer.type == "if_statement" else None
+            if outer.type in _OPAQUE or (condition is not None and not self.expression(condition)):
                 return False
         return True
 
     def all_return(self, leave: Node) -> bool:
         """Whether a ``return`` is one that all threads of the block come to, or none."""
-        if any(around.type in LOOPS for around, _ in above(leave, self.body)):
+        if any(outer.type in LOOPS for outer, _ in _steps(leave, self.body)):
             return False
         return self.same_for_all(leave, self.body)
 
@@ -198,11 +183,11 @@ class Uniformity:
         meant, name = self.named.get(node.id, ()), text_of(node)
         if any(each not in self.variables and not _place(each) for each in meant):
             return False
-        if name in self.translation_unit.macros:
+        if name in self.source.macros:
             return self._macro(name, node, meant, called=False)
         if meant or node.type == "type_identifier" or name in _LAUNCH_NAMES or self._fixed(name):
             return True
-        return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.translation_unit.definitions
+        return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.source.definitions
 
     def _call(self, call: Node) -> bool:
         name, given = callee(call), call.child_by_field_name("arguments")
@@ -210,9 +195,9 @@ class Uniformity:
         hidden = () if function is None else self.named.get(function.id, ())
         if given is None or not all(self._part(each) for each in given.named_children):
             return False
-        if name in self.translation_unit.macros:
+        if name in self.source.macros:
             return all(each in self.variables for each in hidden) and self._macro(name, call, hidden, called=True)
-        return name in _PURE and name not in self.translation_unit.functions and not hidden
+        return name in _PURE and name not in self.source.functions and not hidden
 
     def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
         """Whether a macro stands for arithmetic with constants, its arguments, and variables, looked at elsewhere."""
@@ -221,7 +206,7 @@ class Uniformity:
         while waiting:
             here = waiting.pop()
             seen.add(here)
-            for macro in self.translation_unit.macros[here]:
+            for macro in self.source.macros[here]:
                 body = _NUMBER.sub(" ", macro.body)
                 if (macro.parameters is not None) != called and here == name:
                     return False
@@ -230,7 +215,7 @@ class Uniformity:
                 if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
                     return False
                 for word in set(words(body)) - set(macro.parameters or ()):
-                    if word in self.translation_unit.macros:
+                    if word in self.source.macros:
                         waiting.extend({word} - seen)
                     elif word not in local | _PURE | _TYPES and word not in _LAUNCH_NAMES and not self._fixed(word):
                         return False
@@ -239,12 +224,12 @@ class Uniformity:
     def _of_warp(self, node: Node) -> bool:
         """Whether a value is that of a row of the block, or of a warp by its number."""
         if node.type == "field_expression":
-            return _squeezed(node) in ("threadIdx.y", "threadIdx.z")
+            return squeezed(node) in ("threadIdx.y", "threadIdx.z")
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
         if node.type != "binary_expression" or left is None or right is None or operator is None:
             return False
-        by = {each.body.strip() for each in self.translation_unit.macros.get(text_of(right), ())} or {_squeezed(right)}
+        by = {each.body.strip() for each in self.source.macros.get(text_of(right), ())} or {squeezed(right)}
         if text_of(operator) in ("<", ">="):
             return all(map(_whole_warps, by)) and self._counts_threads(left)
         wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
@@ -257,14 +242,14 @@ class Uniformity:
         if node.type == "identifier":
             meant = self.named.get(node.id, ())
             return len(meant) == 1 and not self.writes[meant[0]] and self._counts_from(meant[0])
-        return _squeezed(node) in _THREAD_NUMBERS
+        return squeezed(node) in _THREAD_NUMBERS
 
     def _counts_from(self, variable: Variable) -> bool:
         return variable.value is not None and self._counts_threads(variable.value)
 
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that nobody writes."""
-        pieces = self.translation_unit.definitions.get(name, ())
+        pieces = self.source.definitions.get(name, ())
         return bool(pieces) and all(map(_constant, pieces))
 
     def _divides_safely(self, node: Node) -> bool:
@@ -276,7 +261,7 @@ class Uniformity:
 
     def _nonzero(self, divisor: str) -> bool:
         """Whether a divisor is not zero, as far as its text shows."""
-        bodies = [each.body for each in self.translation_unit.macros.get(divisor, ())] or [divisor]
+        bodies = [each.body for each in self.source.macros.get(divisor, ())] or [divisor]
         numbers = all(_NON_ZERO.fullmatch(each.strip()) for each in bodies)
         return numbers or _SAFE_DIVISOR.fullmatch(divisor) is not None
 
@@ -286,13 +271,13 @@ class Uniformity:
         return all(self.all_return(each) for each in before)
 
 
-def uniformity(body: Node, names: NameTable, translation_unit: ParsedFile, *, of_warps: bool = False) -> Uniformity:
+def uniformity(body: Node, names: NameTable, source: ParsedFile, *, of_warps: bool = False) -> Uniformity:
     """Return what is uniform in a kernel.
 
     Args:
         body: Of the kernel.
         names: Of the kernel.
-        translation_unit: Its file.
+        source: Its file.
         of_warps: Whether to be the same for all threads of a warp is enough.
     """
     local = {each.name for each in names.variables}
@@ -300,14 +285,22 @@ def uniformity(body: Node, names: NameTable, translation_unit: ParsedFile, *, of
     named: dict[int, list[Variable]] = {}
     for use in names.uses:
         named.setdefault(use.node.id, []).append(use.variable)
-        changed, root = written(use, translation_unit, local)
+        changed, root = written(use, source, local)
         if changed:
             writes[use.variable].append(root)
-    variables = {each for each in names.variables if each.kind != "shared" and _single(each, translation_unit)}
-    here = Uniformity(body, translation_unit, variables, writes, named, of_warps)
+    variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
+    here = Uniformity(body, source, variables, writes, named, of_warps)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
+
+
+def uniformity_of(
+    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
+) -> Uniformity:
+    """Return the uniformity of a kernel, or of a function that it calls."""
+    function, body = function or kernel.node, body or kernel.body
+    return uniformity(body, resolve(function, body, kernel.source.macros), kernel.source, of_warps=of_warps)
 
 
 def _place(variable: Variable) -> bool:
@@ -320,11 +313,7 @@ def _whole_warps(text: str) -> bool:
     return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
 
 
-def _squeezed(node: Node) -> str:
-    return re.sub(r"\s+", "", text_of(node))
-
-
-def _single(variable: Variable, translation_unit: ParsedFile) -> bool:
+def _single(variable: Variable, source: ParsedFile) -> bool:
     """Whether one variable may do for all threads: a scalar, or a table of constants."""
     given = variable.declaration.type == "for_range_loop" or (
         variable.kind == "local" and variable.declaration.type != "declaration"
@@ -333,11 +322,11 @@ def _single(variable: Variable, translation_unit: ParsedFile) -> bool:
     if given or "extern" in before or variable.has(*_NO_SCALAR):
         return False
     kind = variable.declaration.child_by_field_name("type")
-    if variable.kind == "local" and kind is not None and is_array_type(kind, translation_unit):
+    if variable.kind == "local" and kind is not None and is_array_type(kind, source):
         return False  # a pointer to it may write it
     plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier")
     made = variable.kind == "local" and variable.value is None and not variable.has("pointer_declarator")
-    if not plain and (made or "operator" in translation_unit.definitions):
+    if not plain and (made or "operator" in source.definitions):
         return False  # a constructor or an operator may read anything
     fixed = {"const", "constexpr"} & before
     return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from edgetune.elastic.source.builtins import known
 from edgetune.elastic.source.macros import Macro
 from edgetune.elastic.source.name_resolution import Variable, VariableUse, hidden_words
-from edgetune.elastic.source.syntax import callee, find, text_of, words
+from edgetune.elastic.source.syntax import Node, callee, find, text_of, words
 from edgetune.elastic.source.translation_unit import ParsedFile, function_declarator
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 _STATEMENTS = (
     "compound_statement",
@@ -93,20 +89,20 @@ def harmless(macro: str, macros: Mapping[str, Sequence[Macro]], functions: Colle
 
 
 def written(  # noqa: PLR0911 - a row for each kind of node
-    use: VariableUse, translation_unit: ParsedFile, locals_: Collection[str]
+    use: VariableUse, source: ParsedFile, locals_: Collection[str]
 ) -> tuple[bool, Node | None]:
     """Return whether a use may change its variable, and the whole expression that does.
 
     Args:
         use: Of a variable.
-        translation_unit: The file, for what its functions and macros do with what they are given.
+        source: The file, for what its functions and macros do with what they are given.
         locals_: Names of all variables of the kernel: what is called by one of them is a lambda.
 
     Returns:
         ``(False, None)`` where it only reads; ``(True, None)`` where what happens cannot be followed.
     """
     if use.hidden:
-        return not harmless(text_of(use.node), translation_unit.macros, translation_unit.functions), None
+        return not harmless(text_of(use.node), source.macros, source.functions), None
     here, whole = use.node, True
     while (around := here.parent) is not None:
         if around.type == "assignment_expression":
@@ -115,38 +111,38 @@ def written(  # noqa: PLR0911 - a row for each kind of node
         if around.type == "update_expression":
             return True, root_of(around) if whole else None
         if around.type == "argument_list":
-            return not _by_value(around.parent, translation_unit, locals_), None
-        if around.type in _OPERATED and _overloaded(around, use.variable, translation_unit):
+            return not _by_value(around.parent, source, locals_), None
+        if around.type in _OPERATED and _overloaded(around, use.variable, source):
             return True, None
         if around.type not in _LVALUES:
-            return _bound(around, here, translation_unit), None
+            return _bound(around, here, source), None
         if around.type in ("field_expression", "subscript_expression"):
-            if not _part_of(use, here, around, translation_unit):
+            if not _part_of(use, here, around, source):
                 return False, None
             whole = False
         here = around
     return False, None
 
 
-def _part_of(use: VariableUse, here: Node, around: Node, translation_unit: ParsedFile) -> bool:
+def _part_of(use: VariableUse, here: Node, around: Node, source: ParsedFile) -> bool:
     """Whether ``x.y`` or ``x[i]`` around ``x`` is a part of x itself, and not memory that x points to."""
     if here != around.child_by_field_name("argument"):
         return False
     if any(each.type == "->" for each in around.children):
-        return "->" in _operators(translation_unit) and not use.variable.has("pointer_declarator")
+        return "->" in _operators(source) and not use.variable.has("pointer_declarator")
     if around.type == "field_expression" or use.variable.dimensions > 0:
         return True
-    if here == use.node and _holds_elements(use.variable, translation_unit):
+    if here == use.node and _holds_elements(use.variable, source):
         return True
     member = here.child_by_field_name("field") if here.type == "field_expression" else None
-    return member is not None and not _points(text_of(member), translation_unit)
+    return member is not None and not _points(text_of(member), source)
 
 
-def _points(member: str, translation_unit: ParsedFile) -> bool:
+def _points(member: str, source: ParsedFile) -> bool:
     """Whether every member of this name that the file has is a pointer."""
     found = [
         each
-        for pieces in translation_unit.definitions.values()
+        for pieces in source.definitions.values()
         for piece in pieces
         if piece.kind == "type" and piece.node is not None
         for node in find(piece.node, "field_declaration")
@@ -156,18 +152,18 @@ def _points(member: str, translation_unit: ParsedFile) -> bool:
     return bool(found) and all(each.type == "pointer_declarator" for each in found)
 
 
-def _bound(around: Node, here: Node, translation_unit: ParsedFile) -> bool:  # noqa: PLR0911 - a row for each kind of node
+def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR0911 - a row for each kind of node
     """Whether something other than an assignment or a call lets others change what it holds."""
     if around.type == "pointer_expression":
         return text_of(around).startswith("&")
     if around.type == "init_declarator":
         declarator = around.child_by_field_name("declarator")
         refers = declarator is not None and any(True for _ in find(declarator, "reference_declarator"))
-        return refers or _refers(_type_of(around), translation_unit)
+        return refers or _refers(_type_of(around), source)
     if around.type == "initializer_list":
-        return _refers(_type_of(around), translation_unit)
+        return _refers(_type_of(around), source)
     if around.type == "cast_expression":
-        return _refers(around.child_by_field_name("type"), translation_unit)
+        return _refers(around.child_by_field_name("type"), source)
     if around.type == "for_range_loop":
         return here == around.child_by_field_name("right")
     if around.type == "call_expression":
@@ -183,57 +179,49 @@ def _type_of(node: Node) -> Node | None:
     return None if here is None else here.child_by_field_name("type")
 
 
-def _refers(kind: Node | None, translation_unit: ParsedFile) -> bool:
+def _refers(kind: Node | None, source: ParsedFile) -> bool:
     """Whether what is made of this type may keep, or change, what it is made from: ``struct R { int &x; };``."""
     if kind is None or "&" in text_of(kind):
         return True
-    return any(
-        _unseen(each, translation_unit) or _mentions_reference(each, translation_unit) for each in words(text_of(kind))
-    )
+    return any(_unseen(each, source) or _mentions_reference(each, source) for each in words(text_of(kind)))
 
 
-def _unseen(word: str, translation_unit: ParsedFile) -> bool:
+def _unseen(word: str, source: ParsedFile) -> bool:
     """Whether a type is one that the kernel itself defines."""
-    return word not in translation_unit.definitions and not known(word)
+    return word not in source.definitions and not known(word)
 
 
-def _mentions_reference(word: str, translation_unit: ParsedFile) -> bool:
+def _mentions_reference(word: str, source: ParsedFile) -> bool:
     """Whether the definition of a type has references in it, or builds on another one, which may."""
-    nodes = [
-        each.node
-        for each in translation_unit.definitions.get(word, ())
-        if each.kind == "type" and each.node is not None
-    ]
+    nodes = [each.node for each in source.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
     return any(True for node in nodes for _ in find(node, *_REFERENCES))
 
 
-def _holds_elements(variable: Variable, translation_unit: ParsedFile) -> bool:
+def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
     """Whether ``x[i]`` is a part of x though it is no array by its own declaration: by its type, or by an operator."""
     kind = variable.declaration.child_by_field_name("type")
     if kind is None or kind.type in _PLAIN_TYPES or variable.has("pointer_declarator"):
         return False
-    return is_array_type(kind, translation_unit) or any("[]" in each for each in _operators(translation_unit))
+    return is_array_type(kind, source) or any("[]" in each for each in _operators(source))
 
 
-def is_array_type(kind: Node, translation_unit: ParsedFile) -> bool:
+def is_array_type(kind: Node, source: ParsedFile) -> bool:
     """Whether a type is an array by its name: ``typedef float row[4];``, in the file or in the kernel."""
     wanted = set(words(text_of(kind)))
-    nodes = [
-        each.node for word in wanted for each in translation_unit.definitions.get(word, ()) if each.node is not None
-    ]
+    nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
     aliases = [each for node in nodes for each in find(node, *_ALIASES)]
     aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
     arrays = (any(True for _ in find(each, "array_declarator", "abstract_array_declarator")) for each in aliases)
     return "array" in wanted or any(arrays)
 
 
-def is_fixed_type(text: str, within: Node, translation_unit: ParsedFile) -> bool:
+def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
     """Whether a type is one that is given a value once, by what its name hides: ``const``, a reference, or ``auto``.
 
     Args:
         text: The type, without what it says of itself alone.
         within: A node of the function that it stands in.
-        translation_unit: The file.
+        source: The file.
     """
     local = [each for each in find(_function_around(within), *_ALIASES)]
     waiting, seen = words(text), set[str]()
@@ -245,13 +233,11 @@ def is_fixed_type(text: str, within: Node, translation_unit: ParsedFile) -> bool
             continue
         seen.add(word)
         nodes = [
-            each.node
-            for each in translation_unit.definitions.get(word, ())
-            if each.node is not None and each.kind == "type"
+            each.node for each in source.definitions.get(word, ()) if each.node is not None and each.kind == "type"
         ]
         aliases = [each for node in nodes for each in find(node, *_ALIASES)]
         aliases += [each for each in local if word in words(text_of(each))]
-        meant = [macro.body for macro in translation_unit.macros.get(word, ())] + [text_of(each) for each in aliases]
+        meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in aliases]
         members = [text_of(each) for node in nodes for each in find(node, "field_declaration")]
         fields = [each for each in members if "(" not in each and not each.startswith("static")]
         if any(map(_FIXED.search, [*meant, *fields])):
@@ -267,10 +253,10 @@ def _function_around(node: Node) -> Node:
     return here
 
 
-def _operators(translation_unit: ParsedFile) -> dict[str, bool]:
+def _operators(source: ParsedFile) -> dict[str, bool]:
     """Return the operators of the file that may change what they are given, and whether that may be plain numbers."""
     found: dict[str, bool] = {}
-    for function in translation_unit.functions.get("operator", ()):
+    for function in source.functions.get("operator", ()):
         declarator = function_declarator(function.node)
         given = None if declarator is None else declarator.child_by_field_name("parameters")
         if declarator is None or given is None:
@@ -286,41 +272,41 @@ def _operators(translation_unit: ParsedFile) -> dict[str, bool]:
     return found
 
 
-def _overloaded(operation: Node, variable: Variable, translation_unit: ParsedFile) -> bool:
+def _overloaded(operation: Node, variable: Variable, source: ParsedFile) -> bool:
     """Whether an operation may be one of the file's own, and change a variable: ``generator >> n``."""
     operator = operation.child_by_field_name("operator")
     kind = variable.declaration.child_by_field_name("type")
     plain = kind is not None and kind.type in _PLAIN_TYPES
-    changing = _operators(translation_unit)
+    changing = _operators(source)
     symbol = "" if operator is None else text_of(operator)
     return symbol in changing and (changing[symbol] or not plain)
 
 
-def _by_value(call: Node | None, translation_unit: ParsedFile, locals_: Collection[str]) -> bool:  # noqa: PLR0911 - as above
+def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -> bool:  # noqa: PLR0911 - as above
     """Whether a call cannot change a variable that it is given by name."""
     if call is None or call.type != "call_expression":
-        return call is not None and call.type == "init_declarator" and not _refers(_type_of(call), translation_unit)
+        return call is not None and call.type == "init_declarator" and not _refers(_type_of(call), source)
     name, function = callee(call), call.child_by_field_name("function")
-    if name in translation_unit.macros:
-        return harmless(name, translation_unit.macros, translation_unit.functions)
+    if name in source.macros:
+        return harmless(name, source.macros, source.functions)
     if function is None or function.type not in _NAMED or "&" in text_of(function):
         return False
     if name.endswith("_cast"):
-        return not any(_refers(each, translation_unit) for each in find(function, "type_descriptor"))
-    if name in translation_unit.functions:
-        declarators = (each.node.child_by_field_name("declarator") for each in translation_unit.functions[name])
-        return not any(_takes_reference(each, translation_unit) for each in declarators if each is not None)
-    if any(each.kind == "type" for each in translation_unit.definitions.get(name, ())):
-        return not _mentions_reference(name, translation_unit)
+        return not any(_refers(each, source) for each in find(function, "type_descriptor"))
+    if name in source.functions:
+        declarators = (each.node.child_by_field_name("declarator") for each in source.functions[name])
+        return not any(_takes_reference(each, source) for each in declarators if each is not None)
+    if any(each.kind == "type" for each in source.definitions.get(name, ())):
+        return not _mentions_reference(name, source)
     return name not in locals_ and "::" not in name and name not in _BY_REFERENCE
 
 
-def _takes_reference(declarator: Node, translation_unit: ParsedFile) -> bool:
+def _takes_reference(declarator: Node, source: ParsedFile) -> bool:
     """Whether a function has a parameter that is a reference, by its declaration or by the name of its type."""
     if any(True for _ in find(declarator, "reference_declarator")):
         return True
     return any(
-        each.node is not None and each.node.type in _ALIASES and _mentions_reference(text_of(kind), translation_unit)
+        each.node is not None and each.node.type in _ALIASES and _mentions_reference(text_of(kind), source)
         for kind in find(declarator, "type_identifier")
-        for each in translation_unit.definitions.get(text_of(kind), ())
+        for each in source.definitions.get(text_of(kind), ())
     )
