@@ -10,7 +10,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
 from edgetune.elastic.pieces import PieceShape
-from edgetune.elastic.source import parse
+from edgetune.elastic.source import syntax
 from edgetune.elastic.tables import tables_of
 from edgetune.elastic.work import Logical
 
@@ -180,7 +180,7 @@ def test_without_nvrtc_it_says_what_to_install(edgetune, monkeypatch):
 
 def test_without_a_parser_it_says_what_to_install(edgetune, monkeypatch):
     monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
-    parse._parser.cache_clear()
+    syntax._parser.cache_clear()
     ended = edgetune(*SHRINK, "blur.cu", *LAUNCH, "-o", "kept.parquet")
     assert_two_lines(ended, 4)
     assert "edgetune[cuda]" in ended.lines[1]

@@ -9,7 +9,7 @@ from command_line import assert_two_lines
 
 from edgetune.cli import run_kernel_transform
 from edgetune.elastic.cpu_equivalence import Verdict
-from edgetune.elastic.source import parse
+from edgetune.elastic.source import syntax
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
 __global__ void scale(float *x, int n) {
@@ -202,7 +202,7 @@ def test_what_is_not_installed_is_missing(edgetune, source, monkeypatch):
     assert_two_lines(ended, 4)
     assert "g++" in ended.lines[0]
     monkeypatch.setitem(sys.modules, "tree_sitter_cuda", None)
-    parse._parser.cache_clear()
+    syntax._parser.cache_clear()
     ended = edgetune("schedule", "kernels", "transform", source(GOOD))
     assert_two_lines(ended, 4)
     assert "edgetune[cuda]" in ended.lines[1]
