@@ -1,12 +1,17 @@
 """The Python interface: the same workflows, words and errors as on the command line."""
 
 import inspect
+import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import edgetune
+
+REPOSITORY = Path(__file__).parents[1]
 
 
 def test_importing_loads_nothing_heavy():
@@ -75,3 +80,22 @@ def test_a_window_on_the_host_has_time_and_memory():
 def test_a_window_needs_a_device_that_runs_things():
     with pytest.raises(edgetune.EdgetuneError, match="runs nothing"), edgetune.measure("twin:orin-agx"):
         pass
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cells = json.loads((REPOSITORY / "examples/python.ipynb").read_text())["cells"]
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    assert len(names["table"].rows) == 441
+    assert names["window"].time_s > 0
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (REPOSITORY / "edgetune/manual/python.md").read_text()
+    example = re.search(r"```py\n(.*?)```", page, re.DOTALL)[1]
+    exec(example, {})
+    assert "441 points" in capsys.readouterr().out
