@@ -625,10 +625,10 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
         "from edgetune.interleave.tenants import Training\n"
         "from edgetune.workloads.resolve import resolve\n"
         f"job = LiveTenant(Training('job', 4, 0.001), resolve({str(job.workload.path)!r}))\n"
-        "stage = LiveStage('managed', open_host(), [job], warmup=0)\n"
-        "stage.start(Minibatch('job', 'train', 0))\n"
-        "print(*[child.pid for child in stage._children], flush=True)\n"
-        "stage.wait(None)\n"
+        "backend = LiveMinibatchBackend('managed', open_host(), [job], warmup=0)\n"
+        "backend.start(Minibatch('job', 'train', 0))\n"
+        "print(*[child.pid for child in backend._children], flush=True)\n"
+        "backend.wait(None)\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
