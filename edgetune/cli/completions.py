@@ -56,12 +56,12 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
     from edgetune.cli.roofline_plot import VIEWS as ROOFLINE_VIEWS
-    from edgetune.cli.run_evaluation import FAMILIES
     from edgetune.cli.run_schedule import LIMITS
     from edgetune.schedule.figures import VIEWS as TIMELINE_VIEWS
     from edgetune.schedule.policies import POLICIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
+    from edgetune.workflows.search.evaluate import FAMILIES
     from edgetune.workloads.kernels import PRECISIONS
     from edgetune.workloads.zoo import NETWORKS
 

@@ -42,10 +42,10 @@ def merge(
     """
     from edgetune.artifacts.plain import plain
     from edgetune.cli.screen import Screen, answer
-    from edgetune.cli.table_candidates import read_table
     from edgetune.workflows.output import choose_target
     from edgetune.workflows.parse_options import parse_columns
     from edgetune.workflows.reporting import SimulationLabel
+    from edgetune.workflows.search.candidates import read_table
 
     begin_outputs(force=force)
     screen, said = Screen(quiet), parse_columns(column or ())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetune.cli.exceeded_peaks import without_beaten
-from edgetune.cli.peaks import choose_roof, kernel_precision, measured_peaks, read_peaks, roofs_beside
+from edgetune.cli.peaks import choose_roof, kernel_precision, measured_peaks, roofs_beside
 from edgetune.cli.roofline_clocks import next_changes
 from edgetune.cli.roofline_measuring import measured, measuring, precision_to_run, tabled
 from edgetune.cli.roofline_plan import report_plan, runs_planned
@@ -20,6 +20,7 @@ from edgetune.roofline.placement import beneath
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target, check_outputs
 from edgetune.workflows.parse_options import choose_modes, parse_inputs, parse_task
+from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 

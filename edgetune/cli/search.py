@@ -135,11 +135,10 @@ def search(
       edgetune search infer.parquet train.parquet --kind train+infer \\
         --power-budget 30W --latency-budget 500ms --arrival-rate 60/s
     """
-    from edgetune.cli.live_candidates import MeasurementOptions
-    from edgetune.cli.open_candidates import open_candidates
-    from edgetune.cli.problem_options import ProblemOptions, check_kind, read_file
-    from edgetune.cli.run_search import SearchOptions, run_search_command
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.search.open_candidates import MeasurementOptions, open_candidates
+    from edgetune.workflows.search.problem_options import ProblemOptions, check_kind, read_file
+    from edgetune.workflows.search.run import SearchOptions, run_search_command
 
     begin_outputs(force=force)
     check_kind(kind)

@@ -90,8 +90,8 @@ def evaluate(
     from that; all others search for each problem anew.
     """
     from edgetune.cli.evaluation_options import EvaluationOptions, TrafficOptions
-    from edgetune.cli.run_evaluation import run_evaluation
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.search.evaluate import run_evaluation
 
     begin_outputs(force=force)
     traffic = TrafficOptions(arrivals, scale, power_budget, latency_budget)

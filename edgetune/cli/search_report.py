@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import TraceRow
-    from edgetune.cli.candidates import Candidates
     from edgetune.search.driver import SearchResult
+    from edgetune.workflows.search.candidates import Candidates
 
 
 def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from edgetune.cli.peaks import measured_peaks, read_peaks, roofs_in
+from edgetune.cli.peaks import measured_peaks, roofs_in
 from edgetune.errors import InputError
 from edgetune.workflows.parse_options import choose_modes
+from edgetune.workflows.peaks import read_peaks
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode

@@ -1,23 +1,58 @@
-"""The points of a network on a device (of two networks, where two share it), as something to choose from."""
+"""Opens the candidates of a search: a measured table, or a device to measure on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
 from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
+from edgetune.workflows.search.candidates import Candidates
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.candidates import Candidates
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
     from edgetune.search.strategy import OperatorTotals
     from edgetune.workflows.subject import WorkloadSelection
+
+
+@contextmanager
+def open_candidates(
+    sources: Sequence[str], live: MeasurementOptions, *, workload: str | None, seed: int, columns: Sequence[str] = ()
+) -> Iterator[Candidates]:
+    """Offer the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
+
+    ``columns`` are the words of ``--column``.
+
+    Raises:
+        InputError: options that do not go with what is given, or nothing to choose from.
+    """
+    first = sources[0]
+    if live.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
+        if columns:
+            raise InputError("--column: only for a table", "leave it out")
+        if len(sources) > 1:
+            raise InputError(f"one network is searched for, not {len(sources)}", "--background MODEL names the second")
+        with network_candidates(first, live, seed) as candidates:
+            yield candidates
+    elif live.given():
+        raise InputError(f"{' and '.join(live.given())}: only for a network", "leave them out, or name a device")
+    else:
+        from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
+        from edgetune.workflows.search.candidates import TableSelection, candidates_of_tables
+        from edgetune.workloads.foreign_files import refuse_foreign
+
+        refuse_foreign(Path(first), first)
+        sizes = None if live.batch_sizes is None else parse_batch_sizes(live.batch_sizes)
+        yield candidates_of_tables(
+            sources, TableSelection(live.kind, workload, live.background, sizes), parse_columns(columns)
+        )
+
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
@@ -67,7 +102,6 @@ class MeasurementOptions:
 @contextmanager
 def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iterator[Candidates]:
     """Offer the points of a network on a device, and those of the background network where there is one."""
-    from edgetune.cli.candidates import Candidates
     from edgetune.devices.device import Absent, TableSource
     from edgetune.profiling.estimate import SweepEstimate, estimate
     from edgetune.profiling.profiler import open_profiler
@@ -75,6 +109,7 @@ def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iter
     from edgetune.workflows.device_option import open_named, recovered
     from edgetune.workflows.load_warning import warn_of_load
     from edgetune.workflows.parse_options import profile_options
+    from edgetune.workflows.search.candidates import Candidates
     from edgetune.workflows.subject import WorkloadOptions, check, choose_subject
 
     if live.device is None:

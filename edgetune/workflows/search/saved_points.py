@@ -21,8 +21,8 @@ from edgetune.workflows.stopping import STOPS
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
     from edgetune.artifacts.profile import Point, Profile, ProfileRow
-    from edgetune.cli.candidates import Candidates
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.search.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True)

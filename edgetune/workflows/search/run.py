@@ -6,8 +6,13 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from edgetune.cli.problem_options import ProblemOptions, epochs_asked, problem_of
-from edgetune.cli.saved_points import (
+from edgetune.cli.search_report import describe_step, found, give, report_baselines, report_plan
+from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
+from edgetune.units import format_duration, parse_share, parse_time_s
+from edgetune.workflows.output import check_outputs
+from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.search.problem_options import ProblemOptions, epochs_asked, problem_of
+from edgetune.workflows.search.saved_points import (
     KnownPoints,
     SavedPoints,
     check_points,
@@ -16,12 +21,6 @@ from edgetune.cli.saved_points import (
     saved_where,
     saving_points,
 )
-from edgetune.cli.search_report import describe_step, found, give, report_baselines, report_plan
-from edgetune.cli.strategy_choice import DEFAULT, OF_NAMES, StrategyChoice, choose_strategy
-from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
-from edgetune.units import parse_share, parse_time_s
-from edgetune.workflows.output import check_outputs
-from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import STOPS
 
 if TYPE_CHECKING:
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
     from edgetune.artifacts.problem import Problem
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import Trace, TraceRow
-    from edgetune.cli.candidates import Candidates
     from edgetune.cli.screen import Screen
     from edgetune.search.answer import NoPowerError, NothingFeasibleError
     from edgetune.search.driver import SearchResult
     from edgetune.search.strategy import Hints
+    from edgetune.workflows.search.candidates import Candidates
+
 
 POWER_NOISE = 0.015
 """Relative standard deviation of a live power reading unless said otherwise: sensors of boards repeat to 1 to 2 %."""
@@ -278,8 +278,8 @@ def _hints(candidates: Candidates, opts: SearchOptions) -> Hints:
     relatives = read_relatives(candidates, opts.like)
     if opts.roofline is None:
         return Hints(relatives=relatives)
-    from edgetune.cli.peaks import read_peaks
     from edgetune.roofline.balance import balance
+    from edgetune.workflows.peaks import read_peaks
 
     peaks = read_peaks(opts.roofline, candidates.conditions.get("device"), force=None)
     top = max(peaks.roofs, key=lambda roof: roof.flops_per_s)
@@ -344,3 +344,67 @@ def _draw(candidates: Candidates, trace: Trace, plan: Plan | None, opts: SearchO
         screen,
         again,
     )
+
+
+DEFAULT = "roofline"
+OF_NAMES = "exhaustive"
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyChoice:
+    """A strategy and why it was taken; ``name`` is ``None`` where there is no time to measure anything."""
+
+    name: str | None
+    why: str
+
+
+def choose_strategy(
+    name: str | None, candidates: Candidates, problem: Problem, *, time_budget_s: float | None, reusable: bool
+) -> StrategyChoice:
+    """Return the strategy to search with.
+
+    Args:
+        name: As written; ``auto`` looks at the time there is, ``None`` takes the default.
+        candidates: What there is to measure, and how long a point takes.
+        problem: What is searched for; a strategy that does not solve it says so itself.
+        time_budget_s: How long the search may take, s; ``None`` for as long as it takes.
+        reusable: Whether the measured points are to answer other budgets too.
+
+    Raises:
+        InputError: an unknown strategy, or ``reusable`` with another strategy than ``pareto``.
+    """
+    from edgetune.search.strategies import find_strategy
+
+    if name in (None, AUTO) and _has_names_only(candidates, problem):
+        return StrategyChoice(OF_NAMES, "the modes have names, which have no order, so that every point is looked at")
+    if name != AUTO:
+        if reusable and name not in (None, "pareto"):
+            raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
+        chosen = name or ("pareto" if reusable else DEFAULT)
+        find_strategy(chosen)
+        return StrategyChoice(chosen, "as asked" if name else "the default")
+    if time_budget_s is not None:
+        point_s = _point_s(candidates)
+        if time_budget_s < point_s:
+            why = f"{format_duration(time_budget_s)} is no time to measure: a point takes {format_duration(point_s)}"
+            return StrategyChoice(None, why)
+    if reusable:
+        return StrategyChoice("pareto", "its points will answer other budgets too")
+    most = find_strategy(DEFAULT).default_max_points(problem)
+    return StrategyChoice(DEFAULT, f"there is time for its {most} points or what fits of them")
+
+
+def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
+    """Return whether the modes offered are told apart by their names alone."""
+    from edgetune.search.space import offered_space
+
+    named = any(point.mode.power_mode is not None for point in candidates.points)
+    return named and offered_space(problem, candidates.points).named is not None
+
+
+def _point_s(candidates: Candidates) -> float:
+    """Return how long measuring a point is expected to take, s; a look-up takes none."""
+    if candidates.expect is None or candidates.free:
+        return 0.0
+    return (candidates.expect().duration_s or 0.0) / max(len(candidates.points), 1)

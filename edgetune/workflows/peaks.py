@@ -1,0 +1,31 @@
+"""TODO"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgetune.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetune.artifacts.roofline import Roofline
+
+
+def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofline:
+    """Return a roofline that was measured earlier.
+
+    Args:
+        source: A file, or ``-``.
+        device: The device it is to be used for; ``None`` for whichever it is of.
+        force: Take it for another device too.
+
+    Raises:
+        InputError: it cannot be read, or is of another device.
+    """
+    from edgetune.artifacts.io import read_roofline
+
+    found = read_roofline(source)
+    if device is not None and found.device != device and not force:
+        forced = "" if force is None else ", or add --force"
+        hint = f"measure them: edgetune roofline --device {device} -o FILE{forced}"
+        raise InputError(f"{source} has the peaks of {found.device}, not of {device}", hint)
+    return found
