@@ -61,7 +61,7 @@ def words() -> dict[str, tuple[str, ...]]:
     from edgetune.schedule.policies import POLICIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
-    from edgetune.workflows.search.evaluate import FAMILIES
+    from edgetune.workflows.search.options import FAMILIES
     from edgetune.workloads.kernels import PRECISIONS
     from edgetune.workloads.zoo import NETWORKS
 

@@ -2,22 +2,69 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.screen import print_lines, table
+from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines, print_over, table
+from edgetune.search.evaluation.results import Merit, excess_named, merits, solvable_problems
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-    from edgetune.search.evaluation.results import Merit
+    from edgetune.cli.command import Terminal
+    from edgetune.search.evaluation.runner import EvaluationProgress
+    from edgetune.workflows.output import Target
+    from edgetune.workflows.search.options import EvaluationOptions
+
+_REPORT_EVERY_S = 20.0
+
+
+def progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None] | None:
+    """Return what shows now and then how far it is, with an estimate: over the last line on a terminal."""
+    if screen.quiet:
+        return None
+    terminal = sys.stderr.isatty()
+    last_s = time.monotonic()
+
+    def show(progress: EvaluationProgress) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        ended = progress.done == progress.total
+        if terminal and (ended or now_s - last_s > 0.2):
+            print_over(_line(progress), last=ended)
+        elif not terminal and not ended and now_s - last_s > _REPORT_EVERY_S:
+            screen.info(_line(progress))
+        else:
+            return
+        last_s = now_s
+
+    return show
+
+
+def _line(progress: EvaluationProgress) -> str:
+    left = format_duration(float(f"{progress.left_s:.2g}"))
+    return f"{progress.done:,} of {progress.total:,} searches, about {left} left"
+
+
+def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, terminal: Terminal) -> None:
+    """Print the figures, unless standard output carries the table, and draw the figure asked for."""
+    from edgetune.cli.plot import draw_kept
+
+    if terminal.json:
+        answer(evaluation_answer(evaluation, opts.by))
+    elif target.path is not None:
+        if evaluation.header.simulated:
+            print_lines(SIMULATED)
+        show_evaluation(evaluation, opts.by)
+    draw_kept(evaluation, opts.plot, terminal.screen, view=None, file=target.file)
 
 
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
     """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
-    from edgetune.search.evaluation.results import excess_named, solvable_problems
-
     runs = evaluation.runs
     if not runs:
         print_lines("nothing was replayed")
@@ -33,8 +80,6 @@ def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
 
 def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:
     """Return the same for machines: shares, seconds; ``None`` where there is no figure."""
-    import dataclasses
-
     results = []
     for names, merit in _rows(evaluation.runs, by):
         figures = {
@@ -47,8 +92,6 @@ def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str,
 
 
 def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...], Merit]]:
-    from edgetune.search.evaluation.results import merits
-
     whole: list[tuple[tuple[str, ...], Merit]] = [
         ((merit.name,), merit) for merit in merits(runs, lambda run: run.contender)
     ]

@@ -84,6 +84,11 @@ class Screen(Reporter):
     json: bool = False
 
     @property
+    def watched(self) -> bool:
+        """Whether standard error is a terminal."""
+        return sys.stderr.isatty()
+
+    @property
     def stdout(self) -> Stdout:
         """What standard output is for."""
         return "answer" if self.json else "terminal" if sys.stdout.isatty() else "bytes"

@@ -1,13 +1,10 @@
-"""TODO"""
+"""The roofline of a device that was measured earlier."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from edgetune.artifacts.io import read_roofline
+from edgetune.artifacts.roofline import Roofline
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.roofline import Roofline
 
 
 def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofline:
@@ -21,8 +18,6 @@ def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofli
     Raises:
         InputError: it cannot be read, or is of another device.
     """
-    from edgetune.artifacts.io import read_roofline
-
     found = read_roofline(source)
     if device is not None and found.device != device and not force:
         forced = "" if force is None else ", or add --force"

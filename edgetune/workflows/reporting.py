@@ -34,6 +34,11 @@ class Reporter:
         return False
 
     @property
+    def watched(self) -> bool:
+        """Whether notes appear on a terminal, where a person follows them."""
+        return False
+
+    @property
     def stdout(self) -> Stdout:
         """What standard output is for."""
         return "none"

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.trace import TraceRow
-from edgetune.cli.search_report import describe_step
+from edgetune.workflows.search.notes import describe_step
 
 
 @pytest.mark.parametrize(

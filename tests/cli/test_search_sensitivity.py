@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from edgetune.cli.search_sensitivity import sensitivity
+from edgetune.cli.command import Terminal
+from edgetune.cli.search import sensitivity
 from edgetune.errors import InfeasibleError, InputError
+from edgetune.workflows.search.options import SensitivityOptions
 
 PROFILE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
 net,train,8,100,4,4
@@ -26,8 +28,8 @@ def files(tmp_path, monkeypatch):
 
 
 def ask(*tables, convergence=(), **more):
-    given = {"power_budget": None, "margin": None, "objective": "time", "workload": None, "json": False, "quiet": False}
-    sensitivity("p.csv", list(tables), convergence=list(convergence), **{**given, **more})
+    terminal = Terminal(json=more.pop("json", False), quiet=more.pop("quiet", False))
+    sensitivity(SensitivityOptions("p.csv", tables, convergence=convergence, **more), terminal)
 
 
 def test_matrix_and_baselines_for_people(files, capsys):

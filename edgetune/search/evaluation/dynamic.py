@@ -26,7 +26,7 @@ from edgetune.search.driver import SearchResult, run_search
 from edgetune.search.evaluation.answering import Contender, StrategyAnswers, noisy
 from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.problems import Array, ProblemSet
-from edgetune.search.evaluation.runner import judged_run
+from edgetune.search.evaluation.runner import EvaluationConditions, judged_run
 from edgetune.search.evaluation.truth import best_answers
 from edgetune.search.strategies import find_strategy
 
@@ -276,26 +276,22 @@ def run_windows(
     cases: Iterable[EvaluationCase],
     rates: Sequence[float],
     contenders: Sequence[Contender],
-    *,
-    seeds: int,
-    noise: float,
-    tie: float,
-    window_s: float,
+    conditions: EvaluationConditions,
 ) -> Iterator[EvaluationRun]:
     """Yield a run for each contender, case and seed. A window without requests is no problem and has no row."""
     busy = np.flatnonzero(np.array(rates) > 0)
     for contender in contenders:
         for case in cases:
             best = best_answers(case.measured, case.problems)
-            for seed in range(seeds):
-                answers, measurement_s = _windows(case, contender, rates, seed=seed, noise=noise, window_s=window_s)
+            for seed in range(conditions.seeds):
+                answers, measurement_s = _windows(case, contender, rates, seed=seed, noise=conditions.noise)
                 chosen = StrategyAnswers("", answers.rows[busy], answers.points[busy], answers.strategy_s[busy])
                 who = (contender.strategy, contender.max_points, seed)
-                yield judged_run(case, best, busy, chosen, who, tie=tie, measurement_s=measurement_s[busy])
+                yield judged_run(case, best, busy, chosen, who, tie=conditions.tie, measurement_s=measurement_s[busy])
 
 
 def _windows(
-    case: EvaluationCase, contender: Contender, rates: Sequence[float], *, seed: int, noise: float, window_s: float
+    case: EvaluationCase, contender: Contender, rates: Sequence[float], *, seed: int, noise: float
 ) -> tuple[StrategyAnswers, Array]:
     """Return the answers to all windows, and the time spent measuring in each, s."""
     place = {point: row for row, point in enumerate(case.space.points)}
@@ -310,7 +306,6 @@ def _windows(
             max_points=contender.max_points,
             seed=seed,
             power_noise=noise / 2,
-            window_s=window_s,
         )
     )
     rows = np.array([-1 if window.answer is None else place[window.answer] for window in windows], dtype=np.intp)

@@ -1,34 +1,47 @@
-"""What a search may choose from: the points of tables, or those of a network on a device."""
+"""What a search may choose from, and the candidates that measured tables offer."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.io import profile_of_bytes
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.choices import nearest
+from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import EdgetuneError, InputError
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.artifacts.profile import Point, Profile, ProfileRow
-    from edgetune.cli.screen import Screen
-    from edgetune.devices.recorded import RecordedTable
-    from edgetune.profiling.estimate import SweepEstimate
-    from edgetune.search.strategy import OperatorTotals
+from edgetune.profiling.estimate import SweepEstimate
+from edgetune.search.problem import PAIRS, background_task
+from edgetune.search.strategy import OperatorTotals
+from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.search.options import SearchOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Points to choose from and how to measure one, ``free`` when that is a look-up.
+    """Points to choose from, and how to measure one.
 
-    ``kind`` is the problem they are for. ``expect`` says what measuring all of them would take; ``inputs``,
-    ``conditions`` and ``warnings`` go into headers. ``no_power`` is why the device cannot measure power, where it
-    cannot; ``defect`` what every measurement failed of; ``background`` the name of the second network of a live search;
-    ``rows`` what a table holds; ``recovered`` what of an earlier run was put back on the device, a sentence each;
-    ``operators`` what the network costs at each batch size, where its graph is known; ``warn_of_load`` tells a screen
-    what else uses the machine that measures.
+    Args:
+        points: What may be chosen.
+        measure: Measures one of them.
+        kind: The kind of problem they are for.
+        described: What they are, in words.
+        simulated: Whether a model gives the figures.
+        free: Whether measuring is a look-up.
+        inputs, conditions, warnings: For headers.
+        expect: Returns what measuring all of them would take; ``None`` where points are looked up.
+        no_power: Why the device cannot measure power; ``None`` where it can.
+        defect: Returns why every measurement failed, if every one did.
+        background: Name of the second network of a live search.
+        recovered: Returns what of an earlier run was restored on the device, a sentence each.
+        operators: Returns what the network costs at each batch size, where its graph is known.
+        rows: What a table holds.
+        warn_of_load: Reports what else uses the machine that measures.
     """
 
     points: Sequence[Point]
@@ -47,41 +60,30 @@ class Candidates:
     recovered: Callable[[], Sequence[str]] = tuple
     operators: Callable[[], tuple[OperatorTotals, ...]] = tuple
     rows: Sequence[ProfileRow] = ()
-    warn_of_load: Callable[[Screen], None] = lambda _: None
+    warn_of_load: Callable[[Reporter], None] = lambda _: None
 
 
-@dataclass(frozen=True, slots=True)
-class TableSelection:
-    """What to take from tables: the kind of problem, workloads by name, batch sizes; ``None`` leaves it to them."""
-
-    kind: str | None = None
-    workload: str | None = None
-    background: str | None = None
-    batch_sizes: tuple[int, ...] | None = None
-
-
-def candidates_of_tables(sources: Sequence[str], selection: TableSelection, columns: Mapping[str, str]) -> Candidates:
-    """Offer the points of one table, or of several of one device; ``columns`` as in ``foreign_table``.
+def candidates_of_tables(opts: SearchOptions) -> Candidates:
+    """Return the points of one table, or of several of one device.
 
     Raises:
-        InputError: unreadable, of several devices, or a choice of networks and tasks that is not said.
+        InputError: a table cannot be read, tables are of several devices, or several networks or tasks are left.
     """
-    from edgetune.devices.recorded import RecordedTable
-    from edgetune.search.problem import PAIRS
-
-    profiles, origins = zip(*(read_table(source.removeprefix("recorded:"), columns) for source in sources), strict=True)
+    columns = parse_columns(opts.column)
+    tables = (read_table(source.removeprefix("recorded:"), columns) for source in opts.sources)
+    profiles, origins = zip(*tables, strict=True)
     names = ", ".join(origin["name"] for origin in origins)
     conditions = _conditions(profiles, names)
     table = RecordedTable.of([row for profile in profiles for row in profile.rows], name=names)
-    if selection.kind in PAIRS:
-        kind, points = str(selection.kind), _of_two(table, selection)
+    if opts.kind in PAIRS:
+        kind, points = str(opts.kind), _of_two(table, opts)
         described = f"{kind} in {names}"
     else:
-        workload, task, kind = _choose(table, selection)
+        workload, task, kind = _choose(table, opts)
         points = [row.point for row in table.rows if row.workload == workload and row.task == task]
         described = f"{workload} {task} in {names}"
-    points = _of_sizes(points, selection, names)
-    inputs = {**profiles[0].header.inputs, **_origins(profiles, points, selection)}
+    points = _of_sizes(points, opts, names)
+    inputs = {**profiles[0].header.inputs, **_origins(profiles, points, opts)}
     for number, origin in enumerate(origins):
         if "table" not in profiles[number].header.inputs:  # a foreign table names itself
             inputs["profile" if number == 0 else f"profile_{number + 1}"] = origin
@@ -105,8 +107,6 @@ def read_table(source: str, columns: Mapping[str, str]) -> tuple[Profile, dict[s
     Raises:
         InputError: it cannot be read, or is no profile.
     """
-    from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.io import profile_of_bytes
 
     data, name = read_source(source), name_of(source)
     origin = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
@@ -127,15 +127,14 @@ def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
     return merged
 
 
-def _origins(profiles: Sequence[Profile], points: Sequence[Point], selection: TableSelection) -> dict[str, Any]:
+def _origins(profiles: Sequence[Profile], points: Sequence[Point], opts: SearchOptions) -> dict[str, Any]:
     """Return what the tables say of each network by its role, at least its name: ``workload``, and ``background``."""
-    from edgetune.search.problem import PAIRS, background_task
 
     found = list(dict.fromkeys((point.workload, point.task) for point in points))
-    if selection.kind not in PAIRS:
+    if opts.kind not in PAIRS:
         return {"workload": _origin(profiles, *found[0])}
-    task = background_task(selection.kind)
-    first = next((one for one in found if one[1] == "infer" and one[0] != selection.background), None)
+    task = background_task(opts.kind)
+    first = next((one for one in found if one[1] == "infer" and one[0] != opts.background), None)
     second = next((one for one in found if one[1] == task and one != first), None)
     roles = {"workload": first, "background": second}
     return {role: _origin(profiles, *one) for role, one in roles.items() if one is not None}
@@ -153,17 +152,17 @@ def _origin(profiles: Sequence[Profile], name: str, task: str) -> dict[str, Any]
     return {"name": name}
 
 
-def _of_sizes(points: Sequence[Point], selection: TableSelection, names: str) -> list[Point]:
+def _of_sizes(points: Sequence[Point], opts: SearchOptions, names: str) -> list[Point]:
     """Return the points at the batch sizes asked for; a background workload keeps its own."""
-    from edgetune.search.problem import PAIRS
 
-    if selection.batch_sizes is None:
+    if opts.batch_sizes is None:
         return list(points)
+    asked = parse_batch_sizes(opts.batch_sizes)
     kept = [
         point
         for point in points
-        if point.batch_size in selection.batch_sizes
-        or (selection.kind in PAIRS and (point.task == "train" or point.workload == selection.background))
+        if point.batch_size in asked
+        or (opts.kind in PAIRS and (point.task == "train" or point.workload == opts.background))
     ]
     if not kept:
         sizes = sorted({point.batch_size for point in points})
@@ -171,15 +170,15 @@ def _of_sizes(points: Sequence[Point], selection: TableSelection, names: str) ->
     return kept
 
 
-def _choose(table: RecordedTable, selection: TableSelection) -> tuple[str, str, str]:
+def _choose(table: RecordedTable, opts: SearchOptions) -> tuple[str, str, str]:
     """Return the workload, task and kind of problem: those asked for, else the only ones there."""
     here = [(candidates.workload, candidates.task) for candidates in table.workloads]
-    workload, task = selection.workload, "train" if selection.kind == "accuracy" else selection.kind
+    workload, task = opts.workload, "train" if opts.kind == "accuracy" else opts.kind
     _known(workload, [name for name, _ in here])
     left = [(name, kind) for name, kind in here if workload in (None, name) and task in (None, kind)]
     listed = ", ".join(f"{name} {kind}" for name, kind in here)
     if len(left) == 1:
-        return *left[0], selection.kind or left[0][1]
+        return *left[0], opts.kind or left[0][1]
     if not left:
         raise InputError(f"the table has no {task} rows of {workload or 'any network'}", f"it has: {listed}")
     raise InputError(
@@ -187,19 +186,18 @@ def _choose(table: RecordedTable, selection: TableSelection) -> tuple[str, str, 
     )
 
 
-def _of_two(table: RecordedTable, selection: TableSelection) -> list[Point]:
+def _of_two(table: RecordedTable, opts: SearchOptions) -> list[Point]:
     """Return the points of the two workloads: those named, else all that may be."""
-    from edgetune.search.problem import background_task
 
-    task = background_task(str(selection.kind))
+    task = background_task(str(opts.kind))
     points = [row.point for row in table.rows]
-    _known(selection.workload, [point.workload for point in points if point.task == "infer"])
-    _known(selection.background, [point.workload for point in points if point.task == task])
+    _known(opts.workload, [point.workload for point in points if point.task == "infer"])
+    _known(opts.background, [point.workload for point in points if point.task == task])
     return [
         point
         for point in points
-        if (point.task == "infer" and selection.workload in (None, point.workload))
-        or (point.task == task and selection.background in (None, point.workload))
+        if (point.task == "infer" and opts.workload in (None, point.workload))
+        or (point.task == task and opts.background in (None, point.workload))
     ]
 
 

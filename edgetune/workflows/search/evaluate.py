@@ -1,75 +1,141 @@
-"""From the options of ``edgetune search evaluate`` to its table, file and figure."""
+"""Holds strategies against the best of measured tables: from the options of ``search evaluate`` to its table."""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
+import numpy as np
+
+from edgetune.artifacts.arrivals import read_arrivals
+from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationRun
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.choices import choose
-from edgetune.cli.evaluation_options import EvaluationOptions
-from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines, print_over
+from edgetune.drawing import require_figure
 from edgetune.errors import InputError
+from edgetune.search.evaluation.answering import Contender, parse_contenders, require_solvers
+from edgetune.search.evaluation.cases import EvaluationCase, cases_of, stratified
+from edgetune.search.evaluation.dynamic import (
+    MINIBATCHES,
+    SETTLING_S,
+    WINDOW_S,
+    WINDOWS,
+    poisson_rates,
+    repeated,
+    run_windows,
+    scaled,
+    window_cases,
+    window_rates,
+)
+from edgetune.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName
+from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
+from edgetune.search.evaluation.truth import best_answers
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.search.evaluation_tables import EvaluationTables, read_tables, with_epochs
+from edgetune.workflows.search.options import FAMILIES, EvaluationOptions
 from edgetune.workflows.stopping import STOPS, reporting_saved
 
-if TYPE_CHECKING:
-    from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.cli.evaluation_options import TrafficOptions
-    from edgetune.search.evaluation.answering import Contender
-    from edgetune.search.evaluation.cases import EvaluationCase
-    from edgetune.search.evaluation.problems import Family, GridName
-    from edgetune.search.evaluation.runner import EvaluationProgress, EvaluationRunner
-    from edgetune.workflows.search.evaluation_tables import EvaluationTables
-
-
-FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
+MEAN_PER_S = 60.0
+"""Rate of dynamic problems where no requests are given."""
 _SAMPLE = 5000
-_TELL_EVERY_S = 20.0
+
+OnProgress = Callable[[EvaluationProgress], None]
+OnEvaluation = Callable[[Evaluation, Target], None]
 
 
-def run_evaluation(opts: EvaluationOptions, screen: Screen) -> None:
-    """Replay, print, and write what was asked for; stopped half-way, with what there is by then."""
-    from edgetune.drawing import require_figure
-    from edgetune.search.evaluation.answering import parse_contenders
-    from edgetune.workflows.search.evaluation_tables import read_tables
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """An evaluation as asked for, its tables read."""
 
+    opts: EvaluationOptions
+    family: str
+    tables: EvaluationTables
+    contenders: list[Contender]
+    target: Target
+    conditions: EvaluationConditions
+
+    def evaluation(
+        self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int], *warnings: DataWarning
+    ) -> Evaluation:
+        """Return the artifact of some runs, with what is particular to the family and how many problems there were."""
+        tables, opts = self.tables, self.opts
+        conditions = {
+            **({"device": ", ".join(tables.devices)} if tables.devices else {}),
+            "simulated": tables.simulated,
+            "family": self.family,
+            **said,
+            "problems": counts,
+            "strategies": opts.strategies,
+            "seeds": opts.seeds,
+            "noise": self.conditions.noise,
+            "tie": self.conditions.tie,
+        }
+        found = (*tables.data_warnings, *warnings)
+        inputs = {"tables": list(tables.inputs)}
+        return Evaluation(Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=found), tuple(runs))
+
+
+def evaluate(
+    opts: EvaluationOptions,
+    reporter: Reporter,
+    on_progress: OnProgress | None = None,
+    on_evaluation: OnEvaluation = lambda *_: None,
+) -> Evaluation:
+    """Replay the problems, and write the table; if interrupted, write what was replayed by then and raise.
+
+    Args:
+        opts: What is replayed, and where the table goes.
+        reporter: For notes.
+        on_progress: Called with how far it is.
+        on_evaluation: Called with the table when it is written, also after an interruption.
+
+    Raises:
+        InputError: an option or a table cannot be used.
+    """
     _check(opts)
     contenders = parse_contenders(opts.strategies)
     if opts.plot is not None:
         require_figure(opts.plot)
-    target = choose_target(opts.output, "evaluation.parquet", last=True, json=opts.json)
+    target = choose_target(opts.output, "evaluation.parquet", last=True, stdout=reporter.stdout)
     check_outputs({"-o": target.file, "--plot": opts.plot}, [*opts.tables, *opts.convergence], {"-o": "evaluation"})
     tables = read_tables(opts.tables)
     family = opts.family or _family_of(tables)
-    SimulationLabel(tables.simulated and (opts.json or target.path is None), screen).announce()
+    answers = reporter.stdout == "answer" or target.path is None
+    SimulationLabel(tables.simulated and answers, reporter).announce()
     for data_warning in tables.data_warnings:
-        screen.info(f"{data_warning.code}: {data_warning.advice}")
+        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+    conditions = EvaluationConditions(
+        opts.seeds,
+        parse_share(opts.noise, what="--noise"),
+        parse_share(opts.tie, what="--tie"),
+        opts.jobs or len(os.sched_getaffinity(0)),
+    )
+    request = _Request(opts, family, tables, contenders, target, conditions)
     if family == "dynamic":
-        with reporting_saved(screen, lambda: "nothing is kept: the table is written when all is replayed"):
-            runs, conditions = replay_all(opts, tables, contenders, screen)
-        _give(opts, target, _evaluation(tables, runs, conditions), screen)
-        return
-    board, conditions = _board(opts, family, tables, contenders, screen)
+        with reporting_saved(reporter, lambda: "nothing is kept: the table is written when all is replayed"):
+            evaluation = _replayed_windows(request, reporter)
+        _write(evaluation, target, reporter, on_evaluation)
+        return evaluation
+    runner, said, counts = _runner(request, reporter)
     stopped: BaseException | None = None
     try:
-        board.run(None if screen.quiet else _progress_reporter(screen))
+        runner.run(on_progress)
     except BaseException as error:
-        if not board.runs():
+        if not runner.runs():
             if isinstance(error, STOPS):
-                screen.info("stopped; nothing was replayed yet")
+                reporter.info("stopped; nothing was replayed yet")
             raise
         stopped = error
-        screen.info("stopped; this is what was replayed by then, and the same command starts over")
-    data_warnings = () if stopped is None else (_stopped(board),)
-    _give(opts, target, _evaluation(tables, board.runs(), conditions, data_warnings), screen)
+        reporter.info("stopped; this is what was replayed by then, and the same command starts over")
+    evaluation = request.evaluation(runner.runs(), said, counts, *(() if stopped is None else (_stopped(runner),)))
+    _write(evaluation, target, reporter, on_evaluation)
     if stopped is not None:
         raise stopped
+    return evaluation
 
 
 def _check(opts: EvaluationOptions) -> None:
@@ -82,7 +148,7 @@ def _check(opts: EvaluationOptions) -> None:
         raise InputError("--sample and --all exclude each other", "leave one of them out")
     if opts.convergence and opts.family != "accuracy":
         raise InputError("--convergence: only for problems of time to accuracy", "--family accuracy, or leave it out")
-    if (opts.traffic.arrivals or opts.traffic.scale) and opts.family != "dynamic":
+    if (opts.arrivals or opts.scale) and opts.family != "dynamic":
         raise InputError("--arrivals and --scale: only for changing rates", "--family dynamic, or leave them out")
 
 
@@ -93,26 +159,25 @@ def _family_of(tables: EvaluationTables) -> str:
     raise InputError("the tables have both training and inference", f"--family {' or '.join(FAMILIES[:4])}")
 
 
-def _board(
-    opts: EvaluationOptions, family: str, tables: EvaluationTables, contenders: Sequence[Contender], screen: Screen
-) -> tuple[EvaluationRunner, dict[str, Any]]:
-    """Return what is to be played, and the conditions for the header."""
-    import numpy as np
+def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evaluation: OnEvaluation) -> None:
+    try:
+        target.write(evaluation)
+        target.report(reporter)
+    finally:  # a full disk does not cost the answer
+        on_evaluation(evaluation, target)
 
-    from edgetune.search.evaluation.answering import require_solvers
-    from edgetune.search.evaluation.cases import cases_of, stratified
-    from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationRunner, truths
-    from edgetune.workflows.search.evaluation_tables import with_epochs
 
-    grid, kind = cast("GridName | None", opts.grid), cast("Family", family)
+def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
+    """Return what replays the problems, the grids they are of, and how many problems there are."""
+    opts, family, tables = request.opts, request.family, request.tables
     subjects, epochs = (
-        with_epochs(tables.subjects, opts.convergence, screen) if family == "accuracy" else (tables.subjects, None)
+        with_epochs(tables.subjects, opts.convergence, reporter) if family == "accuracy" else (tables.subjects, None)
     )
-    cases = cases_of(subjects, kind, grid=grid, epochs=epochs)
-    require_solvers(cases, list(contenders))
+    cases = cases_of(subjects, cast("Family", family), grid=cast("GridName | None", opts.grid), epochs=epochs)
+    require_solvers(cases, request.contenders)
     best = truths(cases)
     solvable = [np.flatnonzero(each.rows >= 0) for each in best]
-    once = all(contender.measures_once for contender in contenders)
+    once = all(contender.measures_once for contender in request.contenders)
     whole, count = sum(len(case.problems) for case in cases), sum(map(len, solvable))
     if count == 0:
         raise InputError(f"no {family} problem has a solution in these tables", "--grid auto suits any table")
@@ -121,164 +186,68 @@ def _board(
         chosen = [np.arange(len(case.problems)) for case in cases]
     else:
         chosen = stratified(cases, solvable, sample, seed=0)
-    conditions = EvaluationConditions(
-        opts.seeds, parse_share(opts.noise, what="--noise"), parse_share(opts.tie, what="--tie"),
-        opts.jobs or len(os.sched_getaffinity(0)),
-    )  # fmt: skip
-    replayed = count if sample is None else min(count, sample)
-    for line in _counts(family, cases, whole, count, replayed):
-        screen.info(line)
-    told = {
-        "family": family,
-        "grids": sorted({case.grid for case in cases}),
-        "problems": {"all": whole, "solvable": count, "replayed": replayed},
-        "strategies": opts.strategies,
-        "seeds": opts.seeds,
-        "noise": conditions.noise,
-        "tie": conditions.tie,
-    }
-    return EvaluationRunner(cases, best, chosen, contenders, conditions), told
+    counts = {"all": whole, "solvable": count, "replayed": count if sample is None else min(count, sample)}
+    for line in _describe_counts(family, cases, counts):
+        reporter.info(line)
+    grids = {"grids": sorted({case.grid for case in cases})}
+    return EvaluationRunner(cases, best, chosen, request.contenders, request.conditions), grids, counts
 
 
-def _counts(family: str, cases: list[EvaluationCase], whole: int, solvable: int, replayed: int) -> list[str]:
-    from edgetune.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS
-
+def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str, int]) -> list[str]:
     study = [case for case in cases if case.grid == "fulcrum"]
     complete = len(study) == len(STUDY_PAIRS.get(family, STUDY_NETWORKS))
     published = f" (the study: about {PUBLISHED[family]:,})" if complete else ""
     parts = [f"{case.label} {len(case.problems):,}" for case in cases]
-    line = f"{family}: {whole:,} problems{published}, {solvable:,} of them solvable; {replayed:,} are replayed"
+    line = f"{family}: {counts['all']:,} problems{published}, {counts['solvable']:,} of them solvable; "
     listed = [f"problems by workload: {', '.join(parts)}"] if len(cases) > 1 else []
     background = {case.background: case.problems.background_batch_size for case in cases if case.background}
     sizes = ", ".join(f"{name} {size}" for name, size in background.items())
-    return [line, *listed, *([f"background batch sizes: {sizes}"] if background else [])]
+    listed += [f"background batch sizes: {sizes}"] if background else []
+    return [f"{line}{counts['replayed']:,} are replayed", *listed]
 
 
-def _progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None]:
-    """Return what tells how far it is now and then, with an estimate; over the last line on a terminal."""
-    terminal = sys.stderr.isatty()
-    last_s = time.monotonic()
-
-    def tell(progress: EvaluationProgress) -> None:
-        nonlocal last_s
-        now_s = time.monotonic()
-        ended = progress.done == progress.total
-        if terminal and (ended or now_s - last_s > 0.2):
-            print_over(_line(progress), last=ended)
-        elif not terminal and not ended and now_s - last_s > _TELL_EVERY_S:
-            screen.info(_line(progress))
-        else:
-            return
-        last_s = now_s
-
-    return tell
-
-
-def _line(progress: EvaluationProgress) -> str:
-    left = format_duration(float(f"{progress.left_s:.2g}"))
-    return f"{progress.done:,} of {progress.total:,} searches, about {left} left"
-
-
-def _stopped(board: EvaluationRunner) -> DataWarning:
-    from edgetune.artifacts.header import DataWarning
-
-    done = sum(len(run.problem) for run in board.runs())
+def _stopped(runner: EvaluationRunner) -> DataWarning:
+    done = sum(len(run.problem) for run in runner.runs())
     return DataWarning("stopped-early", "the evaluation was stopped; run it again for the rest", {"rows": float(done)})
 
 
-def _evaluation(
-    tables: EvaluationTables,
-    runs: list[EvaluationRun],
-    told: dict[str, Any],
-    data_warnings: tuple[DataWarning, ...] = (),
-) -> Evaluation:
-    from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation
-    from edgetune.artifacts.header import Header
-
-    device = {"device": ", ".join(tables.devices)} if tables.devices else {}
-    conditions = {**device, "simulated": tables.simulated, **told}
-    inputs = {"tables": list(tables.inputs)}
-    header = Header.new(
-        KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(*tables.data_warnings, *data_warnings)
-    )
-    return Evaluation(header, tuple(runs))
-
-
-def _give(opts: EvaluationOptions, target: Target, evaluation: Evaluation, screen: Screen) -> None:
-    from edgetune.cli.evaluation_report import evaluation_answer, show_evaluation
-    from edgetune.cli.plot import draw_kept
-
-    try:
-        target.write(evaluation)
-        target.report(screen)
-    finally:  # a full disk does not cost the table
-        if opts.json:
-            answer(evaluation_answer(evaluation, opts.by))
-        elif target.path is not None:
-            if evaluation.header.simulated:
-                print_lines(SIMULATED)
-            show_evaluation(evaluation, opts.by)
-    draw_kept(evaluation, opts.plot, screen, view=None, file=target.file)
-
-
-MEAN_PER_S = 60.0
-
-
-def replay_all(
-    play: EvaluationOptions, tables: EvaluationTables, contenders: Sequence[Contender], screen: Screen
-) -> tuple[list[EvaluationRun], dict[str, Any]]:
-    """Replay a trace of requests with every contender; return the runs, and conditions for the header.
+def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
+    """Replay a trace of requests in windows of five minutes with every contender.
 
     Raises:
         InputError: no inference table, a bad trace, or options that have no use here.
     """
-    from edgetune.search.evaluation.answering import require_solvers
-    from edgetune.search.evaluation.dynamic import MINIBATCHES, SETTLING_S, WINDOW_S, run_windows, window_cases
-    from edgetune.search.evaluation.truth import best_answers
-
-    if play.sample is not None or play.everything or play.grid is not None:
+    opts, conditions, contenders = request.opts, request.conditions, request.contenders
+    if opts.sample is not None or opts.everything or opts.grid is not None:
         raise InputError("--sample, --all and --grid: every window is replayed", "leave them out")
-    power_w = parse_power_w(play.traffic.power, what="--power-budget")
-    latency_s = parse_time_s(play.traffic.latency, what="--latency-budget")
-    name, rates = _rates(play.traffic)
-    cases = window_cases(tables.subjects, rates, power_w, latency_s)
-    require_solvers(cases, list(contenders))
-    noise, tie = parse_share(play.noise, what="--noise"), parse_share(play.tie, what="--tie")
+    power_w = parse_power_w(opts.power_budget, what="--power-budget")
+    latency_s = parse_time_s(opts.latency_budget, what="--latency-budget")
+    name, rates = _rates(opts)
+    cases = window_cases(request.tables.subjects, rates, power_w, latency_s)
+    require_solvers(cases, contenders)
     answers = [best_answers(case.measured, case.problems).rows.tolist() for case in cases]
     solvable = sum(rate > 0 and row >= 0 for rows in answers for rate, row in zip(rates, rows, strict=True))
     busy = sum(rate > 0 for rate in rates)
     whole = format_duration(len(rates) * WINDOW_S)
-    screen.info(f"{name}: {busy} windows with {min(rates):.3g} to {max(rates):.3g} requests per s, {whole} in all")
-    screen.info(f"{power_w:g} W and {1e3 * latency_s:g} ms: {solvable} of {busy * len(cases)} windows are solvable")
+    reporter.info(f"{name}: {busy} windows with {min(rates):.3g} to {max(rates):.3g} requests per s, {whole} in all")
+    reporter.info(f"{power_w:g} W and {1e3 * latency_s:g} ms: {solvable} of {busy * len(cases)} windows are solvable")
     if any(row.duration_s is None for case in cases for row in case.rows.values()):
-        screen.info(
+        reporter.info(
             f"where a table does not say how long a measurement took: {MINIBATCHES} minibatches and {SETTLING_S:g} s"
         )
-    runs = list(run_windows(cases, rates, contenders, seeds=play.seeds, noise=noise, tie=tie, window_s=WINDOW_S))
-    told = {
-        "family": "dynamic",
-        "arrivals": name,
-        "window_s": WINDOW_S,
-        "problems": {"all": busy * len(cases), "solvable": solvable, "replayed": busy * len(cases)},
-        "strategies": play.strategies,
-        "seeds": play.seeds,
-        "noise": noise,
-        "tie": tie,
-    }
-    return runs, told
+    runs = list(run_windows(cases, rates, contenders, conditions))
+    counts = {"all": busy * len(cases), "solvable": solvable, "replayed": busy * len(cases)}
+    return request.evaluation(runs, {"arrivals": name, "window_s": WINDOW_S}, counts)
 
 
-def _rates(traffic: TrafficOptions) -> tuple[str, tuple[float, ...]]:
-    """Return the name of the trace and the rate of each window, 1/s."""
-    from edgetune.artifacts.arrivals import read_arrivals
-    from edgetune.search.evaluation.dynamic import WINDOWS, poisson_rates, repeated, scaled, window_rates
-
-    mean = None if traffic.scale is None else parse_rate_per_s(traffic.scale, what="--scale")
+def _rates(opts: EvaluationOptions) -> tuple[str, tuple[float, ...]]:
+    """Return the name of the trace of requests, and the rate of each window, 1/s."""
+    mean = None if opts.scale is None else parse_rate_per_s(opts.scale, what="--scale")
     if mean is not None and mean <= 0:
-        raise InputError(f"--scale must be above zero, not {traffic.scale}", "e.g. --scale 60/s")
-    if traffic.arrivals is None:
+        raise InputError(f"--scale must be above zero, not {opts.scale}", "e.g. --scale 60/s")
+    if opts.arrivals is None:
         return f"Poisson, {mean or MEAN_PER_S:g}/s", poisson_rates(mean or MEAN_PER_S)
-    arrivals = read_arrivals(traffic.arrivals)
+    arrivals = read_arrivals(opts.arrivals)
     rates = repeated(arrivals.values, WINDOWS) if arrivals.rates else window_rates(arrivals.values)
     if not any(rates):
         raise InputError(f"{arrivals.name}: no requests arrive at all", "give a trace with some")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgetune.artifacts.convergence import epochs_of
+from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.io import from_bytes, read_convergence
+from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.artifacts.profile import ProfileRow, Task
-    from edgetune.cli.screen import Screen
-    from edgetune.search.evaluation.cases import ProfiledWorkload
+from edgetune.search.evaluation.cases import ProfiledWorkload
+from edgetune.workflows.reporting import Reporter
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,6 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
     Raises:
         InputError: one of them cannot be read, or is no profile.
     """
-    import hashlib
-
-    from edgetune.artifacts.files import name_of, read_source
-    from edgetune.artifacts.io import from_bytes
-    from edgetune.devices.recorded import RecordedTable
-    from edgetune.search.evaluation.cases import ProfiledWorkload
 
     rows: dict[str | None, list[ProfileRow]] = {}
     names: dict[tuple[str | None, str, Task], list[str]] = {}
@@ -76,20 +73,18 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
 
 
 def with_epochs(
-    subjects: Sequence[ProfiledWorkload], convergence: Sequence[str], screen: Screen
+    subjects: Sequence[ProfiledWorkload], convergence: Sequence[str], reporter: Reporter
 ) -> tuple[list[ProfiledWorkload], dict[str, tuple[tuple[int, float], ...]]]:
     """Return the training workloads, less batch sizes that missed the target, and the epochs of each by batch size.
 
     Args:
         subjects: Of any task.
         convergence: Files of epochs: one for all, or one of each workload's name.
-        screen: Told what is left out.
+        reporter: For notes of what is left out.
 
     Raises:
         InputError: no file, or several and none of a workload's name.
     """
-    from edgetune.artifacts.convergence import epochs_of
-    from edgetune.artifacts.io import read_convergence
 
     if not convergence:
         raise InputError("time to accuracy needs the epochs that each batch size takes", "--convergence FILE")
@@ -106,7 +101,7 @@ def with_epochs(
     for subject in training:
         name, own = found.get(subject.workload, only)
         for size in sorted({row.batch_size for row in subject.rows} & own.absent.keys()):
-            screen.info(f"{name}: batch {size} is left out: {own.absent[size]}")
+            reporter.info(f"{name}: batch {size} is left out: {own.absent[size]}")
         left.append(replace(subject, rows=tuple(row for row in subject.rows if row.batch_size not in own.absent)))
         epochs[subject.workload] = tuple(own.by_batch.items())
     return left, epochs

@@ -1,144 +1,91 @@
-"""Opens the candidates of a search: a measured table, or a device to measure on."""
+"""Opens the candidates of a search: measured tables, or one network (or two that share a device) to measure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.device import Absent, Device, TableSource
 from edgetune.errors import InputError
-from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
-from edgetune.workflows.search.candidates import Candidates
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.devices.device import Device
-    from edgetune.profiling.options import ProfileOptions
-    from edgetune.profiling.profiler import Profiler
-    from edgetune.search.strategy import OperatorTotals
-    from edgetune.workflows.subject import WorkloadSelection
-
-
-@contextmanager
-def open_candidates(
-    sources: Sequence[str], live: MeasurementOptions, *, workload: str | None, seed: int, columns: Sequence[str] = ()
-) -> Iterator[Candidates]:
-    """Offer the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
-
-    ``columns`` are the words of ``--column``.
-
-    Raises:
-        InputError: options that do not go with what is given, or nothing to choose from.
-    """
-    first = sources[0]
-    if live.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
-        if columns:
-            raise InputError("--column: only for a table", "leave it out")
-        if len(sources) > 1:
-            raise InputError(f"one network is searched for, not {len(sources)}", "--background MODEL names the second")
-        with network_candidates(first, live, seed) as candidates:
-            yield candidates
-    elif live.given():
-        raise InputError(f"{' and '.join(live.given())}: only for a network", "leave them out, or name a device")
-    else:
-        from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
-        from edgetune.workflows.search.candidates import TableSelection, candidates_of_tables
-        from edgetune.workloads.foreign_files import refuse_foreign
-
-        refuse_foreign(Path(first), first)
-        sizes = None if live.batch_sizes is None else parse_batch_sizes(live.batch_sizes)
-        yield candidates_of_tables(
-            sources, TableSelection(live.kind, workload, live.background, sizes), parse_columns(columns)
-        )
-
+from edgetune.profiling.estimate import SweepEstimate, estimate
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.origin import origin_of
+from edgetune.profiling.profiler import Profiler, open_profiler
+from edgetune.search.problem import PAIRS, background_task
+from edgetune.search.strategy import OperatorTotals
+from edgetune.workflows.device_option import open_named, recovered
+from edgetune.workflows.load_warning import warn_of_load
+from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
+from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
+from edgetune.workflows.search.options import SearchOptions
+from edgetune.workflows.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.foreign_files import refuse_foreign
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasurementOptions:
-    """How to measure a network, as written on the command line.
+def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextManager[Candidates]:
+    """Open the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
 
-    ``run_code`` is whether a Python file may be run to tell how long it takes: not by a dry run.
+    Args:
+        opts: What is searched.
+        run_code: Whether a Python file may be run to tell how long it takes: not by a dry run.
+
+    Raises:
+        InputError: options that do not go with what is given, or nothing to choose from.
     """
-
-    device: str | None
-    modes: str | None
-    batch_sizes: str | None
-    kind: str | None
-    dimensions: tuple[str, ...] = ()
-    precision: str | None = None
-    ops: str | None = None
-    inputs: str | None = None
-    point_timeout: str = POINT_TIMEOUT
-    background: str | None = None
-    background_batch: int | None = None
-    root: str | None = None
-    cool_to: str | None = None
-    cool_timeout: str = COOL_TIMEOUT
-    batch_axis: tuple[str, ...] = ()
-    run_code: bool = True
-
-    def given(self) -> list[str]:
-        """Return the options that only make sense with a network."""
-        named = {
-            "--device": self.device,
-            "--root": self.root,
-            "--cool-to": self.cool_to,
-            "--modes": self.modes,
-            "--dim": self.dimensions or None,
-            "--batch-axis": self.batch_axis or None,
-            "--precision": self.precision,
-            "--ops": self.ops,
-            "--inputs": self.inputs,
-            "--point-timeout": None if self.point_timeout == POINT_TIMEOUT else self.point_timeout,
-        }
-        return [name for name, value in named.items() if value is not None]
+    first = opts.sources[0]
+    if opts.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
+        if opts.column:
+            raise InputError("--column: only for a table", "leave it out")
+        if len(opts.sources) > 1:
+            raise InputError(
+                f"one network is searched for, not {len(opts.sources)}", "--background MODEL names the second"
+            )
+        return _network_candidates(opts, run_code=run_code)
+    if given := opts.for_network():
+        raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
+    refuse_foreign(Path(first), first)
+    if opts.batch_sizes is not None:
+        parse_batch_sizes(opts.batch_sizes)  # refused before a table is read
+    return nullcontext(candidates_of_tables(opts))
 
 
 @contextmanager
-def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iterator[Candidates]:
-    """Offer the points of a network on a device, and those of the background network where there is one."""
-    from edgetune.devices.device import Absent, TableSource
-    from edgetune.profiling.estimate import SweepEstimate, estimate
-    from edgetune.profiling.profiler import open_profiler
-    from edgetune.search.problem import PAIRS
-    from edgetune.workflows.device_option import open_named, recovered
-    from edgetune.workflows.load_warning import warn_of_load
-    from edgetune.workflows.parse_options import profile_options
-    from edgetune.workflows.search.candidates import Candidates
-    from edgetune.workflows.subject import WorkloadOptions, check, choose_subject
-
-    if live.device is None:
+def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Candidates]:
+    """Open a device with the points of a network, and those of the background network where there is one."""
+    source = opts.sources[0]
+    if opts.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
-    task = _TASKS.get(live.kind or "", live.kind)
-    words = WorkloadOptions(source, task, live.batch_sizes, live.modes, live.ops, live.batch_axis)
+    task = _TASKS.get(opts.kind or "", opts.kind)
+    words = WorkloadOptions(source, task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     options = profile_options(
-        dimensions=live.dimensions,
-        precision=live.precision,
-        inputs=live.inputs,
-        point_timeout=live.point_timeout,
-        cool_to=live.cool_to,
-        cool_timeout=live.cool_timeout,
-        seed=seed,
+        dimensions=opts.dim,
+        precision=opts.precision,
+        inputs=opts.inputs,
+        point_timeout=opts.point_timeout,
+        cool_to=opts.cool_to,
+        cool_timeout=opts.cool_timeout,
+        seed=opts.seed,
     )
-    device = open_named(live.device, live.root, seed=seed)
+    device = open_named(opts.device, opts.root, seed=opts.seed)
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
-    if live.kind in PAIRS:
+    if opts.kind in PAIRS:
         each_options.append(replace(options, inputs=None))
-        subjects.append(_background(device, live, each_options[1]))
+        subjects.append(_background(device, opts, each_options[1]))
     inputs = _inputs(subjects, each_options)
     free = isinstance(device.source, TableSource)
 
     def expect() -> SweepEstimate:
         pairs = zip(subjects, each_options, strict=True)
-        parts = [
-            estimate(device, subject.workload, subject.points, how, run_code=live.run_code) for subject, how in pairs
-        ]
+        parts = [estimate(device, subject.workload, subject.points, how, run_code=run_code) for subject, how in pairs]
         times, energies = [part.duration_s for part in parts], [part.energy_j for part in parts]
         return SweepEstimate(
             sum(part.points for part in parts),
@@ -166,7 +113,7 @@ def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iter
         yield Candidates(
             points=[point for subject in subjects for point in subject.points],
             measure=measure,
-            kind=live.kind or first.task,
+            kind=opts.kind or first.task,
             described=" with ".join(map(_described, subjects)) + f" on {device.name}",
             simulated=device.simulated,
             free=free,
@@ -177,7 +124,7 @@ def network_candidates(source: str, live: MeasurementOptions, seed: int) -> Iter
             defect=lambda: next((p.defect for p in profilers if p.defect is not None), None),
             no_power=device.power.reason if isinstance(device.power, Absent) and not free else None,
             recovered=lambda: recovered(device),
-            warn_of_load=lambda screen: warn_of_load(device, screen),
+            warn_of_load=lambda reporter: warn_of_load(device, reporter),
             operators=lambda: _operators(first, options),
             background=subjects[1].workload.name if len(subjects) > 1 else None,
             rows=device.source.rows if isinstance(device.source, TableSource) else (),
@@ -191,8 +138,6 @@ def _described(subject: WorkloadSelection) -> str:
 
 def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
     """Return what the network costs at each batch size; nothing where its graph does not tell."""
-    from edgetune.search.strategy import OperatorTotals
-    from edgetune.workloads.costs import operator_table
 
     found = []
     try:
@@ -207,24 +152,21 @@ def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[Ope
     return tuple(found)
 
 
-def _background(device: Device, live: MeasurementOptions, options: ProfileOptions) -> WorkloadSelection:
+def _background(device: Device, opts: SearchOptions, options: ProfileOptions) -> WorkloadSelection:
     """Return the network without a deadline, at its one batch size."""
-    from edgetune.search.problem import background_task
-    from edgetune.workflows.subject import WorkloadOptions, choose_subject
 
-    if live.background is None:
+    if opts.background is None:
         raise InputError(
-            f"a problem of kind {live.kind} has two networks, and one is named", "e.g. --background zoo:resnet18"
+            f"a problem of kind {opts.kind} has two networks, and one is named", "e.g. --background zoo:resnet18"
         )
-    size = live.background_batch
+    size = opts.background_batch
     if size is None:
         raise InputError("no batch size for the background network", "e.g. --background-batch 16")
-    words = WorkloadOptions(live.background, background_task(str(live.kind)), str(size), live.modes, None)
+    words = WorkloadOptions(opts.background, background_task(str(opts.kind)), str(size), opts.modes, None)
     return choose_subject(device, words, options, default_size=None)
 
 
 def _inputs(subjects: Sequence[WorkloadSelection], options: Sequence[ProfileOptions]) -> dict[str, Any]:
-    from edgetune.profiling.origin import origin_of
 
     inputs: dict[str, Any] = {}
     for role, subject, how in zip(("workload", "background"), subjects, options, strict=False):

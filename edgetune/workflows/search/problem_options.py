@@ -1,109 +1,88 @@
-"""The problem as written on the command line: budgets with units, a file of them, epochs from a table."""
+"""The problem as written: budgets with units, a file of them, epochs from a table."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast, get_args
+from dataclasses import replace
+from typing import Any, cast, get_args
 
+from edgetune.artifacts.convergence import Epochs, epochs_of
+from edgetune.artifacts.io import read_convergence
+from edgetune.artifacts.problem import Objective, Problem, ProblemKind
+from edgetune.artifacts.problem_document import read_problem
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.convergence import Epochs
-    from edgetune.artifacts.problem import Problem, ProblemKind
+from edgetune.workflows.search.options import ProblemOptions, SearchOptions
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemOptions:
-    """What was asked of the answer, as written; ``None`` where nothing was.
+def completed(opts: SearchOptions) -> tuple[SearchOptions, Problem | None]:
+    """Return the options with kind, second network and device as the other options say, and the problem of the file.
 
-    ``file`` is what ``--problem`` holds: what is written on the command line goes before it.
+    Raises:
+        InputError: there is no such kind of problem, and the hint names the nearest; or the file is no problem.
     """
-
-    kind: str | None = None
-    power: str | None = None
-    latency: str | None = None
-    rate: str | None = None
-    objective: str | None = None
-    margin: str | None = None
-    background: str | None = None
-    background_batch: int | None = None
-    convergence: str | None = None
-    file: Problem | None = None
-
-    @property
-    def second(self) -> str | None:
-        """The second network, when either says."""
-        return self.background or (None if self.file is None else self.file.background)
-
-    @property
-    def second_batch(self) -> int | None:
-        """Its batch size, when either says."""
-        return self.background_batch or (None if self.file is None else self.file.background_batch_size)
-
-
-def read_file(path: str | None) -> Problem | None:
-    """Return the problem in the file of ``--problem``, when one is given."""
-    if path is None:
-        return None
-    from edgetune.artifacts.problem import read_problem
-
-    return read_problem(path)
-
-
-def check_kind(kind: str | None) -> None:
-    """Refuse a kind of problem that there is not; the nearest is named."""
-    if kind is not None:
-        from edgetune.artifacts.problem import ProblemKind
-
-        choose(kind, get_args(ProblemKind), what="kind of problem")
+    if opts.kind is not None:
+        choose(opts.kind, get_args(ProblemKind), what="kind of problem")
+    file = None if opts.problem is None else read_problem(opts.problem)
+    return replace(
+        opts,
+        sources=(opts.sources,) if isinstance(opts.sources, str) else tuple(opts.sources) or ("-",),
+        kind=opts.kind or (file.kind if file else None) or opts.task,
+        background=opts.background or (file.background if file else None),
+        background_batch=opts.background_batch or (file.background_batch_size if file else None),
+        device=opts.device or ("jetson" if opts.root else None),
+    ), file
 
 
 def problem_of(
-    budgets: ProblemOptions, kind: str, *, background: str | None = None, epochs: Epochs | None = None
+    opts: ProblemOptions,
+    kind: str,
+    file: Problem | None,
+    *,
+    background: str | None = None,
+    epochs: Epochs | None = None,
 ) -> Problem:
     """Return the problem in base units.
 
     Args:
-        budgets: As written.
+        opts: As written.
         kind: The kind of problem, from the words or from what the table holds.
+        file: What the file of ``--problem`` says; options go before it.
         background: Name of the second workload where it is not the one written.
         epochs: What ``--convergence`` says, see ``epochs_asked``.
 
     Raises:
         InputError: a quantity without its unit, not a number, not above zero, or an unknown objective.
     """
-    from edgetune.artifacts.problem import Objective, Problem
-
-    if budgets.objective is not None:
-        choose(budgets.objective, get_args(Objective), what="objective")
+    if opts.objective is not None:
+        choose(opts.objective, get_args(Objective), what="objective")
     given: dict[str, Any] = {
-        "power_budget_w": budgets.power and parse_power_w(budgets.power, what="--power-budget"),
-        "latency_budget_s": budgets.latency and parse_time_s(budgets.latency, what="--latency-budget"),
-        "arrival_rate_per_s": budgets.rate and parse_rate_per_s(budgets.rate, what="--arrival-rate"),
-        "objective": budgets.objective,
-        "margin": budgets.margin and parse_share(budgets.margin, what="--margin"),
-        "background": background or budgets.background,
-        "background_batch_size": budgets.background_batch,
+        "power_budget_w": _parsed(opts.power_budget, parse_power_w, "--power-budget"),
+        "latency_budget_s": _parsed(opts.latency_budget, parse_time_s, "--latency-budget"),
+        "arrival_rate_per_s": _parsed(opts.arrival_rate, parse_rate_per_s, "--arrival-rate"),
+        "objective": opts.objective,
+        "margin": _parsed(opts.margin, parse_share, "--margin"),
+        "background": background or opts.background,
+        "background_batch_size": opts.background_batch,
         "epochs_to_target": epochs and tuple(sorted(epochs.by_batch.items())),
     }
-    base = budgets.file or Problem(cast("ProblemKind", kind))
+    base = file or Problem(cast("ProblemKind", kind))
     stated = {name: value for name, value in given.items() if value is not None}
     return replace(base, kind=cast("ProblemKind", kind), **stated)
 
 
-def epochs_asked(budgets: ProblemOptions, kind: str) -> Epochs | None:
+def _parsed(words: str | float | None, parse: Any, option: str) -> Any:
+    return None if words is None else parse(words, what=option)
+
+
+def epochs_asked(opts: ProblemOptions, kind: str) -> Epochs | None:
     """Return what the table of ``--convergence`` says, when one is given.
 
     Raises:
         InputError: the problem does not ask for accuracy, or the table cannot be read or reaches no target.
     """
-    from edgetune.artifacts.convergence import epochs_of
-    from edgetune.artifacts.io import read_convergence
-
-    if budgets.convergence is None:
+    if opts.convergence is None:
         return None
     if kind != "accuracy":
         raise InputError(f"--convergence: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
-    return epochs_of(read_convergence(budgets.convergence), name=budgets.convergence)
+    return epochs_of(read_convergence(opts.convergence), name=opts.convergence)

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from edgetune.artifacts import io
+from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
+from edgetune.artifacts.repeats import one_per_point
+from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
-from edgetune.workflows.output import unused
+from edgetune.workflows.output import Target, unused
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.stopping import STOPS
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.artifacts.profile import Point, Profile, ProfileRow
-    from edgetune.cli.screen import Screen
-    from edgetune.workflows.search.candidates import Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,6 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
     Raises:
         InputError: unreadable, or measured on another device.
     """
-    from edgetune.artifacts import io
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.devices.recorded import RecordedTable
 
     names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
     profiles = [io.read_profile(name) for name in names]
@@ -66,8 +63,6 @@ def read_relatives(candidates: Candidates, names: Sequence[str]) -> tuple[Profil
     Raises:
         InputError: unreadable, or measured on another device.
     """
-    from edgetune.artifacts import io
-    from edgetune.artifacts.repeats import one_per_point
 
     profiles = [io.read_profile(name) for name in names]
     for name, profile in zip(names, profiles, strict=True):
@@ -105,8 +100,6 @@ def check_points(path: str) -> None:
     Raises:
         InputError: it is standard output, cannot be made, or is no profile.
     """
-    from edgetune.artifacts import io
-    from edgetune.workflows.output import Target
 
     if path == "-":
         raise InputError("standard output carries the plan, not the points", "name a file with --points")
@@ -136,7 +129,7 @@ class SavedPoints:
 
 
 @contextmanager
-def saving_points(candidates: Candidates, path: str | None, screen: Screen) -> Iterator[SavedPoints]:
+def saving_points(candidates: Candidates, path: str | None, reporter: Reporter) -> Iterator[SavedPoints]:
     """Keep what the offer's ``measure`` returns, and write it to ``path``.
 
     A measurement that took a second or longer is written at once, so that not even SIGKILL loses it; the others when
@@ -146,9 +139,8 @@ def saving_points(candidates: Candidates, path: str | None, screen: Screen) -> I
     Args:
         candidates: Measures.
         path: Where to. Rows that it has already stay, before the new ones.
-        screen: Told what was written.
+        reporter: For notes.
     """
-    from edgetune.artifacts import io
 
     before = io.read_profile(path) if path is not None and Path(path).is_file() else None
     rows: list[ProfileRow] = []
@@ -175,7 +167,7 @@ def saving_points(candidates: Candidates, path: str | None, screen: Screen) -> I
         raise
     if path is not None:
         _write(candidates, rows, before, path)
-        screen.detail(f"wrote {path}")
+        reporter.detail(f"wrote {path}")
 
 
 def saved_where(kept: SavedPoints, asked: str | None, *, free: bool) -> str:
@@ -195,9 +187,6 @@ def _new_path(stem: str) -> str:
 
 def _write(candidates: Candidates, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:
     """Write the rows as a profile; without any there is nothing to keep."""
-    from edgetune.artifacts import io
-    from edgetune.artifacts.header import Header
-    from edgetune.artifacts.profile import KIND, VERSION, Profile
 
     if not rows:
         return

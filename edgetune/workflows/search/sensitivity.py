@@ -1,27 +1,54 @@
-"""TODO"""
+"""What a wrong proxy costs: from the options of ``search sensitivity`` to the matrix of losses."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
 
-from edgetune.cli.screen import Screen
+from edgetune.artifacts.convergence import Convergence
+from edgetune.artifacts.io import read_convergence, read_profile
+from edgetune.artifacts.problem import Objective
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.repeats import one_per_point
+from edgetune.choices import choose
+from edgetune.errors import InputError
+from edgetune.search import accuracy
+from edgetune.units import parse_power_w, parse_share
+from edgetune.workflows.convergence import trained_epochs
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.search.options import SensitivityOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from edgetune.artifacts.convergence import Convergence
-    from edgetune.artifacts.profile import ProfileRow
+def sensitivity(opts: SensitivityOptions, reporter: Reporter) -> accuracy.Sensitivity:
+    """Return what each task loses when its choice is made by each other's epochs.
+
+    Raises:
+        InputError: an option or a table cannot be used.
+        InfeasibleError: no row keeps the power budget.
+    """
+    choose(opts.objective, ("time", "energy", "energy-delay"), what="objective")
+    table = read_profile(opts.profile)
+    rows = _training_rows(table.rows, opts.workload, name=opts.profile)
+    epochs = _epochs_of([*opts.convergence, *opts.tables], rows, reporter)
+    power_budget_w = None if opts.power_budget is None else parse_power_w(opts.power_budget, what="--power-budget")
+    found = accuracy.sensitivity(
+        rows,
+        epochs,
+        power_budget_w=power_budget_w,
+        objective=cast("Objective", opts.objective),
+        margin=0.0 if opts.margin is None else parse_share(opts.margin, what="--margin"),
+    )
+    SimulationLabel(table.header.simulated, reporter).announce()
+    return found
 
 
-def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
+def _training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str) -> list[ProfileRow]:
     """Return the training rows of one network, one per point.
 
     Raises:
         InputError: there are none, or of several networks.
     """
-    from edgetune.artifacts.repeats import one_per_point
-    from edgetune.choices import choose
-    from edgetune.errors import InputError
 
     names = sorted({row.workload for row in rows if row.task == "train"})
     if not names:
@@ -32,15 +59,12 @@ def training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: str
     return [row for row in one_per_point(rows).rows if row.task == "train" and row.workload == chosen]
 
 
-def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: Screen) -> dict[str, dict[int, float]]:
+def _epochs_of(paths: Sequence[str], rows: Sequence[ProfileRow], reporter: Reporter) -> dict[str, dict[int, float]]:
     """Return the epochs of each table, by a name that tells it from the others.
 
     Raises:
         InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
     """
-    from edgetune.artifacts.io import read_convergence
-    from edgetune.errors import InputError
-    from edgetune.workflows.convergence import trained_epochs
 
     if len(paths) < 2:
         raise InputError(
@@ -52,14 +76,13 @@ def epochs_of_tables(paths: Sequence[str], rows: Sequence[ProfileRow], screen: S
     tables = {path: read_convergence(path) for path in paths}
     sizes = {row.batch_size for row in rows if row.status == "ok"}
     return {
-        name: trained_epochs(tables[path], sizes, name=path, reporter=screen)
-        for path, name in zip(paths, names_of(tables), strict=True)
+        name: trained_epochs(tables[path], sizes, name=path, reporter=reporter)
+        for path, name in zip(paths, _names_of(tables), strict=True)
     }
 
 
-def names_of(tables: dict[str, Convergence]) -> list[str]:
+def _names_of(tables: dict[str, Convergence]) -> list[str]:
     """Return a short name for each table: its data set, or its file where data sets are alike or unnamed."""
-    from pathlib import Path
 
     datasets = [table.rows[0].dataset for table in tables.values()]
     if None not in datasets and len(set(datasets)) == len(datasets):

@@ -1,72 +1,24 @@
-"""``edgetune search sensitivity``: how much time (or energy) to accuracy is lost by choosing with a wrong proxy."""
+"""What ``edgetune search sensitivity`` prints: the matrix of losses, and what choosing jointly gains."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from edgetune.cli import options
-from edgetune.cli.screen import Screen, answer, print_lines, table
-from edgetune.workflows.reporting import SimulationLabel
-from edgetune.workflows.search.sensitivity import epochs_of_tables, training_rows
+from edgetune.cli.screen import answer, print_lines, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from edgetune.cli.screen import Screen
+    from edgetune.cli.command import Terminal
     from edgetune.search.accuracy import Sensitivity
 
 
-def sensitivity(
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Training rows by batch size and mode.")],
-    tables: Annotated[
-        list[str] | None, typer.Argument(metavar="TABLE", help="More convergence tables.", show_default=False)
-    ] = None,
-    *,
-    convergence: Annotated[
-        list[str] | None, typer.Option(metavar="TABLE", help="A convergence table. Repeatable.", show_default=False)
-    ] = None,
-    power_budget: options.PowerBudget = None,
-    margin: options.Margin = None,
-    objective: Annotated[str, typer.Option(metavar="NAME", help="time, energy or energy-delay.")] = "time",
-    workload: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which network, when the profile has several.")
-    ] = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Say what a wrong proxy costs: choose by the epochs of one task, pay by those of another.
-
-    Each TABLE is what edgetune profile --convergence writes. Rows are the true task, columns the proxy.
-
-    \b
-      edgetune search sensitivity train.parquet --power-budget 30W \\
-        --convergence shapes.parquet gratings.parquet
-    """
-    from edgetune.artifacts.io import read_profile
-    from edgetune.choices import choose
-    from edgetune.search import accuracy as study
-    from edgetune.units import parse_power_w, parse_share
-
-    choose(objective, ("time", "energy", "energy-delay"), what="objective")
-    table, screen = read_profile(profile), Screen(quiet)
-    rows = training_rows(table.rows, workload, name=profile)
-    epochs = epochs_of_tables([*(convergence or ()), *(tables or ())], rows, screen)
-    found = study.sensitivity(
-        rows,
-        epochs,
-        power_budget_w=power_budget and parse_power_w(power_budget, what="--power-budget"),  # type: ignore[arg-type]
-        objective=objective,  # type: ignore[arg-type]
-        margin=parse_share(margin, what="--margin") if margin else 0.0,
-    )
-    SimulationLabel(table.header.simulated, screen).announce()
-    report_json(found) if json else report(found, objective)
+def report(found: Sensitivity, objective: str, terminal: Terminal) -> None:
+    """Print the matrix, or answer in JSON."""
+    _report_json(found) if terminal.json else _report(found, objective)
 
 
-def report(found: Sensitivity, objective: str) -> None:
+def _report(found: Sensitivity, objective: str) -> None:
     """Print the matrix, what each proxy loses, and what choosing jointly gains."""
-
     names = list(found.chosen)
     print_lines(f"{objective} to accuracy lost by a wrong proxy (rows: the true task; columns: the proxy)")
     table(
@@ -91,9 +43,8 @@ def report(found: Sensitivity, objective: str) -> None:
         print_lines(f"note: no baselines: {why}")
 
 
-def report_json(found: Sensitivity) -> None:
+def _report_json(found: Sensitivity) -> None:
     """Answer for machines."""
-
     names = list(found.chosen)
     answer(
         {

@@ -1,0 +1,45 @@
+"""A step and a plan as lines for people."""
+
+from __future__ import annotations
+
+from edgetune.artifacts.mode import SETTINGS, Mode
+from edgetune.artifacts.plan import Configuration, Plan
+from edgetune.artifacts.trace import TraceRow
+from edgetune.search.problem import runs_back_to_back
+from edgetune.units import format_si
+
+
+def describe_step(step: TraceRow) -> str:
+    """Return one step of a search as a line."""
+    time = "failed" if step.minibatch_s is None else format_si(step.minibatch_s, "s")
+    power = "" if step.power_w is None else f", {format_si(step.power_w, 'W')}"
+    verdict = {True: "within budget", False: "over budget", None: "cannot tell"}[step.feasible]
+    mode = Mode.of({name: value for name in SETTINGS if (value := getattr(step, name)) is not None})
+    return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
+
+
+def describe_plan(plan: Plan) -> str:
+    """Return what a search found, and from how many points, as a line."""
+    measured, search = plan.measured, plan.search
+    figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
+    if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
+        figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
+    if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
+        figures.append("batches back to back")
+    elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
+        figures.append(f"answers within {format_si(measured.latency_s, 's')}")
+    if measured.power_w is not None:
+        figures.append(format_si(measured.power_w, "W"))
+    points = f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
+    known = f", {search.known_points} known" if search.known_points else ""
+    return f"{_where(plan.configuration)}: {', '.join(figures) or 'not measured'}; {points}{known}"
+
+
+def _where(chosen: Configuration) -> str:
+    """Return the mode and batch sizes."""
+    if chosen.batch_size is not None:
+        return f"{chosen.mode}, batch {chosen.batch_size}"
+    text = f"{chosen.mode}, batch {chosen.infer_batch_size}"
+    minibatches = chosen.train_minibatches or chosen.background_minibatches
+    size = chosen.train_batch_size or chosen.background_batch_size
+    return text if minibatches is None else f"{text} and then {minibatches} background minibatches of {size}"

@@ -1,0 +1,137 @@
+"""Which strategy searches: the one named, ``roofline`` when none is, or what ``auto`` finds fitting, and why.
+
+    time for...            the answer serves...        auto takes
+    nothing                                            the board's maximum mode, which is not measured
+    some measurements      this problem                roofline
+    some measurements      budgets that will change    pareto
+
+Modes that only their names tell apart have no order to search along: every point is looked at.
+
+This is the practitioner's matrix of Fulcrum (2025), with this project's strategies in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.artifacts.problem import Problem
+from edgetune.errors import InputError
+from edgetune.profiling.estimate import SweepEstimate
+from edgetune.search.space import offered_space
+from edgetune.search.strategies import find_strategy
+from edgetune.units import format_duration
+from edgetune.workflows.search.candidates import Candidates
+from edgetune.workflows.search.options import SearchOptions
+
+DEFAULT = "roofline"
+OF_NAMES = "exhaustive"
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyChoice:
+    """A strategy and why it was taken; ``name`` is ``None`` where there is no time to measure anything."""
+
+    name: str | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchEstimate:
+    """What a search would take.
+
+    Args:
+        strategy: Its name; ``None`` where there is no time to measure anything.
+        offered: Points that may be chosen.
+        points: Points measured at most.
+        described: What is searched, in words.
+        simulated: Whether a model gives the figures.
+        expected: What measuring every offered point takes; ``None`` where a point is looked up.
+    """
+
+    strategy: str | None
+    offered: int
+    points: int
+    described: str
+    simulated: bool
+    expected: SweepEstimate | None
+
+    @property
+    def duration_s(self) -> float | None:
+        """Time of the points measured at most, s; ``None`` where it is not known."""
+        return self._of_points(0.0 if self.expected is None else self.expected.duration_s)
+
+    @property
+    def energy_j(self) -> float | None:
+        """Their energy, J; ``None`` where it is not known."""
+        return self._of_points(0.0 if self.expected is None else self.expected.energy_j)
+
+    def _of_points(self, whole: float | None) -> float | None:
+        share = self.points / self.offered if self.offered else 0.0
+        return None if whole is None else whole * share
+
+
+def estimate_search(
+    candidates: Candidates, problem: Problem, strategy: str | None, max_points: int | None
+) -> SearchEstimate:
+    """Return what a search would take; without a strategy, for which there is no time, nothing."""
+    limit: int | None = 0
+    if strategy is not None:
+        limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
+    offered = len(candidates.points)
+    return SearchEstimate(
+        strategy,
+        offered,
+        offered if limit is None else min(limit, offered),
+        candidates.described,
+        candidates.simulated,
+        None if candidates.expect is None else candidates.expect(),
+    )
+
+
+def choose_strategy(
+    opts: SearchOptions, candidates: Candidates, problem: Problem, time_budget_s: float | None
+) -> StrategyChoice:
+    """Return the strategy to search with.
+
+    Args:
+        opts: ``strategy`` as written: ``auto`` looks at the time there is, ``None`` takes the default; ``reusable``
+            says whether the measured points are to answer other budgets too.
+        candidates: What there is to measure, and how long a point takes.
+        problem: What is searched for; a strategy that does not solve it says so itself.
+        time_budget_s: How long the search may take, s; ``None`` for as long as it takes.
+
+    Raises:
+        InputError: an unknown strategy, or ``reusable`` with another strategy than ``pareto``.
+    """
+    name = opts.strategy
+    if name in (None, AUTO) and _has_names_only(candidates, problem):
+        return StrategyChoice(OF_NAMES, "the modes have names, which have no order, so that every point is looked at")
+    if name != AUTO:
+        if opts.reusable and name not in (None, "pareto"):
+            raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
+        chosen = name or ("pareto" if opts.reusable else DEFAULT)
+        find_strategy(chosen)
+        return StrategyChoice(chosen, "as asked" if name else "the default")
+    if time_budget_s is not None:
+        point_s = _point_s(candidates)
+        if time_budget_s < point_s:
+            why = f"{format_duration(time_budget_s)} is no time to measure: a point takes {format_duration(point_s)}"
+            return StrategyChoice(None, why)
+    if opts.reusable:
+        return StrategyChoice("pareto", "its points will answer other budgets too")
+    most = find_strategy(DEFAULT).default_max_points(problem)
+    return StrategyChoice(DEFAULT, f"there is time for its {most} points or what fits of them")
+
+
+def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
+    """Return whether the modes offered are told apart by their names alone."""
+    named = any(point.mode.power_mode is not None for point in candidates.points)
+    return named and offered_space(problem, candidates.points).named is not None
+
+
+def _point_s(candidates: Candidates) -> float:
+    """Return how long measuring a point is expected to take, s; a look-up takes none."""
+    if candidates.expect is None or candidates.free:
+        return 0.0
+    return (candidates.expect().duration_s or 0.0) / max(len(candidates.points), 1)
