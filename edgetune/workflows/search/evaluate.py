@@ -13,8 +13,8 @@ from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationRun
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.choices import choose
-from edgetune.drawing import require_figure
 from edgetune.errors import InputError
+from edgetune.plotting.figure_file import require_figure
 from edgetune.search.evaluation.answering import Contender, parse_contenders, require_solvers
 from edgetune.search.evaluation.cases import EvaluationCase, cases_of, stratified
 from edgetune.search.evaluation.dynamic import (

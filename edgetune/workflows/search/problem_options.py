@@ -7,8 +7,7 @@ from typing import Any, cast, get_args
 
 from edgetune.artifacts.convergence import Epochs, epochs_of
 from edgetune.artifacts.io import read_convergence
-from edgetune.artifacts.problem import Objective, Problem, ProblemKind
-from edgetune.artifacts.problem_document import read_problem
+from edgetune.artifacts.problem import Objective, Problem, ProblemKind, read_problem
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_power_w, parse_rate_per_s, parse_share, parse_time_s
