@@ -30,8 +30,8 @@ _edgetune() {
         "schedule kernels run") options="--device -d --policy -p --duration --sms --blocks --include -I --output -o --plot --view --seed --kept --force --dry-run --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels bench") options="--policy -p --gpu --device -d --sms --turns --duration --load --deadline --output -o --seed --force --json --quiet -q --verbose --help -h" arguments="" ;;
         "schedule kernels calibrate") options="--device -d --sms --output -o --force --json --quiet -q --help -h" arguments="" ;;
-        "roofline") options="--task -t --train --device -d --root --modes -m --batch-sizes -b --batch-axis --inputs --precision --dim --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --force --no-measure --seed --dry-run --json --quiet -q --verbose --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "roofline ops") options="--task -t --train --batch-size --batch-axis --inputs --precision --dim --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline") options="--task -t --train --batch-axis --inputs --dim --device -d --root --modes -m --batch-sizes -b --precision --phase --context --peaks --profile --output -o --plot --view --tune --fused --layers --quick --no-measure --seed --force --json --quiet -q --verbose --dry-run --help -h" arguments="ops zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "roofline ops") options="--task -t --train --batch-axis --inputs --dim --batch-size --precision --phase --context --fused --eager --by --strict --output -o --force --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "merge") options="--output -o --column --force --json --quiet -q --help -h" arguments="" ;;
         "device") options="--root --modes -m --check --leave-one-out --calibrate --seed --force --json --quiet -q --help -h" arguments="list show modes set restore units watch auto host twin:orin-agx recorded: jetson nvidia:0" ;;
         "device list") options="--json --help -h" arguments="" ;;
@@ -313,6 +313,9 @@ _edgetune() {
         "schedule kernels calibrate -o") values=""; expects=1 ;;
         "roofline --task") values="infer train"; expects=1 ;;
         "roofline -t") values="infer train"; expects=1 ;;
+        "roofline --batch-axis") values=""; expects=1 ;;
+        "roofline --inputs") values=""; expects=1 ;;
+        "roofline --dim") values=""; expects=1 ;;
         "roofline --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "roofline -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "roofline --root") values=""; expects=1 ;;
@@ -320,10 +323,7 @@ _edgetune() {
         "roofline -m") values="MAXN grid:441 all"; expects=1 ;;
         "roofline --batch-sizes") values=""; expects=1 ;;
         "roofline -b") values=""; expects=1 ;;
-        "roofline --batch-axis") values=""; expects=1 ;;
-        "roofline --inputs") values=""; expects=1 ;;
         "roofline --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
-        "roofline --dim") values=""; expects=1 ;;
         "roofline --phase") values=""; expects=1 ;;
         "roofline --context") values=""; expects=1 ;;
         "roofline --peaks") values=""; expects=1 ;;
@@ -336,11 +336,11 @@ _edgetune() {
         "roofline --seed") values=""; expects=1 ;;
         "roofline ops --task") values="infer train"; expects=1 ;;
         "roofline ops -t") values="infer train"; expects=1 ;;
-        "roofline ops --batch-size") values=""; expects=1 ;;
         "roofline ops --batch-axis") values=""; expects=1 ;;
         "roofline ops --inputs") values=""; expects=1 ;;
-        "roofline ops --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline ops --dim") values=""; expects=1 ;;
+        "roofline ops --batch-size") values=""; expects=1 ;;
+        "roofline ops --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "roofline ops --phase") values=""; expects=1 ;;
         "roofline ops --context") values=""; expects=1 ;;
         "roofline ops --by") values="op class node"; expects=1 ;;

@@ -146,3 +146,8 @@ def format_duration(seconds: float) -> str:
         return f"{minutes} m {rest:02d} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} m"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is one."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -17,6 +17,7 @@ from edgetune.cli.screen import Screen
 from edgetune.workflows.options import Option
 from edgetune.workflows.output import begin_outputs
 
+_CONTEXT = "ctx"
 _HEADINGS = ("Problem", "Where", "How", "Files", "Output")
 
 
@@ -80,7 +81,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
 
-    The fields of both dataclasses are the command's options. The function's docstring is its help.
+    The fields of both dataclasses are the command's options. The function's docstring is its help. A further argument
+    ``ctx: typer.Context`` gives the function its own help text.
 
     Args:
         app: With ``cls=GroupedDefaultGroup`` where a command has subcommands beside it.
@@ -92,12 +94,15 @@ def command(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function)
         kinds = [hints[name] for name in inspect.signature(function).parameters]
-        parameters = [_parameter(*field) for kind in kinds for field in _declared(kind)]
+        declared = [kind for kind in kinds if kind is not typer.Context]
+        parameters = [_parameter(*field) for kind in declared for field in _declared(kind)]
+        if len(declared) < len(kinds):
+            parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
         @wraps(function)
         def run(**given: Any) -> None:
             begin_outputs(force=bool(given.get("force")))
-            function(*(_filled(kind, given) for kind in kinds))
+            function(*(given[_CONTEXT] if kind is typer.Context else _filled(kind, given) for kind in kinds))
 
         parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

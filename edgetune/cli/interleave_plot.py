@@ -18,8 +18,8 @@ def check_figure(opts: InterleaveOptions) -> None:
         InputError: no known format or view, or a view without a figure.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.cli.plot import is_page
     from edgetune.plotting.figure_file import require_figure
+    from edgetune.plotting.page import is_page
     from edgetune.plotting.style import styled
 
     if opts.plot is None:

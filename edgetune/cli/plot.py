@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from edgetune.cli.screen import Screen, print_lines
 from edgetune.errors import InputError
+from edgetune.plotting.page import is_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,11 +94,6 @@ def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: s
     """Draw the artifact that a command has written to ``file``; see ``draw_finished``."""
     again = None if file is None else f"edgetune show {file} --plot {target}{f' --view {view}' if view else ''}"
     draw_finished(lambda: drawing_of(artifact, str(target), view), target, screen, again)
-
-
-def is_page(target: str | Path) -> bool:
-    """Return whether a file name asks for a page for a browser, which rooflines and runs have."""
-    return Path(target).suffix.lower() in (".html", ".htm")
 
 
 def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:

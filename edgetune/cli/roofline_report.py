@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.ops_report import types_of
-from edgetune.cli.roofline_tokens import firsts, machine_tokens, of_pass, show_tokens
+from edgetune.cli.roofline_tokens import machine_tokens, of_pass, show_tokens
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.units import format_si
+from edgetune.workflows.roofline.request import firsts, statements_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.roofline_request import Placed
     from edgetune.roofline.clocks import Correlation
     from edgetune.roofline.next_clocks import Change, Share
     from edgetune.roofline.placement import Placement
+    from edgetune.workflows.roofline.request import Placed
 
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
@@ -175,25 +176,6 @@ def _show_correlations(found: Sequence[Placed]) -> None:
             head = f"correlation of the peaks in {placed.roof.precision} with each knob, 1 for a straight line upwards"
             print_folded(head)
             table(("knob", "computing>", "memory>"), [(knob, *peaks.values()) for knob, peaks in rows.items()])
-
-
-def statements_of(found: Sequence[Placed]) -> list[str]:
-    """Return what holds over the modes of the roofline, one sentence each; none without energy."""
-    from edgetune.roofline.balance import statements
-    from edgetune.roofline.statements import sentences
-
-    told = []
-    for placed in found:
-        alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
-        intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
-        holds = statements(alike, intensities) if len(alike) > 1 else None
-        told += [_of(placed, sentence, found) for sentence in (() if holds is None else sentences(holds))]
-    return told
-
-
-def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
-    """Return a sentence, of several precisions with the one that it is about."""
-    return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
 
 
 def show_network(found: Sequence[Placed]) -> None:

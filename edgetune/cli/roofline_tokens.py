@@ -3,75 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.screen import print_folded, print_lines, table
-from edgetune.errors import InputError
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.ops import OpsTable
-    from edgetune.cli.roofline_request import Placed, RooflineOptions
-    from edgetune.cli.screen import Screen
-    from edgetune.devices.device import Device
     from edgetune.roofline.placement import Placement
     from edgetune.roofline.tokens import TokenBound
-
-
-def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
-    """Return the dimensions of every operating point that is asked for; one, unless of a language model.
-
-    Raises:
-        InputError: a phase or context that is none, or for what is no language model; several operating points where
-            the measurements or the plan are of one.
-    """
-    from edgetune.cli.phases import operating_points
-    from edgetune.workflows.parse_options import parse_dimensions
-
-    if opts.model is None:
-        if opts.phase is not None or opts.context is not None:
-            raise InputError(
-                "--phase and --context are for a language model, and none is named", "e.g. llm:config.json"
-            )
-        return ({},)
-    dimensions = parse_dimensions(opts.dimensions)
-    points = operating_points(opts.workload, dimensions, opts.phase, opts.context)
-    single = {"--tune": opts.tune, "--profile": opts.profile}
-    option = next((name for name, value in single.items() if value is not None), None)
-    if len(points) > 1 and option is not None:
-        raise InputError(
-            f"{option} is for one operating point of a language model, and {len(points)} are asked",
-            "choose one, e.g. --phase decode --context 2048",
-        )
-    return points
-
-
-def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
-    """Return the dimensions of the operating point that a table costs, as --dim writes them."""
-    found = table.header.conditions.get("dimensions")
-    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else opts.dimensions
-
-
-def what_can_run(opts: RooflineOptions, device: Device, screen: Screen) -> RooflineOptions:
-    """Return what is asked, without running a configuration on a device that is no simulation; that is told once."""
-    from edgetune.devices.device import LiveSource
-    from edgetune.workloads.llm import PREFIX
-
-    configured = opts.model is not None and opts.model.startswith(PREFIX)
-    if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
-        return opts
-    screen.info(f"note: {opts.model} has no weights to run, so that no time is measured; an ONNX export of it would be")
-    return replace(opts, no_measure=True)
-
-
-def memory_known(device: Device, opts: RooflineOptions) -> int | None:
-    """Return the memory of the device, bytes; ``None`` where nobody says."""
-    from edgetune.devices.sysfs import Sysfs
-    from edgetune.roofline.buffer_limits import memory_of
-
-    return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
+    from edgetune.workflows.roofline.request import Placed
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:
@@ -80,12 +20,6 @@ def token_bounds(placed: Placed) -> list[TokenBound]:
 
     found = [token_bound(each, memory_bytes=placed.memory_bytes) for each in placed.placements]
     return [each for each in found if each is not None]
-
-
-def firsts(placements: Sequence[Placement]) -> list[int]:
-    """Return the places of those to say more of: the first, of a language model the first of each phase."""
-    phases = [None if each.point is None else each.point.phase for each in placements]
-    return [phases.index(phase) for phase in dict.fromkeys(phases)]
 
 
 def of_pass(placement: Placement, sentence: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -18,6 +19,7 @@ from edgetune.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, those that end in ``>`` aligned to the right, and rows."""
@@ -139,3 +141,8 @@ def _visible_lines(text: str) -> str:
 
 def _file(name: str) -> str:
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def is_page(target: str | Path) -> bool:
+    """Return whether a file name asks for a page for a browser, which rooflines and runs have."""
+    return Path(target).suffix.lower() in (".html", ".htm")

@@ -12,11 +12,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
-from edgetune.cli import peaks
-from edgetune.cli.exceeded_peaks import BEATEN, TIMES, without_beaten
-from edgetune.cli.peaks import KernelBench
 from edgetune.cli.roofline_report import show_layers, show_network
-from edgetune.cli.roofline_request import Placed
 from edgetune.cli.screen import Screen
 from edgetune.devices.cpu_load import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
@@ -29,6 +25,9 @@ from edgetune.roofline.measure import measure_peaks
 from edgetune.roofline.placement import place
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
+from edgetune.workflows.roofline import peaks
+from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
+from edgetune.workflows.roofline.request import Placed
 from edgetune.workloads.kernels import parse_kernel
 from fakes.device import FakeRunner, FakeSource, fake_device
 from fakes.proc import FakeProc
@@ -188,7 +187,7 @@ def test_peaks_that_a_network_beats_are_measured_again(on, capsys):
     spoilt = placed(device, bench, 0.1)
     assert spoilt.placements[0].layers_s == pytest.approx(0.4)
     many = len(bench.ran)
-    (found,) = without_beaten(device, [spoilt], quick=True, screen=Screen())
+    (found,) = without_beaten(device, [spoilt], quick=True, reporter=Screen())
     assert bench.sessions == 2
     assert len(bench.ran) - many == many  # --quick has one size of each kernel
     assert found.placements[0].layers_s == pytest.approx(0.05)
@@ -205,7 +204,7 @@ def test_all_precisions_of_a_network_are_measured_again_and_each_operator_keeps_
     device, bench = open_host(), on(SPOILT, TRUE)
     spoilt = placed(device, bench, 0.1, mixed, ("fp32", "fp16"))
     assert spoilt.placements[0].layers_s == pytest.approx(0.4 + 0.1)
-    (found,) = without_beaten(device, [spoilt], quick=True, screen=Screen())
+    (found,) = without_beaten(device, [spoilt], quick=True, reporter=Screen())
     assert [row.precision for row in found.placements[0].rows] == ["fp32", "fp16"]
     assert found.placements[0].layers_s == pytest.approx(0.05 + 0.0125)
     assert found.roofline.header.warnings == ()
@@ -213,7 +212,7 @@ def test_all_precisions_of_a_network_are_measured_again_and_each_operator_keeps_
 
 def test_it_ends_after_two_times_and_no_share_of_the_roof_is_printed(on, capsys):
     device, bench = open_host(), on(SPOILT)
-    (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, screen=Screen(quiet=True))
+    (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, reporter=Screen(quiet=True))
     assert bench.sessions == 1 + TIMES
     (caution,) = found.roofline.header.warnings
     assert caution.code == BEATEN
@@ -228,7 +227,7 @@ def test_it_ends_after_two_times_and_no_share_of_the_roof_is_printed(on, capsys)
 def test_peaks_that_hold_are_left_alone(on):
     device, bench = open_host(), on(TRUE)
     before = placed(device, bench, 0.1)
-    assert without_beaten(device, [before], quick=True, screen=Screen()) == [before]
+    assert without_beaten(device, [before], quick=True, reporter=Screen()) == [before]
     assert bench.sessions == 1
 
 

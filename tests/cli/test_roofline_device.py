@@ -229,14 +229,16 @@ def test_a_figure_that_cannot_be_written_is_refused_before_anything_is_measured(
 def tuning_peaks(tmp_path_factory):
     """Peaks of the twin in the modes that --tune measures."""
     from edgetune.artifacts.io import write
-    from edgetune.cli.peaks import measured_peaks
     from edgetune.cli.screen import Screen
-    from edgetune.cli.tune_start import peak_modes
     from edgetune.devices.discover import open_device
+    from edgetune.workflows.roofline.peaks import measured_peaks
+    from edgetune.workflows.roofline.tune import peak_modes
 
     device = open_device("twin:orin-agx")
     file = tmp_path_factory.mktemp("tuning") / "peaks.yaml"
-    write(measured_peaks(device, peak_modes(device.modes.space), ["tf32"], quick=True, screen=Screen(quiet=True)), file)
+    write(
+        measured_peaks(device, peak_modes(device.modes.space), ["tf32"], quick=True, reporter=Screen(quiet=True)), file
+    )
     return file
 
 
@@ -397,7 +399,7 @@ def test_the_highest_mode_counts_whatever_the_order_asked_for(edgetune, tmp_path
 
 def test_no_mode_comes_before_one_that_is_higher_throughout():
     from edgetune.artifacts.mode import Mode
-    from edgetune.cli.run_roofline import highest_first
+    from edgetune.workflows.roofline.roofline import highest_first
 
     low, wide, top = Mode(4, 400.0, 300.0, 665.0), Mode(12, 2200.0, 300.0, 665.0), Mode(12, 2200.0, 1300.0, 3199.0)
     crossed = Mode(1, 115.0, 1300.0, 3199.0)
@@ -438,12 +440,12 @@ def test_in_many_modes_it_is_placed_in_the_highest_alone_and_that_is_said(edgetu
 
 
 def test_what_was_measured_is_told_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
-    from edgetune.artifacts import files, io
+    from edgetune.artifacts import artifact, files
 
     def full(data, path):
         raise OSError(28, "No space left on device")
 
-    for module in (files, io):
+    for module in (files, artifact):
         monkeypatch.setattr(module, "write_atomically", full)
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--no-measure")
     for option, file in (("-o", "r.yaml"), ("--plot", "r.svg")):

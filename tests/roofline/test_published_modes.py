@@ -14,7 +14,6 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import Point
-from edgetune.cli.peaks import measured_peaks
 from edgetune.cli.screen import Screen
 from edgetune.devices.discover import open_device
 from edgetune.profiling.layers import layer_times
@@ -25,6 +24,7 @@ from edgetune.roofline.clocks import correlations
 from edgetune.roofline.layers import join
 from edgetune.roofline.placement import place
 from edgetune.roofline.slowdown_forecast import forecast_modes
+from edgetune.workflows.roofline.peaks import measured_peaks
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 
@@ -39,7 +39,7 @@ def roofs():
     """Every mode's roof, by mode."""
     modes = [Mode(*values) for values in product(CORES, CPU, GPU, MEM)]
     device = open_device("twin:orin-agx")
-    found = measured_peaks(device, modes, ["tf32"], quick=False, screen=Screen(quiet=True)).roofs
+    found = measured_peaks(device, modes, ["tf32"], quick=False, reporter=Screen(quiet=True)).roofs
     assert len(found) == 96
     assert all(roof.measured and roof.flop_j for roof in found)
     return {roof.mode: roof for roof in found}
@@ -120,7 +120,7 @@ def test_half_precision_and_true_single_precision():
     FP32 on CUDA cores alone. The twin makes the first. Of the second it makes 1.54, because it takes the speed of FP32
     products from BERT, which reached 1.28 to 1.43 TFLOP/s at every batch size, far below that roof."""
     device, kinds = open_device("twin:orin-agx"), ["fp16", "fp32"]
-    peaks = measured_peaks(device, [Mode(12, 2201.6, *MAXN)], kinds, quick=True, screen=Screen(quiet=True))
+    peaks = measured_peaks(device, [Mode(12, 2201.6, *MAXN)], kinds, quick=True, reporter=Screen(quiet=True))
     roofs = {roof.precision: roof for roof in peaks.roofs}
     assert balance(roofs["fp16"]).time == pytest.approx(208.4, rel=0.05)
     assert 1.28e12 < roofs["fp32"].flops_per_s < 3.49e12

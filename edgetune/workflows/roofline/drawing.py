@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.roofline import Roof
+from edgetune.choices import choose
+from edgetune.devices.device import Absent, Device
 from edgetune.errors import InputError
+from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import is_page
+from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.workflows.roofline.request import Placed, sizes_of, statements_of
+from edgetune.workflows.roofline_options import RooflineOptions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.roofline import Roof
-    from edgetune.cli.roofline_request import Placed, RooflineOptions
-    from edgetune.devices.device import Device
-    from edgetune.roofline.figures import PlacedNetwork
 
 VIEWS = ("roofs", "batches", "clocks")
 
@@ -25,9 +29,6 @@ def check_figure(opts: RooflineOptions) -> None:
     Raises:
         InputError: no known format or view, or a view without a figure or without what it shows.
     """
-    from edgetune.choices import choose
-    from edgetune.cli.plot import is_page
-    from edgetune.plotting.figure_file import require_figure
 
     if opts.view is not None:
         if opts.plot is None:
@@ -40,7 +41,7 @@ def check_figure(opts: RooflineOptions) -> None:
     elif opts.view is not None:
         raise InputError("a page has every figure, and --view chooses between them", "leave it out")
     if opts.view == "batches":
-        sizes = opts.sizes
+        sizes = sizes_of(opts)
         if opts.model is None or len(sizes) == 1:
             lacks = "there is none" if opts.model is None else f"there is batch size {sizes[0]} alone"
             raise InputError(
@@ -55,8 +56,6 @@ def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
     Raises:
         InputError: there is; the hint says how to come by several.
     """
-    from edgetune.artifacts.mode import KNOBS
-    from edgetune.devices.device import Absent
 
     if len(set(modes)) > 1:
         return
@@ -80,9 +79,6 @@ def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | 
         InputError: there is nothing to draw.
         DeviceError: matplotlib is missing.
     """
-    from edgetune.cli.plot import is_page
-    from edgetune.cli.roofline_report import statements_of
-    from edgetune.roofline.figures import roofline_page
 
     if is_page(target):
         roofline, networks = found[0].roofline, _networks(found)
@@ -94,7 +90,6 @@ def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | 
 
 
 def _figure(found: Sequence[Placed], view: str) -> Figure:
-    from edgetune.roofline.figures import batch_figure, clock_figure, roof_figure
 
     roofline, networks = found[0].roofline, _networks(found)
     device, simulated = roofline.device, roofline.header.simulated
@@ -106,7 +101,6 @@ def _figure(found: Sequence[Placed], view: str) -> Figure:
 
 
 def _networks(found: Sequence[Placed]) -> list[PlacedNetwork]:
-    from edgetune.roofline.figures import PlacedNetwork
 
     return [
         PlacedNetwork(placement, None if index else each.layers, measured_j)

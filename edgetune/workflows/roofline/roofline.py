@@ -1,89 +1,183 @@
-"""From the options of ``edgetune roofline`` to peaks, a network placed beneath them, and words about it."""
+"""Measures or reads the peaks of a device and places a network beneath them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from edgetune.cli.exceeded_peaks import without_beaten
-from edgetune.cli.peaks import choose_roof, kernel_precision, measured_peaks, roofs_beside
-from edgetune.cli.roofline_clocks import next_changes
-from edgetune.cli.roofline_measuring import measured, measuring, precision_to_run, tabled
-from edgetune.cli.roofline_plan import report_plan, runs_planned
-from edgetune.cli.roofline_request import Placed, RooflineOptions
-from edgetune.cli.roofline_tokens import dimension_words, dimensions_asked, memory_known, what_can_run
-from edgetune.cli.screen import Screen
-from edgetune.errors import InputError
-from edgetune.roofline.placement import beneath
+from edgetune.artifacts.layers import Layers
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.choices import choose
+from edgetune.devices.device import Device, LiveSource
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.profiling.layers import layer_times
+from edgetune.roofline.clocks import HOST_KNOBS
+from edgetune.roofline.layers import join
+from edgetune.roofline.placement import Placement, beneath, place, require_work
+from edgetune.workflows.batch_choice import choose_batch_sizes
+from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target, check_outputs
-from edgetune.workflows.parse_options import choose_modes, parse_inputs, parse_task
+from edgetune.workflows.parse_options import choose_modes, parse_inputs
 from edgetune.workflows.peaks import read_peaks
-from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.roofline.drawing import check_clocks, check_figure
+from edgetune.workflows.roofline.estimate import RooflineEstimate, estimate, runs_planned
+from edgetune.workflows.roofline.network import (
+    measured,
+    measuring,
+    next_changes,
+    precision_to_run,
+    tabled,
+)
+from edgetune.workflows.roofline.peaks import (
+    choose_roof,
+    kernel_precision,
+    measured_peaks,
+    roofs_beside,
+    without_beaten,
+)
+from edgetune.workflows.roofline.request import (
+    Placed,
+    dimension_words,
+    dimensions_asked,
+    memory_known,
+    sizes_of,
+    task_of,
+    what_can_run,
+    workload_of,
+)
+from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
+from edgetune.workflows.roofline_options import RooflineOptions
 from edgetune.workflows.stopping import reporting_saved
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.layers import Layers
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.profile import ProfileRow
-    from edgetune.artifacts.roofline import Roof, Roofline
-    from edgetune.devices.device import Device
-    from edgetune.roofline.placement import Placement
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.observed import Feed
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 _STORED_AS = {"tf32": "fp32"}
 """Precisions that compute in one type what is stored in another."""
 
 
-def run_roofline(opts: RooflineOptions, screen: Screen) -> None:
-    """Measure or read peaks, place the network, write the roofline and tell all of it.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What ``edgetune roofline`` measures, once its options are checked against the device.
+
+    Args:
+        opts: The options, with the task and the batch sizes settled.
+        device: Where kernels and the network run.
+        tables: Operator tables of the network by the precision of the roof they stand beneath.
+        target: Where the roofline goes; ``None``: nowhere.
+    """
+
+    opts: RooflineOptions
+    device: Device
+    tables: Mapping[str, tuple[OpsTable, ...]]
+    target: Target | None
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes to measure peaks in, the highest first."""
+        return highest_first(choose_modes(self.device, self.opts.modes).modes)
+
+    @property
+    def kernel_precisions(self) -> list[str]:
+        """The precisions to measure peaks in."""
+        return _kernel_precisions(self.device, self.tables)
+
+    @property
+    def tuned(self) -> tuple[str, OpsTable]:
+        """The precision of the roof and the operator table of the network that ``--tune`` is for.
+
+        Raises:
+            InputError: There is no network.
+        """
+        precision, tables = next(iter(self.tables.items()))
+        if not tables:
+            raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
+        return precision, tables[0]
+
+
+def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
+    """Check the options, open the device and cost the network; nothing is measured yet.
 
     Raises:
-        InputError: the network, the modes, the precisions, the peaks or the figure cannot be used as asked.
-        DeviceError: the device is not here, or cannot run kernels.
+        InputError: The network, the modes, the precisions or the figure cannot be used as asked.
+        DeviceError: The device is not here.
     """
-    from edgetune.workflows.device_option import open_named
-
     precisions = () if opts.precision is None else parse_precisions(opts.precision)
-    opts = _with_batch(opts, screen)
+    opts = _settled(opts, reporter)
     target = _check_words(opts, precisions)
-    device = open_named(opts.device, opts.root, seed=opts.seed)
-    tables = _tables_by_roof(opts, device, precisions)
-    if opts.tune is not None:
-        from edgetune.cli.run_tune import run_tune as tune_network
+    device = open_named(opts.device or "auto", opts.root, seed=opts.seed)
+    request = Request(opts, device, _tables_by_roof(opts, device, precisions), target)
+    if opts.tune is None:
+        return request
+    return replace(request, opts=replace(opts, dim=dimension_words(request.tuned[1], opts)))
 
-        (kernels, (*of_network,)) = next(iter(tables.items()))
-        if not of_network:
-            raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
-        opts = replace(opts, dimensions=dimension_words(of_network[0], opts))
-        tune_network(opts, device, of_network[0], kernels, screen)
-        return
-    modes = highest_first(choose_modes(device, opts.modes).modes)
-    kernels_in = _kernel_precisions(device, tables)
-    known = None if opts.peaks is None else read_peaks(opts.peaks, device.name, force=opts.force)
-    _check_device(opts, device, tables, modes if known is None else [roof.mode for roof in known.roofs])
-    if opts.dry_run:
-        peaks_in = modes if known is None else [roof.mode for roof in known.roofs]
-        placed = (
-            modes
-            if opts.modes and len(modes) * len(tables) <= MOST_PLACED
-            else highest_first(modes if opts.modes else peaks_in)[:1]
-        )
-        report_plan(device, modes, kernels_in, opts, runs=runs_planned(opts, placed, peaks_in))
-        return
+
+def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], Target | None]:
+    """Measure or read peaks and place the network; return the result of each precision, and where the roofline goes.
+
+    Raises:
+        InputError: See ``request_of``; or the peaks cannot be used.
+        DeviceError: The device is not here, or cannot run kernels.
+    """
+    request = request_of(opts, reporter)
+    opts, device, modes = request.opts, request.device, request.modes
+    known = _known_peaks(request)
     if known is not None and opts.model is not None and not (opts.no_measure or opts.profile):
-        warn_of_load(device, screen)
+        warn_of_load(device, reporter)
     peaks = [] if known is None else [known]
-    with reporting_saved(screen, lambda: _keep_peaks(opts, peaks, target)):
+    with reporting_saved(reporter, lambda: _keep_peaks(opts, peaks, request.target)):
         if not peaks:
-            peaks.append(measured_peaks(device, modes, kernels_in, quick=opts.quick, screen=screen))
-        found = _all_placed(opts, device, peaks[0], tables, modes=modes, screen=screen)
+            peaks.append(measured_peaks(device, modes, request.kernel_precisions, quick=opts.quick, reporter=reporter))
+        found = _all_placed(request, peaks[0], reporter)
         if known is None and opts.profile is None:
-            found = without_beaten(device, found, quick=opts.quick, screen=screen)
-    _report(opts, found, target, screen)
+            found = without_beaten(device, found, quick=opts.quick, reporter=reporter)
+    return found, request.target
+
+
+def tune(opts: RooflineOptions, reporter: Reporter) -> TunedNetwork:
+    """Return the plan of least energy within the slowdown of ``--tune``.
+
+    Raises:
+        InputError, DeviceError: See ``request_of`` and ``tune_network``.
+    """
+    request = request_of(opts, reporter)
+    precision, table = request.tuned
+    return tune_network(request.opts, request.device, table, precision, reporter)
+
+
+def plan_roofline(opts: RooflineOptions, reporter: Reporter) -> RooflineEstimate:
+    """Return what the same options would measure, of ``--tune`` too.
+
+    Raises:
+        InputError, DeviceError: See ``roofline`` and ``tune``.
+    """
+    request = request_of(opts, reporter)
+    opts, device = request.opts, request.device
+    if opts.tune is not None:
+        precision, table = request.tuned
+        peaks_in, count = tuning_modes(opts, device, table, precision, reporter)
+        return estimate(opts, device, peaks_in, [precision], tuned=count)
+    modes, known = request.modes, _known_peaks(request)
+    peaks_in = modes if known is None else [roof.mode for roof in known.roofs]
+    if opts.modes and len(modes) * len(request.tables) <= MOST_PLACED:
+        placed = modes
+    else:
+        placed = highest_first(modes if opts.modes else peaks_in)[:1]
+    return estimate(opts, device, modes, request.kernel_precisions, runs=runs_planned(opts, placed, peaks_in))
+
+
+def _known_peaks(request: Request) -> Roofline | None:
+    """Return the roofline of ``--peaks``, having checked that the device can do what is asked."""
+    opts = request.opts
+    known = None if opts.peaks is None else read_peaks(opts.peaks, request.device.name, force=opts.force)
+    _check_device(request, request.modes if known is None else [roof.mode for roof in known.roofs])
+    return known
 
 
 def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target | None) -> str:
@@ -98,20 +192,18 @@ def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target
     return f"the peaks are in {target.path}: --peaks {target.path} goes on from them"
 
 
-def _with_batch(opts: RooflineOptions, screen: Screen) -> RooflineOptions:
-    """Return what is asked with batch sizes that the network can be given: without any, the one of its file."""
-    from edgetune.workflows.batch_choice import choose_batch_sizes
-
+def _settled(opts: RooflineOptions, reporter: Reporter) -> RooflineOptions:
+    """Return the options with the task, and with batch sizes that the network can be given: by default its file's."""
+    task = task_of(opts)
     if opts.model is None:
-        return opts
-    said = () if opts.batch_sizes is None else opts.sizes
-    dimensions, task, inputs = dimensions_asked(opts)[0], parse_task(opts.task), parse_inputs(opts.inputs)
+        return replace(opts, task=task)
     sizes, batch = choose_batch_sizes(
-        opts.workload, said, task=task, dimensions=dimensions, inputs=inputs, seed=opts.seed
-    )
+        workload_of(opts), () if opts.batch_sizes is None else sizes_of(opts), task=task,
+        dimensions=dimensions_asked(opts)[0], inputs=parse_inputs(opts.inputs), seed=opts.seed,
+    )  # fmt: skip
     if batch is not None:
-        screen.info(batch)
-    return replace(opts, batch_sizes=",".join(map(str, sizes)))
+        reporter.info(batch)
+    return replace(opts, task=task, batch_sizes=sizes)
 
 
 def _tables_by_roof(
@@ -147,7 +239,6 @@ def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     A mode with no knob below another's never comes after it. Knobs of the host count only between modes that are alike
     otherwise, for peaks of an accelerator do not go with them; one that is left alone holds nothing back.
     """
-    from edgetune.roofline.clocks import HOST_KNOBS
 
     tops: dict[str, float] = {}
     for mode in modes:
@@ -167,14 +258,12 @@ def parse_precisions(text: str) -> tuple[str, ...]:
     Raises:
         InputError: one is unknown.
     """
-    from edgetune.choices import choose
 
     return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
 
 def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
     """Refuse what no device could do, and return where the roofline is to be written."""
-    from edgetune.cli.roofline_plot import check_figure
 
     kinds = {"-o": "roofline" if opts.tune is None else "plan"}
     check_outputs({"-o": opts.output, "--plot": opts.plot}, (opts.model, opts.peaks, opts.profile), kinds)
@@ -203,20 +292,16 @@ def _check_tune(opts: RooflineOptions) -> None:
     if beside:
         hint = "draw and place the network in a run of its own"
         raise InputError(f"--tune gives a plan of what it measures, and has no use for {beside[0]}", hint)
-    if len(opts.sizes) > 1:
-        raise InputError(f"--tune is for one batch size, and {len(opts.sizes)} are asked", "tune for each in turn")
+    if len(sizes_of(opts)) > 1:
+        raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
 
 
-def _check_device(
-    opts: RooflineOptions, device: Device, tables: Mapping[str, Sequence[OpsTable]], modes: Sequence[Mode]
-) -> None:
+def _check_device(request: Request, modes: Sequence[Mode]) -> None:
     """Refuse what this device cannot do, before anything is measured."""
-    from edgetune.cli.roofline_plot import check_clocks
-    from edgetune.devices.device import LiveSource
-
+    opts, device = request.opts, request.device
     if opts.view == "clocks":
         check_clocks(device, modes)
-    first = next(iter(tables.values()))
+    first = next(iter(request.tables.values()))
     if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
         raise InputError(
             f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
@@ -229,37 +314,35 @@ MOST_PLACED = 4
 in full. More than that is a sweep, which ``edgetune profile`` is for."""
 
 
-def _all_placed(
-    opts: RooflineOptions, device: Device, roofline: Roofline, tables: Mapping[str, tuple[OpsTable, ...]], *,
-    modes: Sequence[Mode], screen: Screen,
-) -> list[Placed]:  # fmt: skip
-    """Place the network beneath the roof of each precision: in the highest of ``modes``, and in few others as well."""
-    measured, opts = {roof.precision for roof in roofline.roofs}, what_can_run(opts, device, screen)
+def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> list[Placed]:
+    """Place the network beneath the roof of each precision: in the highest mode, and in few others as well."""
+    device, tables, modes = request.device, request.tables, request.modes
+    measured, opts = {roof.precision for roof in roofline.roofs}, what_can_run(request.opts, device, reporter)
     if opts.peaks is None and len(tables) > 1:  # a precision that the device lacks leaves the others; a note says so
         tables = {precision: tables[precision] for precision in tables if precision in measured} or tables
-    others = _other_modes(opts, modes, len(tables), screen)
+    others = _other_modes(opts, modes, len(tables), reporter)
     found: list[Placed] = []
     for precision, of_network in tables.items():
         highest = modes[0] if opts.modes else None
         roof = choose_roof(roofline, precision, highest, like=found[0].roof if found else None)
         roofs = _roofs_of(roofline, precision, others, infer=opts.peaks is not None)
         here, *elsewhere = (
-            _beneath(device, opts, roofline, each, of_network=of_network, screen=screen) for each in (roof, *roofs)
+            _beneath(device, opts, roofline, each, of_network=of_network, reporter=reporter) for each in (roof, *roofs)
         )
         layers = _layers(device, opts, of_network[0], roof) if opts.layers and of_network and not found else None
         here = replace(here, layers=layers, elsewhere=tuple(elsewhere))
-        found.append(replace(here, changes=next_changes(device, opts, here, screen)))
-    SimulationLabel(roofline.header.simulated or device.simulated, screen).announce()
+        found.append(replace(here, changes=next_changes(device, opts, here, reporter)))
+    SimulationLabel(roofline.header.simulated or device.simulated, reporter).announce()
     return found
 
 
-def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, screen: Screen) -> Sequence[Mode]:
+def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, reporter: Reporter) -> Sequence[Mode]:
     """Return the modes besides the highest in which to place the network: all that were named, or none of many."""
     if opts.model is None or not opts.modes:
         return ()
     if len(modes) > 1 and len(modes) * precisions > MOST_PLACED:
         many = f"{len(modes)} modes" + (f" and {precisions} precisions" if precisions > 1 else "")
-        screen.info(f"note: {opts.model} is placed in the highest mode alone: {many} make over {MOST_PLACED} roofs")
+        reporter.info(f"note: {opts.model} is placed in the highest mode alone: {many} make over {MOST_PLACED} roofs")
         return ()
     return modes[1:]
 
@@ -273,30 +356,13 @@ def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infe
 
 def _beneath(
     device: Device, opts: RooflineOptions, roofline: Roofline, roof: Roof, *,
-    of_network: tuple[OpsTable, ...], screen: Screen,
+    of_network: tuple[OpsTable, ...], reporter: Reporter,
 ) -> Placed:  # fmt: skip
     """Place the network beneath one roof, at every batch size."""
     others = roofs_beside(roofline, roof)
-    networks = [_placed(device, opts, table, (roof, *others), screen) for table in of_network]
+    networks = [_placed(device, opts, table, (roof, *others), reporter) for table in of_network]
     placements, rows = tuple(each for each, _ in networks), tuple(row for _, row in networks)
     return Placed(roofline, roof, of_network, placements, rows, memory_bytes=memory_known(device, opts))
-
-
-def _report(opts: RooflineOptions, found: Sequence[Placed], target: Target | None, screen: Screen) -> None:
-    """Write the roofline and the figure, and tell what was found, also where a file cannot be written."""
-    from edgetune.cli.plot import draw_finished
-    from edgetune.cli.roofline_plot import placed_drawing
-    from edgetune.cli.roofline_report import report
-
-    try:
-        if target is not None:
-            target.write(found[0].roofline)
-            target.report(screen)
-        view = opts.view or "roofs"
-        draw_finished(lambda: placed_drawing(found, str(opts.plot), view), opts.plot, screen, None)
-    finally:  # measuring took minutes, and a full disk is no reason to keep silent
-        if opts.output != "-":
-            report(found, json=opts.json)
 
 
 def _tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...]:
@@ -309,14 +375,11 @@ def _tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...
     points = dimensions_asked(opts)
     if opts.model is None:
         return ()
-    from edgetune.roofline.placement import require_work
-    from edgetune.workloads.costs import operator_table
-    from edgetune.workloads.observed import Feed
 
-    workload, task, feed = opts.workload, parse_task(opts.task), Feed(opts.inputs, opts.seed)
+    workload, task, feed = workload_of(opts), task_of(opts), Feed(opts.inputs, opts.seed)
     tables = tuple(
         operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=opts.fused, feed=feed)
-        for size in opts.sizes
+        for size in sizes_of(opts)
         for dimensions in points
     )
     for table in tables:
@@ -325,7 +388,7 @@ def _tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...
 
 
 def _placed(
-    device: Device, opts: RooflineOptions, table: OpsTable, roofs: Sequence[Roof], screen: Screen
+    device: Device, opts: RooflineOptions, table: OpsTable, roofs: Sequence[Roof], reporter: Reporter
 ) -> tuple[Placement, ProfileRow | None]:
     """Place a network, with what was measured of it.
 
@@ -334,11 +397,8 @@ def _placed(
         opts: What was asked for.
         table: Of the network.
         roofs: That of its precision first, then those of others.
-        screen: Told why there is no measured time.
+        reporter: Told why there is no measured time.
     """
-    from edgetune.artifacts.profile import Point
-    from edgetune.errors import EdgetuneError
-    from edgetune.roofline.placement import place
 
     roof, *others = roofs
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
@@ -348,23 +408,20 @@ def _placed(
     elif not opts.no_measure:
         try:
             row = measured(device, opts, table, point)
-            warn_of_contention(point, row, screen)
+            warn_of_contention(point, row, reporter)
             reason = row.reason or row.status
         except EdgetuneError as error:
             reason = error.message
     measured_s = None if row is None else row.minibatch_s
     if measured_s is None and not opts.no_measure:
-        screen.info(f"note: no measured time of {point} in {table.precision}: {reason}")
+        reporter.info(f"note: no measured time of {point} in {table.precision}: {reason}")
     return place(table, roof, others=others, measured_s=measured_s), row
 
 
 def _layers(device: Device, opts: RooflineOptions, table: OpsTable, roof: Roof) -> Layers:
     """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
-    from edgetune.artifacts.profile import Point
-    from edgetune.profiling.layers import layer_times
-    from edgetune.roofline.layers import join
 
-    workload = opts.workload
+    workload = workload_of(opts)
     options = measuring(opts, table)
     if opts.fused:
         (table, *_) = _tables(replace(opts, fused=False), precision_to_run(opts, table))

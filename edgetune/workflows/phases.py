@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from edgetune.choices import choose
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.workloads.costs.generation import Lengths
-    from edgetune.workloads.workload import Workload
+from edgetune.workloads.costs.generation import Lengths, open_lengths
+from edgetune.workloads.llm import read_decoder
+from edgetune.workloads.onnx_file import load_model
+from edgetune.workloads.workload import Workload
 
 PHASES = ("prefill", "decode")
 _CONTEXT = 2048
@@ -85,8 +84,6 @@ def _sized(lengths: Lengths, dimensions: Mapping[str, int], phase: str, context:
 
 def _lengths(workload: Workload) -> Lengths | None:
     """Return the lengths of a language model; ``None`` of another network."""
-    from edgetune.workloads.costs.generation import Lengths, open_lengths
-    from edgetune.workloads.onnx_file import load_model
 
     if workload.kind == "llm":
         return Lengths("tokens", "past")
@@ -105,7 +102,6 @@ def _needed(workload: Workload) -> Lengths:
 
 def _default_context(workload: Workload) -> int:
     """Return the tokens where none are said: fewer where a model has fewer positions, one of which is the next's."""
-    from edgetune.workloads.llm import read_decoder
 
     positions = read_decoder(workload.path).positions if workload.kind == "llm" and workload.path is not None else 0
     return min(_CONTEXT, positions - 1) if positions > 1 else _CONTEXT

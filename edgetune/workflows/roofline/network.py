@@ -1,0 +1,108 @@
+"""The measured time of a network beneath a roof, from the device or from a table, and with the next clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from edgetune.artifacts.io import read_profile
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.repeats import one_per_point, point_key
+from edgetune.devices.device import Device
+from edgetune.errors import EdgetuneError, NotRestoredError
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.profiler import open_profiler
+from edgetune.roofline.next_clocks import Change, changes, next_modes
+from edgetune.units import counted
+from edgetune.workflows.load_warning import warn_of_contention
+from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.request import Placed, dimension_words, firsts, is_table, workload_of
+from edgetune.workflows.roofline_options import RooflineOptions
+
+
+def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:
+    """Return the precision that a measurement is asked for: none where none was, and the network runs as it is."""
+    return None if asked.precision is None else table.precision
+
+
+def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
+    """Return how the network of a table is measured.
+
+    Raises:
+        InputError: see ``profile_options``.
+    """
+
+    return profile_options(
+        inputs=asked.inputs,
+        dimensions=dimension_words(table, asked),
+        precision=precision_to_run(asked, table),
+        seed=asked.seed,
+    )
+
+
+@contextmanager
+def measuring_in(device: Device, asked: RooflineOptions, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
+    """Yield a function that measures the network of a table in a mode; the device is put back in the end."""
+    with open_profiler(device, workload_of(asked), table.task, measuring(asked, table)) as profiler:
+        yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
+
+
+def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Point) -> ProfileRow:
+    """Measure the network in the roof's mode, and put the device back."""
+    with measuring_in(device, asked, table) as measure:
+        return measure(point.mode)
+
+
+def tabled(source: str, point: Point) -> ProfileRow | None:
+    """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
+
+    rows = one_per_point(read_profile(source).rows).rows
+    return next((row for row in rows if point_key(row.point) == point_key(point)), None)
+
+
+def next_changes(
+    device: Device, asked: RooflineOptions, placed: Placed, reporter: Reporter
+) -> dict[int, tuple[Change, ...]]:
+    """Return what the next clocks change for the first batch size, measuring the network with those not yet visited."""
+
+    roofs = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
+    beside = [mode for _, mode in next_modes(placed.roof.mode, [roof.mode for roof in roofs])]
+    found = {}
+    for index in firsts(placed.placements):
+        table = placed.tables[index]
+        rows = {each.roof.mode: row for each in placed.everywhere if (row := each.rows[index]) is not None}
+        missing = [mode for mode in beside if mode not in rows]
+        if placed.placements[index].measured_s is not None and missing:
+            rows |= _rows_with(device, asked, table, missing, reporter)
+        found[index] = changes(table, placed.roof, roofs, rows, exact=_repeats_exactly(device))
+    return found
+
+
+def _rows_with(
+    device: Device, asked: RooflineOptions, table: OpsTable, modes: Sequence[Mode], reporter: Reporter
+) -> dict[Mode, ProfileRow]:
+    """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
+
+    points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]
+    if asked.profile is not None:
+        return {point.mode: row for point in points if (row := tabled(asked.profile, point)) is not None}
+    reporter.info(f"measuring {table.workload} with the next clocks: {counted(len(modes), 'mode')}")
+    rows = {}
+    for point in points:
+        try:
+            rows[point.mode] = measured(device, asked, table, point)
+            warn_of_contention(point, rows[point.mode], reporter)
+        except NotRestoredError:
+            raise
+        except EdgetuneError as error:
+            reporter.info(f"note: no measured time of {point} in {table.precision}: {error.message}")
+    return rows
+
+
+def _repeats_exactly(device: Device) -> bool:
+    """Return whether a mode measured twice gives the same figures: a table, and a simulation without noise."""
+
+    return is_table(device) or (device.simulated and not device.conditions.get("noise"))

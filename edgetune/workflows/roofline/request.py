@@ -1,0 +1,166 @@
+"""Choices that the options of ``edgetune roofline`` make, and the result of one precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from edgetune.artifacts.layers import Layers
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import ProfileRow, Task
+from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.devices.device import Device, LiveSource, TableSource
+from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import InputError
+from edgetune.roofline.balance import statements
+from edgetune.roofline.buffer_limits import memory_of
+from edgetune.roofline.next_clocks import Change
+from edgetune.roofline.placement import Placement
+from edgetune.roofline.slowdown_forecast import energy_of
+from edgetune.roofline.statements import sentences
+from edgetune.workflows.batch_choice import parse_batch_axes
+from edgetune.workflows.parse_options import parse_batch_sizes, parse_dimensions, parse_task
+from edgetune.workflows.phases import operating_points
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline_options import NetworkOptions, RooflineOptions
+from edgetune.workloads.llm import PREFIX
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
+
+
+def task_of(opts: NetworkOptions) -> Task:
+    """Return the task of ``--task`` and ``--train``; without either, ``infer``.
+
+    Raises:
+        InputError: They contradict each other, or there is no such task.
+    """
+    if opts.train and opts.task not in (None, "train"):
+        raise InputError(f"--train and --task {opts.task} contradict each other", "give one of them")
+    return parse_task("train" if opts.train else opts.task or "infer")
+
+
+def workload_of(opts: RooflineOptions) -> Workload:
+    """Return the network; the options must name one."""
+    assert opts.model is not None
+    return resolve(opts.model, parse_batch_axes(opts.batch_axis))
+
+
+def sizes_of(opts: RooflineOptions) -> tuple[int, ...]:
+    """Return the batch sizes; 1 where the options give none."""
+    return parse_batch_sizes(opts.batch_sizes or "1")
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The result of one precision: the device's rooflines, and a network beneath one of them.
+
+    Args:
+        roofline: Of the device.
+        roof: Beneath which the network is placed.
+        tables, placements, rows: One per batch size, and per pass of a language model; empty without a network.
+        layers: Of the first table, where they were timed.
+        memory_bytes: All that the device has, where that is known.
+        elsewhere: The same network in the other modes asked for, where they are few.
+        changes: What the next clocks change, by the index of the table.
+    """
+
+    roofline: Roofline
+    roof: Roof
+    tables: tuple[OpsTable, ...]
+    placements: tuple[Placement, ...]
+    rows: tuple[ProfileRow | None, ...]
+    layers: Layers | None = None
+    memory_bytes: int | None = None
+    elsewhere: tuple[Placed, ...] = ()
+    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def measured_j(self) -> tuple[float | None, ...]:
+        """Energy of one minibatch as measured, J, one per placement."""
+
+        return tuple(None if row is None else energy_of(row) for row in self.rows)
+
+    @property
+    def everywhere(self) -> tuple[Placed, ...]:
+        """This and the network in other modes."""
+        return (self, *self.elsewhere)
+
+
+def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
+    """Return the dimensions of every operating point that is asked for; one, unless of a language model.
+
+    Raises:
+        InputError: a phase or context that is none, or for what is no language model; several operating points where
+            the measurements or the plan are of one.
+    """
+
+    if opts.model is None:
+        if opts.phase is not None or opts.context is not None:
+            raise InputError(
+                "--phase and --context are for a language model, and none is named", "e.g. llm:config.json"
+            )
+        return ({},)
+    dimensions = parse_dimensions(opts.dim)
+    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context)
+    single = {"--tune": opts.tune, "--profile": opts.profile}
+    option = next((name for name, value in single.items() if value is not None), None)
+    if len(points) > 1 and option is not None:
+        raise InputError(
+            f"{option} is for one operating point of a language model, and {len(points)} are asked",
+            "choose one, e.g. --phase decode --context 2048",
+        )
+    return points
+
+
+def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
+    """Return the dimensions of the operating point that a table costs, as --dim writes them."""
+    found = table.header.conditions.get("dimensions")
+    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else tuple(opts.dim)
+
+
+def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> RooflineOptions:
+    """Return the options without measuring a configuration on a real device: it has no weights; a note says so."""
+
+    configured = opts.model is not None and opts.model.startswith(PREFIX)
+    if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
+        return opts
+    reporter.info(
+        f"note: {opts.model} has no weights to run, so that no time is measured; an ONNX export of it would be"
+    )
+    return replace(opts, no_measure=True)
+
+
+def memory_known(device: Device, opts: RooflineOptions) -> int | None:
+    """Return the memory of the device, bytes; ``None`` where nobody says."""
+
+    return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
+
+
+def firsts(placements: Sequence[Placement]) -> list[int]:
+    """Return the places of those to say more of: the first, of a language model the first of each phase."""
+    phases = [None if each.point is None else each.point.phase for each in placements]
+    return [phases.index(phase) for phase in dict.fromkeys(phases)]
+
+
+def statements_of(found: Sequence[Placed]) -> list[str]:
+    """Return what holds over the modes of the roofline, one sentence each; none without energy."""
+
+    told = []
+    for placed in found:
+        alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
+        intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
+        holds = statements(alike, intensities) if len(alike) > 1 else None
+        told += [_of(placed, sentence, found) for sentence in (() if holds is None else sentences(holds))]
+    return told
+
+
+def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
+    """Return a sentence, of several precisions with the one that it is about."""
+    return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
+
+
+def is_table(device: Device) -> bool:
+    """Return whether measurements are looked up: they repeat exactly, and power is in them."""
+
+    return isinstance(device.source, TableSource)

@@ -1,0 +1,190 @@
+"""Finds the mode of least energy within a slowdown: predicts every mode from peaks and measures the few best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.roofline import Roof, Roofline
+from edgetune.devices.device import Absent, Device, ModeSpace, TableSource
+from edgetune.devices.grids import evenly_spaced, modes_of
+from edgetune.devices.modes import highest_mode
+from edgetune.errors import InputError
+from edgetune.profiling.origin import origin_of
+from edgetune.roofline.clocks import infer_roofs
+from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes
+from edgetune.roofline.tune import NOISE, TriedMode, tune
+from edgetune.roofline.tuned_plan import tuned_plan
+from edgetune.units import format_si, parse_share
+from edgetune.workflows.parse_options import choose_modes
+from edgetune.workflows.peaks import read_peaks
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.roofline.network import measuring, measuring_in
+from edgetune.workflows.roofline.peaks import measured_peaks, roofs_in
+from edgetune.workflows.roofline.request import is_table, workload_of
+from edgetune.workflows.roofline_options import RooflineOptions
+from edgetune.workflows.stopping import reporting_saved
+
+_LEVELS = {"gpu_mhz": 6, "mem_mhz": 4, "power_limit_w": 3}
+"""Values of each knob of an accelerator at which peaks are measured. An AGX Orin has four memory clocks, each with
+timings of its own: peaks foretold of its twin's other modes are off by 0.3 to 0.7 % in the mean, and bandwidth by 6 %
+where one of the four was left out."""
+_HOST_LEVELS = 3
+"""Of each knob of the host, all others highest: static power goes with these, peaks of an accelerator do not."""
+_MOST_MODES = 100_000
+
+
+def peak_modes(space: ModeSpace) -> list[Mode]:
+    """Return the modes in which to measure peaks, so that those of all others follow; the highest first."""
+
+    top = highest_mode(space)
+    grid = {knob: evenly_spaced(values, _LEVELS[knob]) for knob, values in space.knobs.items() if knob in _LEVELS}
+    modes = [Mode.of({**top.knobs(), **mode.knobs()}) for mode in modes_of(grid)] if grid else []
+    host = [knob for knob in space.knobs if knob not in _LEVELS]
+    modes += [
+        Mode.of({**top.knobs(), knob: value})
+        for knob in host
+        for value in evenly_spaced(space.knobs[knob], _HOST_LEVELS)
+    ]
+    return list(dict.fromkeys([top, *modes]))
+
+
+def space_of(device: Device) -> ModeSpace:
+    """Return the modes of a device that can be tuned.
+
+    Raises:
+        InputError: it has no modes, or tells no power.
+    """
+
+    if isinstance(device.modes, Absent):
+        raise InputError(f"{device.name} has no modes to tune: {device.modes.reason}", "name a board, e.g. jetson")
+    if isinstance(device.power, Absent) and not is_table(device):
+        raise InputError(f"{device.name} does not tell power: {device.power.reason}", "energy cannot be tuned without")
+    return device.modes.space
+
+
+def peaks_of(asked: RooflineOptions, device: Device, precision: str, reporter: Reporter) -> Roofline:
+    """Measure or read peaks; those of a table are of the device that it was measured on.
+
+    Raises:
+        InputError: they are of another device, or of a table and not given.
+    """
+    if asked.peaks is not None:
+        measured_on = str(device.conditions["measured_on"]) if is_table(device) else device.name
+        return read_peaks(asked.peaks, measured_on, force=asked.force)
+    if is_table(device):
+        raise InputError(
+            f"{device.name} is a table: it tells no peaks, without which no mode can be foreseen",
+            f"--peaks FILE, made by: edgetune roofline --device {device.conditions['measured_on']} --modes ... -o FILE",
+        )
+    return measured_peaks(device, peak_modes(space_of(device)), [precision], quick=asked.quick, reporter=reporter)
+
+
+def roofs_of(roofline: Roofline, device: Device, table: OpsTable, precision: str) -> list[Roof]:
+    """Return the roofs of the precision; a table does not say whether it is of an accelerator, its peaks do.
+
+    Raises:
+        InputError: there are none.
+    """
+    known = {roof.precision for roof in roofline.roofs}
+    return roofs_in(roofline, table.precision if is_table(device) and precision not in known else precision)
+
+
+def candidates(device: Device, table: OpsTable, text: str | None) -> Sequence[Mode]:
+    """Return the modes to choose from: those asked for, else all; of a table those in which it has the network.
+
+    Raises:
+        InputError: see ``space_of``; they are too many, or the table has the network in none of them.
+    """
+
+    space_of(device)
+    modes = choose_modes(device, text or "all").modes
+    if len(modes) > _MOST_MODES:
+        raise InputError(f"{len(modes)} modes are too many to choose from", "choose fewer, e.g. --modes grid:441")
+    if not isinstance(device.source, TableSource):
+        return modes
+    found, errors = [], []
+    for mode in modes:
+        try:
+            found.append(device.source.lookup(Point(table.workload, table.task, table.batch_size, mode)).mode)
+        except InputError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
+
+
+_START = "peaks kept in a file (edgetune roofline -o FILE) spare most of the time: --peaks FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class TunedNetwork:
+    """A plan, and one sentence on what it saves."""
+
+    plan: Plan
+    summary: str
+
+
+def tuning_modes(
+    opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
+) -> tuple[Sequence[Mode], int]:
+    """Return the modes in which peaks would be measured, and the number of modes to choose from.
+
+    Raises:
+        InputError: See ``tune_network``.
+    """
+    parse_share(opts.tune or "", what="--tune")
+    modes = candidates(device, table, opts.modes)
+    if opts.peaks is not None or is_table(device):
+        peaks_of(opts, device, precision, reporter)
+    return () if opts.peaks is not None else peak_modes(space_of(device)), len(modes)
+
+
+def tune_network(
+    opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
+) -> TunedNetwork:
+    """Measure or read peaks, predict every mode, measure the few best and return the plan.
+
+    Raises:
+        InputError: The slowdown cannot be read, the device has no modes or no power, or nothing was measured properly.
+    """
+    allowed = parse_share(opts.tune or "", what="--tune")
+    modes = candidates(device, table, opts.modes)
+    with reporting_saved(reporter, lambda: "nothing is kept: peaks are fitted when all kernels have run"):
+        roofline = peaks_of(opts, device, precision, reporter)
+    inferred = infer_roofs(roofs_of(roofline, device, table, precision), modes)
+    roofs, data_warnings = inferred.roofs, (*inferred.data_warnings, *device.conditions.get("cautions", ()))
+    for data_warning in data_warnings:
+        reporter.info(f"{data_warning.code}: {data_warning.advice}")
+    reference = fastest_mode(table, roofs)
+    SimulationLabel(device.simulated or roofline.header.simulated, reporter).announce()
+    told_kept = f"the modes tried are told above; {_START if opts.peaks is None else 'the same command starts over'}"
+    with reporting_saved(reporter, lambda: told_kept), measuring_in(device, opts, table) as measure:
+        row = measure(reference)
+        reporter.info(f"reference: {reference}: {_figures(row)}")
+        forecast = forecast_modes(table, roofs, reference, row=row)
+
+        def tell(each: TriedMode) -> None:
+            reporter.info(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")
+
+        repeats = device.simulated or is_table(device)
+        tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=tell)
+    known = {name: value for name, value in device.conditions.items() if name != "cautions"}  # warnings of the plan
+    conditions = {**known, "device": device.name, "simulated": device.simulated}
+    inputs = {"workload": {**origin_of(workload_of(opts), measuring(opts, table)), "task": table.task}}
+    plan = tuned_plan(tuned, inputs=inputs, conditions=conditions, warnings=data_warnings, seed=opts.seed)
+    saving, slower = tuned.saving_share, tuned.slowdown_share
+    count = f"{tuned.measurements} {'points of the table' if is_table(device) else 'measurements'}"
+    return TunedNetwork(plan, f"saves {saving:.1%} of the energy at {slower:.1%} slowdown, as measured; {count}")
+
+
+def _figures(row: ProfileRow) -> str:
+    """Return a measured row in a few words."""
+    if row.minibatch_s is None or row.power_w is None:
+        return f"{row.status}: {row.reason}"
+    energy_j = row.energy_j if row.energy_j is not None else row.minibatch_s * row.power_w
+    return f"{format_si(row.minibatch_s, 's')}, {format_si(energy_j, 'J')} a minibatch"

@@ -1,0 +1,120 @@
+"""The options of ``edgetune roofline`` and ``edgetune roofline ops``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from edgetune.workflows import options
+from edgetune.workflows.options import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """Which network is placed beneath a roof or costed, as written."""
+
+    task: Annotated[
+        str | None, Option("What the network does. Default: infer.", ("--task", "-t"), "Problem", "infer|train")
+    ] = None
+    train: Annotated[bool, Option("Short for --task train.", ("--train",), "Problem")] = False
+    batch_axis: options.BatchAxis = ()
+    inputs: options.Inputs = None
+    dim: options.Dim = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RooflineOptions(NetworkOptions):
+    """The options of ``edgetune roofline``."""
+
+    model: Annotated[
+        str | None,
+        Option("An ONNX file, zoo:NAME or llm:CONFIG. Default: peaks alone.", metavar="MODEL", argument=True),
+    ] = field(default=None, kw_only=False)
+    device: Annotated[
+        str | None, Option("Which one; see edgetune device. Default: auto.", ("--device", "-d"), "Where", "NAME")
+    ] = None
+    root: options.Root = None
+    modes: Annotated[
+        str | None,
+        Option("Peaks in these; the network in up to 4. Default: MAXN.", ("--modes", "-m"), "Where", "SPEC"),
+    ] = None
+    batch_sizes: Annotated[
+        str | Sequence[int] | None,
+        Option("Samples per minibatch. Default: as exported or 1.", ("--batch-sizes", "-b"), "Problem", "LIST"),
+    ] = None
+    precision: Annotated[
+        str | None,
+        Option(
+            "One or several of fp32, tf32, fp16, bf16, fp8, int8. Default: the network's own types.",
+            ("--precision",), "How", "LIST",
+        ),
+    ] = None  # fmt: skip
+    phase: Annotated[
+        str | None, Option("Of a language model, this alone. Default: both.", group="Problem", metavar="prefill|decode")
+    ] = None
+    context: Annotated[
+        str | None,
+        Option(
+            "Tokens to prefill, or cached when decoding: 512,2048. Default: 2048.", ("--context",), "Problem", "LIST"
+        ),
+    ] = None
+    peaks: Annotated[
+        str | None, Option("A roofline measured earlier, instead of measuring peaks.", group="Files", metavar="FILE")
+    ] = None
+    profile: Annotated[
+        str | None, Option("Times of the network, instead of measuring it.", group="Files", metavar="FILE")
+    ] = None
+    output: Annotated[
+        str | None, Option("Write the roofline there; - for the pipe.", ("-o", "--output"), "Files", "FILE")
+    ] = None
+    plot: Annotated[
+        str | None, Option("Draw it: svg, png, pdf, or html for a browser.", group="Files", metavar="FILE")
+    ] = None
+    view: Annotated[
+        str | None,
+        Option(
+            "Of --plot: roofs (default), batches for intensity, or clocks for peaks.", group="Files", metavar="VIEW"
+        ),
+    ] = None
+    tune: Annotated[
+        str | float | None,
+        Option("Give the plan of least energy at most so much slower, e.g. 5%.", ("--tune",), "Problem", "SHARE"),
+    ] = None
+    fused: Annotated[bool, Option("Fold element-wise chains into their producer.", ("--fused",))] = False
+    layers: Annotated[bool, Option("Time every layer of the network, too.", ("--layers",))] = False
+    quick: Annotated[bool, Option("Fewer sizes of kernels.", ("--quick",))] = False
+    no_measure: Annotated[bool, Option("Do not run the network.", ("--no-measure",))] = False
+    seed: options.Seed = 0
+    force: Annotated[bool, Option("Use --peaks of another device; replace any file.", ("--force",), "Files")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpsOptions(NetworkOptions):
+    """The options of ``edgetune roofline ops``."""
+
+    model: Annotated[str, Option("An ONNX file, zoo:NAME or llm:CONFIG.", metavar="MODEL", argument=True)] = field(
+        kw_only=False
+    )
+    batch_size: Annotated[
+        int | None, Option("Samples per minibatch. Default: as exported or 1.", group="Problem", metavar="N", least=1)
+    ] = None
+    precision: Annotated[
+        str | None,
+        Option("Store floats as fp32, fp16, bf16, int8. Default: as the network does.", metavar="NAME"),
+    ] = None
+    phase: Annotated[str | None, Option("Of a language model.", group="Problem", metavar="prefill|decode")] = None
+    context: Annotated[
+        int | None,
+        Option("Tokens to prefill, or cached when decoding. [default: 2048]", group="Problem", metavar="N", least=1),
+    ] = None
+    fused: Annotated[
+        bool, Option("Fold element-wise chains and BatchNormalization into their producer.", ("--fused",))
+    ] = False
+    eager: Annotated[bool, Option("Take attention, GELU, LSTM and the like apart into kernels.", ("--eager",))] = False
+    by: Annotated[str, Option("What to add rows up by.", ("--by",), "Output", "op|class|node")] = "op"
+    strict: Annotated[bool, Option("End with 2 when an operator has no known cost.", ("--strict",))] = False
+    output: Annotated[
+        str | None, Option("Write the table of every operator there.", ("-o", "--output"), "Files", "FILE")
+    ] = None
+    force: options.Force = False
