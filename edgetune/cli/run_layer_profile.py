@@ -99,9 +99,9 @@ def _opened(models: Sequence[str], folder: str | None, screen: Screen) -> list[P
     """
     from edgetune.cli.schedule_networks import open_reference
     from edgetune.workflows.cache_folder import prepared_folder
+    from edgetune.workloads.kernel_steps import processor_kind
     from edgetune.workloads.partition.optimised import runtime_version
     from edgetune.workloads.prepared import check_runtime, is_prepared, open_prepared
-    from edgetune.workloads.processor import processor_kind
     from edgetune.workloads.resolve import names_path
 
     where = Path(folder) if folder is not None else prepared_folder()

@@ -227,7 +227,8 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
     unfit = _unfit(found) if found is not None and make and folder == prepared_folder() else None
     if not make or (found is not None and unfit is None):
         return found
-    from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+    from edgetune.workloads.partition.check import PrepareOptions
+    from edgetune.workloads.partition.prepare import prepare
 
     screen.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
     return prepare(workload, PrepareOptions(), target)
@@ -245,9 +246,9 @@ def _place_of(workload: Workload, folder: Path) -> Path:
 
 def _unfit(prepared: Prepared) -> str | None:
     """Return why layers cannot be run here; ``None`` where they can."""
+    from edgetune.workloads.kernel_steps import processor_kind
     from edgetune.workloads.partition.optimised import runtime_version
     from edgetune.workloads.prepared import check_runtime
-    from edgetune.workloads.processor import processor_kind
 
     try:
         check_runtime(prepared, runtime_version(), processor_kind())

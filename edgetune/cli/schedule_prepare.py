@@ -14,7 +14,7 @@ from edgetune.cli import options
 if TYPE_CHECKING:
     from edgetune.cli.screen import Screen
     from edgetune.workloads.batch import Axes
-    from edgetune.workloads.partition.options import PrepareOptions
+    from edgetune.workloads.partition.check import PrepareOptions
     from edgetune.workloads.prepared import Prepared
     from edgetune.workloads.workload import Workload
 
@@ -105,8 +105,8 @@ def _options(dim: Sequence[str] | None, split: str | None, optimise: str, *, who
     from edgetune.errors import InputError
     from edgetune.units import parse_bytes
     from edgetune.workflows.parse_options import parse_dimensions
+    from edgetune.workloads.partition.check import PrepareOptions
     from edgetune.workloads.partition.optimised import LEVELS
-    from edgetune.workloads.partition.options import PrepareOptions
 
     level: Any = choose(optimise, LEVELS, what="level of --optimise")
     split_bytes = None if split is None else parse_bytes(split, what="the size of --split")
@@ -148,7 +148,7 @@ def _prepared(workload: Workload, asked: PrepareOptions, target: Path, screen: S
 def _report_plan(workloads: Sequence[Workload], options: Sequence[PrepareOptions], folder: Path, *, json: bool) -> None:
     from edgetune.cli.screen import answer, table
     from edgetune.units import format_bytes
-    from edgetune.workloads.partition.planned import planned_weight_bytes
+    from edgetune.workloads.partition.check import planned_weight_bytes
 
     sizes = [
         planned_weight_bytes(each, batch_size=asked.batch_size, dimensions=asked.dimensions)

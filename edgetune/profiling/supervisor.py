@@ -18,7 +18,7 @@ from edgetune.processes.child import Child
 from edgetune.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
-from edgetune.workloads.stored_types import stored_precisions
+from edgetune.workloads.onnx_file import stored_precisions
 from edgetune.workloads.workload import Workload
 
 

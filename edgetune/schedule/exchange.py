@@ -20,7 +20,7 @@ from edgetune.schedule.executor import one_line
 from edgetune.workloads.prepared import Prepared, TensorSpec
 
 if TYPE_CHECKING:
-    from edgetune.workloads.handler_file import HandlerFile
+    from edgetune.workloads.python_file import HandlerFile
 
 Arrays = Mapping[str, Any]
 

@@ -278,8 +278,8 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
 
     from edgetune.schedule.exchange import Exchange
     from edgetune.schedule.executor import PreparedLayers, WholeNetwork
+    from edgetune.workloads.kernel_steps import processor_kind
     from edgetune.workloads.prepared import check_runtime, open_prepared
-    from edgetune.workloads.processor import processor_kind
 
     ort.set_default_logger_severity(3)
     runnables: dict[str, Any] = {}
@@ -288,7 +288,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
         name, drop = each["name"], command["drop_cache"]
         prepared[name], folders[name] = open_prepared(Path(each["prepared"])), Path(each["folder"])
         if each["handler"] is not None:
-            from edgetune.workloads.handler_file import open_handler
+            from edgetune.workloads.python_file import open_handler
 
             handlers[name] = open_handler(Path(each["handler"]))
         if command["form"] == "layers":

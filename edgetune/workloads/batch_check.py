@@ -7,6 +7,7 @@ each part of it: an operator that combines samples shows in one or the other, wh
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.profile import Task
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
+from edgetune.processes.serving import serve
 from edgetune.workloads.batch import Batch, describe_axes
 from edgetune.workloads.onnx_file import fixed_model, network_batch
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
+
 
 _TIMES = 2
 """Exported batches in the batch that is tried."""
@@ -62,7 +65,7 @@ def check_batch(
             "workload": workload.plain(), "exported": batch.exported, "dimensions": dict(dimensions),
             "inputs": inputs, "seed": seed,
         }  # fmt: skip
-        child = Child("edgetune.workloads.batch_worker")
+        child = Child("edgetune.workloads.batch_check")
         try:
             reply = child.ask(command, deadline_s=time.monotonic() + _TIMEOUT_S)
         except TimeoutError:
@@ -182,3 +185,20 @@ def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> list[np.ndarray[Any
         split = [part.reshape(*first.shape[:axis], outer, size // outer, *first.shape[axis + 1 :]) for part in parts]
         found.append(np.concatenate(split, axis=axis + 1).reshape(shape))
     return found
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the command above until its pipe ends."""
+
+    def handle(command: Mapping[str, Any]) -> dict[str, Any]:
+        workload = Workload.from_plain(command["workload"])
+        found: dict[str, Any] = compare(
+            workload, command["exported"], command["dimensions"], command["inputs"], command["seed"]
+        )
+        return found
+
+    serve(arguments, handle)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
-from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open
-from edgetune.workloads.malformed import refuse_malformed
-from edgetune.workloads.rebatch import rebatch
+from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open, rebatch
+from edgetune.workloads.model_limits import refuse_malformed
 
 if TYPE_CHECKING:
     import onnx

@@ -27,7 +27,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.workloads import initial_weights as init
+from edgetune.workloads import initial_weights
 
 OPSET = 17
 IR_VERSION = 8
@@ -93,7 +93,7 @@ class GraphBuilder:
         helper.set_model_props(model, dict(metadata or {}))
         return model
 
-    def weight(self, name: str, shape: tuple[int, ...], recipe: str, role: init.Role = "parameter") -> str:
+    def weight(self, name: str, shape: tuple[int, ...], recipe: str, role: initial_weights.Role = "parameter") -> str:
         """Record a weight: its shape, and how to fill it. Returns its name."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, doc_string=f"{role}: {recipe}")
         self._weights.append(tensor)
@@ -139,15 +139,15 @@ class GraphBuilder:
         padding: int | None = None,
         groups: int = 1,
         bias: bool | str = False,
-        initialise: Initialise = init.fan_in_uniform,
-        role: init.Role = "parameter",
+        initialise: Initialise = initial_weights.fan_in_uniform,
+        role: initial_weights.Role = "parameter",
     ) -> Value:
         """2-D convolution with a square kernel; padding is ``kernel // 2`` unless given, ``bias`` may be a recipe."""
         pad = kernel // 2 if padding is None else padding
         shape = (channels, x[1] // groups, kernel, kernel)
         inputs: list[Value | str] = [x, self.weight(f"{name}.weight", shape, initialise(shape), role)]
         if bias:
-            recipe = init.fan_in_uniform(shape) if bias is True else bias
+            recipe = initial_weights.fan_in_uniform(shape) if bias is True else bias
             inputs.append(self.weight(f"{name}.bias", (channels,), recipe))
         window: dict[str, Any] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         size = [_window(side, kernel, stride, pad) for side in (x[2], x[3])]
@@ -157,17 +157,17 @@ class GraphBuilder:
         """Batch normalisation over channels; ``momentum`` is PyTorch's: the weight of the new value (ONNX: the old)."""
         inputs: list[Value | str] = [
             x,
-            self.weight(f"{name}.weight", (x[1],), init.ONES),
-            self.weight(f"{name}.bias", (x[1],), init.ZEROS),
-            self.weight(f"{name}.running_mean", (x[1],), init.ZEROS, "statistic"),
-            self.weight(f"{name}.running_var", (x[1],), init.ONES, "statistic"),
+            self.weight(f"{name}.weight", (x[1],), initial_weights.ONES),
+            self.weight(f"{name}.bias", (x[1],), initial_weights.ZEROS),
+            self.weight(f"{name}.running_mean", (x[1],), initial_weights.ZEROS, "statistic"),
+            self.weight(f"{name}.running_var", (x[1],), initial_weights.ONES, "statistic"),
         ]
         return self.node("BatchNormalization", name, inputs, x.shape, epsilon=epsilon, momentum=1.0 - momentum)
 
     def layer_norm(self, name: str, x: Value, *, epsilon: float = 1e-5) -> Value:
         """Layer normalisation over the last axis."""
-        weight = self.weight(f"{name}.weight", (x[-1],), init.ONES)
-        bias = self.weight(f"{name}.bias", (x[-1],), init.ZEROS)
+        weight = self.weight(f"{name}.weight", (x[-1],), initial_weights.ONES)
+        bias = self.weight(f"{name}.bias", (x[-1],), initial_weights.ZEROS)
         return self.node("LayerNormalization", name, [x, weight, bias], x.shape, axis=-1, epsilon=epsilon)
 
     def linear(
@@ -176,8 +176,8 @@ class GraphBuilder:
         x: Value,
         features: int,
         *,
-        initialise: Initialise = init.fan_in_uniform,
-        initialise_bias: Initialise = init.fan_in_uniform,
+        initialise: Initialise = initial_weights.fan_in_uniform,
+        initialise_bias: Initialise = initial_weights.fan_in_uniform,
     ) -> Value:
         """A linear layer on a matrix of rows; the weight is ``[features, inputs]`` as in PyTorch."""
         shape = (features, x[1])
@@ -185,7 +185,9 @@ class GraphBuilder:
         bias = self.weight(f"{name}.bias", (features,), initialise_bias(shape))
         return self.node("Gemm", name, [x, weight, bias], (x.shape[0], features), transB=1)
 
-    def embedding(self, name: str, indices: Value, rows: int, width: int, *, recipe: str = init.normal(1.0)) -> Value:
+    def embedding(
+        self, name: str, indices: Value, rows: int, width: int, *, recipe: str = initial_weights.normal(1.0)
+    ) -> Value:
         """Rows of a table, looked up by index."""
         table = self.weight(f"{name}.weight", (rows, width), recipe)
         return self.node("Gather", name, [table, indices], (*indices.shape, width), axis=0)
@@ -196,7 +198,7 @@ class GraphBuilder:
         Both are as PyTorch returns them: ``[sequence, batch, hidden]`` and ``[batch, hidden]``.
         Both biases of PyTorch's cell are there, one after the other, as ONNX stores them.
         """
-        recipe = init.uniform(1.0 / math.sqrt(hidden))
+        recipe = initial_weights.uniform(1.0 / math.sqrt(hidden))
         inputs = [
             x.name,
             self.weight(f"{name}.weight_input", (1, 4 * hidden, x[2]), recipe),

@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+
 Role = Literal["parameter", "statistic", "frozen"]
+
+
 ROLES: tuple[Role, ...] = ("parameter", "statistic", "frozen")
+
 
 ARANGE = "arange"
 
@@ -36,6 +40,8 @@ def constant(value: float) -> str:
 
 
 ONES = constant(1.0)
+
+
 ZEROS = constant(0.0)
 
 

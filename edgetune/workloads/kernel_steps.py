@@ -9,17 +9,91 @@ Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import platform
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_bytes
-from edgetune.workloads.host_product import fastest, open_host_product
 from edgetune.workloads.kernels import MATMUL, BenchmarkKernel
-from edgetune.workloads.torch_required import Step, require_torch
+from edgetune.workloads.torch_graph import Step, require_torch
+
+Run = Callable[[], object]
+_OPSET = 13
+"""Of MatMul for FP32, known to every ONNX Runtime of these ten years' Python."""
+_IR_VERSION = 8
+
+
+def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Run | None:
+    """Return one run of a product in FP32, its result written in place; ``None`` where ONNX Runtime is missing."""
+    from edgetune.workloads.ort_session import require_onnxruntime
+
+    try:
+        ort = require_onnxruntime(("CPUExecutionProvider",))
+    except DeviceError:
+        return None
+    import numpy as np
+
+    options = ort.SessionOptions()
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    session = ort.InferenceSession(_graph(kernel), options, providers=["CPUExecutionProvider"])
+    draw = np.random.default_rng(seed)
+    shapes = {"a": (kernel.rows, kernel.inner), "b": (kernel.inner, kernel.columns)}
+    binding: Any = session.io_binding()
+    for name, shape in shapes.items():
+        binding.bind_cpu_input(name, draw.standard_normal(shape, dtype=np.float32))
+    result = ort.OrtValue.ortvalue_from_numpy(np.zeros((kernel.rows, kernel.columns), np.float32))
+    binding.bind_ortvalue_output("c", result)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def _graph(kernel: BenchmarkKernel) -> bytes:
+    from onnx import TensorProto, helper
+
+    shapes = {
+        "a": (kernel.rows, kernel.inner), "b": (kernel.inner, kernel.columns), "c": (kernel.rows, kernel.columns),
+    }  # fmt: skip
+    a, b, c = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items())
+    graph = helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["c"])], "product", [a, b], [c])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR_VERSION)
+    return bytes(model.SerializeToString())
+
+
+def fastest(runs: Sequence[Run]) -> Run:
+    """Return the run that takes least time, each tried twice and timed the second time."""
+    if len(runs) == 1:
+        return runs[0]
+    taken_s = []
+    for run in runs:
+        run()
+        begun_s = time.perf_counter()
+        run()
+        taken_s.append(time.perf_counter() - begun_s)
+    return runs[taken_s.index(min(taken_s))]
+
+
+def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what layouts of kernels depend on, e.g. ``x86_64 avx512f``.
+
+    Source: MLAS (``MlasPlatform``) takes channels by 16 with AVX-512, by 8 with AVX or SSE, and otherwise as the
+    architecture allows.
+    """
+    try:
+        text = cpuinfo.read_text(errors="replace")
+    except OSError:
+        text = ""
+    flags: list[str] = next(
+        (line.split(":", 1)[1].split() for line in text.splitlines() if line.startswith("flags")), []
+    )
+    best = next((flag for flag in ("avx512f", "avx2", "avx") if flag in flags), "")
+    return f"{platform.machine()} {best}".strip()
+
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}
 """CUDA compute capability whose tensor cores have the precision; below it PyTorch would quietly use something slower.

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
-from edgetune.workloads import external_data
+from edgetune.workloads import model_limits
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
-from edgetune.workloads.malformed import HINT, refuse_malformed
-from edgetune.workloads.model_limits import check_model
+from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
 from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import onnx
 
 __all__ = ["fix_dimensions", "fixed_model", "input_specs", "load_model", "network_batch", "parse_model"]
+
 
 _MAX_PROTOBUF_BYTES = 2**31 - 1
 
@@ -56,7 +56,7 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     model = parse_model(workload.path)
     folder = workload.path.parent
     with refuse_malformed(f"the external weights of {workload.path}"):
-        if external_data.check(model, folder) and weights:
+        if model_limits.check(model, folder) and weights:
             from onnx.external_data_helper import load_external_data_for_model
 
             require_utf8(folder)
@@ -141,3 +141,22 @@ def _is_text(graph: onnx.GraphProto) -> bool:
     except UnicodeDecodeError:
         return False
     return all(isinstance(name, str) for name in names)
+
+
+_PRECISIONS = {1: "fp32", 11: "fp64", 10: "fp16", 16: "bf16", 2: "int8", 3: "int8"}
+"""By ONNX's number of an element type (``onnx.TensorProto.DataType``)."""
+_DEFAULT = ("fp32",)
+
+
+def stored_precisions(workload: Workload) -> tuple[str, ...]:
+    """Return the precisions of a network's weights and inputs; FP32 for a training file, whose graph is not known.
+
+    Raises:
+        InputError: see ``load_model``.
+    """
+    if workload.kind not in ("onnx", "zoo"):
+        return _DEFAULT
+    graph = load_model(workload, weights=False).graph
+    kinds = [weight.data_type for weight in graph.initializer]
+    kinds += [value.type.tensor_type.elem_type for value in graph.input]
+    return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or _DEFAULT

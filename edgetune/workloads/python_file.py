@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from edgetune.errors import InputError
 
@@ -180,3 +181,42 @@ def _text(error: BaseException) -> str:
 
 def _kind(value: object) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+HANDLER_CONTRACT = "a handler file defines inputs(request, line), outputs(request, line, arrays), or both"
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFile:
+    """The functions of a handler file; what it raises is told with the place in the file."""
+
+    inputs: Callable[..., Any] | None
+    outputs: Callable[..., Any] | None
+
+
+def open_handler(path: Path) -> HandlerFile:
+    """Execute the file, once per process, and return its functions.
+
+    Raises:
+        InputError: it cannot be loaded, or defines neither. The functions raise it likewise.
+    """
+    module = load_file(path, HANDLER_CONTRACT)
+    found = {name: getattr(module, name, None) for name in ("inputs", "outputs")}
+    if not any(callable(function) for function in found.values()):
+        raise InputError(
+            f"{path} defines neither inputs(request, line) nor outputs(request, line, arrays)", HANDLER_CONTRACT
+        )
+    return HandlerFile(**{name: _guarded_function(path, name, function) for name, function in found.items()})
+
+
+def _guarded_function(path: Path, name: str, function: object) -> Callable[..., Any] | None:
+    if not callable(function):
+        return None
+
+    def guarded(*arguments: object) -> Any:
+        try:
+            return function(*arguments)
+        except (Exception, SystemExit) as error:
+            raise blame(path, f"{name}()", error, HANDLER_CONTRACT) from None
+
+    return guarded

@@ -15,7 +15,7 @@ from edgetune.workloads.foreign_files import refuse_foreign, refuse_script
 from edgetune.workloads.kernels import PREFIX, resolve_kernel
 from edgetune.workloads.llm import PREFIX as LLM
 from edgetune.workloads.llm import resolve_llm
-from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.workload import Workload
 
 _ZOO = "zoo:"
@@ -131,12 +131,12 @@ def _onnx_hash(path: Path) -> str:
     The weights themselves may be gigabytes and are not read: a file whose size differs is noticed, other changes
     to external weights are not.
     """
-    from edgetune.workloads import external_data
+    from edgetune.workloads import model_limits
     from edgetune.workloads.onnx_file import parse_model
 
     model = parse_model(path)
     with refuse_malformed(f"the external weights of {path}"):
-        files = external_data.check(model, path.parent)
+        files = model_limits.check(model, path.parent)
     digest = _file_hash(path)
     for file in files:
         digest.update(f"\0{file.name}\0{file.stat().st_size}".encode())

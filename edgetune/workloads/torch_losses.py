@@ -28,6 +28,8 @@ from edgetune.errors import InputError
 from edgetune.workloads.zoo.yolo import BINS, BOXES, SCORES
 
 Kind = Literal["classification", "language", "detection", "regression"]
+
+
 OBJECT_SHARE = 0.02
 
 

@@ -18,7 +18,7 @@ from edgetune.workloads import torch_graph, torch_losses
 from edgetune.workloads.initial_weights import has_data
 from edgetune.workloads.torch_operators import OPERATORS
 from edgetune.workloads.torch_operators.node import NodeView
-from edgetune.workloads.torch_recurrent import GATES, Recurrent
+from edgetune.workloads.torch_operators.recurrent import GATES, Recurrent
 
 if TYPE_CHECKING:
     from edgetune.workloads.torch_operators.node import Run

@@ -85,7 +85,7 @@ def checkpoint(target):
 def network(target):
     from onnx import helper
 
-    from edgetune.workloads.model_file import save_model
+    from edgetune.workloads.model_limits import save_model
 
     save_model(helper.make_model(helper.make_graph([], "g", [], []), producer_name="edgetune"), target)
 
@@ -229,7 +229,8 @@ def prepared(tmp_path_factory):
     """A folder prepared once, whose files stand for those of every later one."""
     from onnx import TensorProto, helper, save_model
 
-    from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+    from edgetune.workloads.partition.check import PrepareOptions
+    from edgetune.workloads.partition.prepare import prepare
     from edgetune.workloads.resolve import resolve
 
     folder = tmp_path_factory.mktemp("made")
@@ -247,6 +248,7 @@ def contents(folder):
 @pytest.mark.parametrize("fault", ["EIO", "late EIO", "crash"])
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_prepared_folder_is_the_old_one_or_the_new_one(prepared, tmp_path, monkeypatch, fault, exists):
+    from edgetune.workloads.partition import check
     from edgetune.workloads.partition import prepare as preparing
 
     workload, made = prepared
@@ -265,7 +267,7 @@ def test_a_prepared_folder_is_the_old_one_or_the_new_one(prepared, tmp_path, mon
         with pytest.MonkeyPatch.context() as patch:
             faults = Faults(patch, at, fault)
             try:
-                preparing.prepare(workload, preparing.PrepareOptions(), target)
+                preparing.prepare(workload, check.PrepareOptions(), target)
                 assert not faults.hit
             except (InputError, Crash):
                 assert faults.hit

@@ -58,7 +58,7 @@ class ChildHere:
 
     def ask(self, command: dict[str, Any], *, deadline_s: float) -> dict[str, Any]:
         assert deadline_s > time.monotonic()
-        if self._module == "edgetune.workloads.batch_worker":
+        if self._module == "edgetune.workloads.batch_check":
             return self._compared(command)
         assert self._module == "edgetune.profiling.worker"
         if command["command"] == "prepare":

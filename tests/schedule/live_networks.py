@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.schedule.costs import network_of
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.resolve import resolve
 

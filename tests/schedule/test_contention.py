@@ -14,7 +14,8 @@ from edgetune.schedule.machine import FIGURES, Machine, checked_figures, machine
 from edgetune.schedule.measure import LayerOptions, measure_machine, measure_network
 from edgetune.schedule.network import Layer
 from edgetune.stats import StoppingRule
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.resolve import resolve
 

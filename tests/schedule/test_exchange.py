@@ -12,8 +12,8 @@ import pytest
 
 from edgetune.errors import InputError
 from edgetune.schedule.exchange import Exchange, read
-from edgetune.workloads.handler_file import HandlerFile
 from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.python_file import HandlerFile
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from edgetune.schedule.costs import networks_of, with_safety
 from edgetune.schedule.measure import LayerOptions, measure_network
 from edgetune.schedule.weights import cached_share
 from edgetune.stats import StoppingRule, find_warmup, summarise
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.resolve import resolve
 

@@ -10,8 +10,14 @@ from onnx import TensorProto
 from onnx_graphs import Dims, model, node
 
 from edgetune.workloads.costs import model_table
-from edgetune.workloads.costs.decoder import Pass, decoder_nodes
-from edgetune.workloads.costs.generation import Lengths, cache_bytes, decoder_conditions, open_lengths
+from edgetune.workloads.costs.generation import (
+    Lengths,
+    Pass,
+    cache_bytes,
+    decoder_conditions,
+    decoder_nodes,
+    open_lengths,
+)
 from edgetune.workloads.llm import decoder
 
 D = 2  # bytes of a float16

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from edgetune.errors import InputError
-from edgetune.workloads import initial_weights as init
+from edgetune.workloads import initial_weights
 from edgetune.workloads.graph_builder import GraphBuilder, Value
 
 
@@ -83,7 +83,7 @@ def test_graph_with_filled_weights_is_valid_onnx():
     graph = GraphBuilder("everything")
     model = graph.model(everything(graph))
     for tensor in model.graph.initializer:
-        init.fill(tensor, 0)
+        initial_weights.fill(tensor, 0)
     onnx.checker.check_model(model, full_check=True)
     assert [entry.version for entry in model.opset_import] == [17]
 
@@ -141,7 +141,7 @@ def test_weights_have_shape_type_and_recipe_but_no_data():
         "norm.running_mean": ((4,), f32, "statistic: constant 0.0", b""),
         "norm.running_var": ((4,), f32, "statistic: constant 1.0", b""),
     }
-    assert init.count_parameters(model) == 4 * 3 * 3 * 3 + 4 + 4 + 4
+    assert initial_weights.count_parameters(model) == 4 * 3 * 3 * 3 + 4 + 4 + 4
 
 
 def test_equal_constants_are_written_once():
@@ -180,49 +180,49 @@ def weight(recipe: str, dims: tuple[int, ...], name: str = "w") -> onnx.TensorPr
 
 
 def filled(tensor: onnx.TensorProto, seed: int = 0) -> np.ndarray:
-    init.fill(tensor, seed)
+    initial_weights.fill(tensor, seed)
     return numpy_helper.to_array(tensor)
 
 
 def test_recipes_are_the_published_formulas():
-    assert init.kaiming_normal((64, 3, 7, 7)) == f"normal {math.sqrt(2 / (64 * 49))!r}"
-    assert init.kaiming_uniform((64, 3, 7, 7)) == f"uniform {math.sqrt(6 / (3 * 49))!r}"
-    assert init.fan_in_uniform((10, 25)) == "uniform 0.2"
+    assert initial_weights.kaiming_normal((64, 3, 7, 7)) == f"normal {math.sqrt(2 / (64 * 49))!r}"
+    assert initial_weights.kaiming_uniform((64, 3, 7, 7)) == f"uniform {math.sqrt(6 / (3 * 49))!r}"
+    assert initial_weights.fan_in_uniform((10, 25)) == "uniform 0.2"
 
 
 def test_distributions_have_their_spread():
-    values = filled(weight(init.normal(0.5), (400, 500)))
+    values = filled(weight(initial_weights.normal(0.5), (400, 500)))
     assert abs(float(values.mean())) < 0.01
     assert float(values.std()) == pytest.approx(0.5, rel=0.01)
-    values = filled(weight(init.uniform(0.3), (400, 500)))
+    values = filled(weight(initial_weights.uniform(0.3), (400, 500)))
     assert float(values.min()) >= -0.3
     assert float(values.max()) < 0.3
     assert float(values.std()) == pytest.approx(0.3 / math.sqrt(3), rel=0.01)
 
 
 def test_constants_and_ranges_are_exact():
-    assert filled(weight(init.constant(1.5), (2, 2))).tolist() == [[1.5, 1.5], [1.5, 1.5]]
-    assert filled(weight(init.ARANGE, (1, 3, 1, 1))).ravel().tolist() == [0.0, 1.0, 2.0]
+    assert filled(weight(initial_weights.constant(1.5), (2, 2))).tolist() == [[1.5, 1.5], [1.5, 1.5]]
+    assert filled(weight(initial_weights.ARANGE, (1, 3, 1, 1))).ravel().tolist() == [0.0, 1.0, 2.0]
 
 
 def test_data_depends_on_seed_and_name_alone():
-    one = filled(weight(init.normal(1.0), (3, 3)), 7)
-    assert np.array_equal(one, filled(weight(init.normal(1.0), (3, 3)), 7))
-    assert not np.array_equal(one, filled(weight(init.normal(1.0), (3, 3)), 8))
-    assert not np.array_equal(one, filled(weight(init.normal(1.0), (3, 3), "other"), 7))
+    one = filled(weight(initial_weights.normal(1.0), (3, 3)), 7)
+    assert np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3)), 7))
+    assert not np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3)), 8))
+    assert not np.array_equal(one, filled(weight(initial_weights.normal(1.0), (3, 3), "other"), 7))
 
 
 @pytest.mark.parametrize("recipe", ["", "gamma 1.0", "normal", "normal x"])
 def test_an_unknown_recipe_names_the_weight(recipe):
     with pytest.raises(InputError, match="'w' has no data"):
-        init.fill(weight(recipe, (2,)), 0)
+        initial_weights.fill(weight(recipe, (2,)), 0)
 
 
 def test_presence_of_data():
-    tensor = weight(init.ONES, (2,))
-    assert not init.has_data(tensor)
-    init.fill(tensor, 0)
-    assert init.has_data(tensor)
-    assert init.has_data(numpy_helper.from_array(np.zeros(0, np.float32)))
-    assert init.has_data(onnx.helper.make_tensor("f", onnx.TensorProto.FLOAT, [1], [2.0]))
-    assert init.role_of(onnx.TensorProto(doc_string="anything")) is None
+    tensor = weight(initial_weights.ONES, (2,))
+    assert not initial_weights.has_data(tensor)
+    initial_weights.fill(tensor, 0)
+    assert initial_weights.has_data(tensor)
+    assert initial_weights.has_data(numpy_helper.from_array(np.zeros(0, np.float32)))
+    assert initial_weights.has_data(onnx.helper.make_tensor("f", onnx.TensorProto.FLOAT, [1], [2.0]))
+    assert initial_weights.role_of(onnx.TensorProto(doc_string="anything")) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.workloads.handler_file import open_handler
+from edgetune.workloads.python_file import open_handler
 
 
 @pytest.fixture

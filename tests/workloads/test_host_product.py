@@ -7,8 +7,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from edgetune.errors import DeviceError
-from edgetune.workloads import host_product, ort_session
-from edgetune.workloads.host_product import fastest, open_host_product
+from edgetune.workloads import kernel_steps, ort_session
+from edgetune.workloads.kernel_steps import fastest, open_host_product
 from edgetune.workloads.kernels import BenchmarkKernel
 
 KERNEL = BenchmarkKernel("matmul", 96, 64, 32, "fp32")
@@ -18,7 +18,7 @@ def test_the_graph_multiplies_the_kernel_s_operands():
     import numpy as np
 
     a, b = np.ones((96, 32), np.float32), np.full((32, 64), 2, np.float32)
-    model = onnx.load_from_string(host_product._graph(KERNEL))
+    model = onnx.load_from_string(kernel_steps._graph(KERNEL))
     (c,) = ReferenceEvaluator(model).run(None, {"a": a, "b": b})
     assert c.shape == (96, 64)
     assert (c == 64).all()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.costs.decoder import Pass, decoder_nodes
 from edgetune.workloads.costs.formulas.attention import visible_pairs
+from edgetune.workloads.costs.generation import Pass, decoder_nodes
 from edgetune.workloads.llm import decoder, read_decoder
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.resolve import resolve

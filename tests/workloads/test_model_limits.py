@@ -16,7 +16,8 @@ from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import load_model, parse_model
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.resolve import resolve
 
 _OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]

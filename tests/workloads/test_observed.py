@@ -14,7 +14,8 @@ from edgetune.errors import DeviceError
 from edgetune.workloads import observed
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.resolve import resolve
 
 LOOP = """

@@ -13,12 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import model, node
 
 from edgetune.errors import InputError
+from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.onnx_file import load_model
-from edgetune.workloads.partition.check import run_layers
-from edgetune.workloads.partition.planned import planned_weight_bytes
-from edgetune.workloads.partition.prepare import PrepareOptions, kept, prepare
+from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes, run_layers
+from edgetune.workloads.partition.prepare import kept, prepare
 from edgetune.workloads.partition.rows import _bounds
-from edgetune.workloads.processor import processor_kind
 from edgetune.workloads.resolve import resolve
 
 PLAIN = PrepareOptions(optimise="basic")
@@ -308,15 +307,15 @@ def test_answers_by_chance_cannot_be_checked(tmp_path):
 
 
 def test_layers_that_compute_something_else_are_not_put_in_place(tmp_path, monkeypatch):
-    from edgetune.workloads.partition import contents
+    from edgetune.workloads.partition import prepare, weight_files
 
-    write = contents.write_weights
+    write = weight_files.write_weights
 
     def damaged(layers, stems, graph, folder):
         graph.weights["w1"] = graph.weights["w1"] * np.float32(1.01)
         return write(layers, stems, graph, folder)
 
-    monkeypatch.setattr(contents, "write_weights", damaged)
+    monkeypatch.setattr(prepare, "write_weights", damaged)
     with pytest.raises(InputError, match="do not compute what the whole network does"):
         made(tmp_path, chain())
     assert kept_files(tmp_path / "made") == set()
@@ -414,9 +413,9 @@ def kept_files(folder):
 def test_killed_while_it_writes_nothing_is_in_place_and_the_next_run_succeeds(tmp_path):
     script = (
         "import os, signal; from pathlib import Path\n"
-        "from edgetune.workloads.partition import contents, prepare\n"
+        "from edgetune.workloads.partition import prepare\n"
         "from edgetune.workloads.resolve import resolve\n"
-        "contents.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "prepare.write_weights = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "prepare.prepare(resolve('net.onnx'), prepare.PrepareOptions(optimise='basic'), Path('made/net'))\n"
     )
     (tmp_path / "net.onnx").write_bytes(chain().SerializeToString())

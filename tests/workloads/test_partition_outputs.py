@@ -12,9 +12,9 @@ from torch_exports import export
 
 from edgetune.workloads import zoo
 from edgetune.workloads.network_inputs import random_inputs
-from edgetune.workloads.partition.check import run_layers
+from edgetune.workloads.partition.check import PrepareOptions, run_layers
 from edgetune.workloads.partition.optimised import LEVELS
-from edgetune.workloads.partition.prepare import PrepareOptions, prepare
+from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.resolve import resolve
 
 LARGE = 10_000_000

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
-from edgetune.artifacts.ops import Ledger, OpClass
+from edgetune.artifacts.ops import Ledger, OpClass, OpRow
 from edgetune.errors import InputError
 
 FLOAT_PRECISIONS: Mapping[str, tuple[str, int]] = {
@@ -223,3 +225,144 @@ def streamed(
         channels_out=channels_out,
         kernels=kernels,
     )
+
+
+_ARITHMETIC: Mapping[str, str] = MappingProxyType(
+    {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+)
+_QUANTISES_INSIDE = frozenset(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"))
+"""Operators that are given floats and multiply them as 8-bit integers."""
+_CHANGES_TYPE = frozenset(("Cast", "CastLike", "DequantizeLinear"))
+_DEFAULT = "fp32"
+
+
+def precision_of(node: OperatorNode) -> str | None:
+    """Return the precision of an operator's arithmetic; ``None`` for one on wide integers, booleans or text alone.
+
+    The type of the first operand decides: 8-bit integers are multiplied as such whatever their scales are, and floats
+    as floats even where the weights beside them are stored in fewer bits. An operator that changes types computes in
+    the type that it makes.
+    """
+    if node.op in _QUANTISES_INSIDE:
+        return "int8"
+    first = next((tensor for tensor in node.inputs if tensor is not None), None)
+    if first is not None and node.op not in _CHANGES_TYPE and first.dtype in ("int8", "uint8"):
+        return "int8"
+    tensors = (*node.outputs, *node.inputs) if node.op in _CHANGES_TYPE else (*node.inputs, *node.outputs)
+    return next((found for tensor in tensors if (found := _float(tensor)) is not None), None)
+
+
+def _float(tensor: GraphTensor | None) -> str | None:
+    if tensor is None:
+        return None
+    return "fp8" if tensor.dtype.startswith("float8") else _ARITHMETIC.get(tensor.dtype)
+
+
+def main_precision(rows: Sequence[OpRow]) -> str:
+    """Return the precision in which most is multiplied; without products, computed or else moved."""
+    weights: tuple[Callable[[OpRow], int], ...] = (
+        lambda row: row.macs,
+        lambda row: row.flops,
+        lambda row: row.bytes_read + row.bytes_written,
+    )
+    for weight in weights:
+        found: Counter[str] = Counter()
+        for row in rows:
+            if row.precision is not None and weight(row):
+                found[row.precision] += weight(row)
+        if found:
+            return found.most_common(1)[0][0]
+    return _DEFAULT
+
+
+_GATES: Mapping[str, str] = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
+
+
+def collapse(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> list[OperatorNode]:
+    """Return ``nodes`` with every recognised chain replaced by one node, in the place of the chain's last.
+
+    Args:
+        nodes: Operators in the order of the graph.
+        outputs: Names of the graph's outputs, which must stay visible.
+    """
+    chains = _Chains(nodes, outputs)
+    replaced: dict[int, OperatorNode] = {}
+    dropped: set[int] = set()
+    for index, node in enumerate(nodes):
+        if node.op in _GATES:
+            found = chains.gated(index)
+        elif node.op == "Erf":
+            found = chains.gelu(index)
+        else:
+            continue
+        if found is None:
+            continue
+        fused, members = found
+        replaced[members[-1]] = fused
+        dropped.update(members)
+    return [replaced.get(i, node) for i, node in enumerate(nodes) if i not in dropped or i in replaced]
+
+
+class _Chains:
+    """Who makes and who reads each tensor, to walk from node to node."""
+
+    def __init__(self, nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> None:
+        self._nodes = nodes
+        self._outputs = outputs
+        self._readers: dict[str, list[int]] = {}
+        self._makers: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            for tensor in node.inputs:
+                if tensor is not None:
+                    self._readers.setdefault(tensor.name, []).append(index)
+            for tensor in node.outputs:
+                if tensor is not None:
+                    self._makers[tensor.name] = index
+
+    def gated(self, gate: int) -> tuple[OperatorNode, list[int]] | None:
+        """Match x * sigmoid(x): a gate whose only reader multiplies it with the gate's own input."""
+        x = self._nodes[gate].x
+        product = self._only_reader(gate, "Mul")
+        if product is None or x.name not in self._other_inputs(product, gate):
+            return None
+        return self._fuse(_GATES[self._nodes[gate].op], x, [gate, product])
+
+    def gelu(self, erf: int) -> tuple[OperatorNode, list[int]] | None:
+        """Match x/2 (1 + erf(x / sqrt 2)), the halving before or after the product."""
+        scale = self._makers.get(self._nodes[erf].x.name)
+        if scale is None or self._nodes[scale].op not in ("Div", "Mul") or self._only_reader(scale, "Erf") is None:
+            return None
+        x = self._nodes[scale].x
+        plus_one = self._only_reader(erf, "Add")
+        product = self._only_reader(plus_one, "Mul") if plus_one is not None else None
+        if plus_one is None or product is None:
+            return None
+        for other in self._other_inputs(product, plus_one):
+            if other == x.name:  # x * (1 + erf), halved afterwards
+                half = self._only_reader(product, "Mul")
+                return self._fuse("Gelu", x, [scale, erf, plus_one, product, half]) if half is not None else None
+            maker = self._makers.get(other)  # (x / 2) * (1 + erf)
+            if maker is not None and self._halves(maker, x) and self._only_reader(maker, "Mul") == product:
+                return self._fuse("Gelu", x, [scale, erf, plus_one, maker, product])
+        return None
+
+    def _halves(self, index: int, x: GraphTensor) -> bool:
+        node = self._nodes[index]
+        return node.op in ("Mul", "Div") and any(t is not None and t.name == x.name for t in node.inputs)
+
+    def _only_reader(self, index: int, op: str) -> int | None:
+        """Return the node of type ``op`` that alone reads the output of node ``index``, else ``None``."""
+        name = self._nodes[index].y.name
+        readers = self._readers.get(name, [])
+        if name in self._outputs or len(readers) != 1 or self._nodes[readers[0]].op != op:
+            return None
+        return readers[0]
+
+    def _other_inputs(self, index: int, source: int) -> list[str]:
+        """Names of the inputs of node ``index`` that node ``source`` does not make."""
+        made = self._nodes[source].y.name
+        return [tensor.name for tensor in self._nodes[index].inputs if tensor is not None and tensor.name != made]
+
+    def _fuse(self, op: str, x: GraphTensor, members: list[int]) -> tuple[OperatorNode, list[int]]:
+        last = self._nodes[members[-1]]
+        return replace(last, op=op, inputs=(x,), outputs=last.outputs[:1], attributes={}), sorted(members)

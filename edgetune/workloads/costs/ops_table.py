@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -13,16 +14,13 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.batch import Axes
 from edgetune.workloads.control_flow import CONTROL_FLOW
-from edgetune.workloads.costs.arithmetic import main_precision
-from edgetune.workloads.costs.decoder import decoder_nodes, pass_of
-from edgetune.workloads.costs.eager_view import apart
-from edgetune.workloads.costs.fused_view import fuse
-from edgetune.workloads.costs.generation import decoder_conditions, graph_conditions
-from edgetune.workloads.costs.kernel_table import kernel_table
+from edgetune.workloads.costs.generation import decoder_conditions, decoder_nodes, graph_conditions, pass_of
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, main_precision, streamed
 from edgetune.workloads.costs.table import has_formula
 from edgetune.workloads.costs.training import training_rows
+from edgetune.workloads.costs.views import apart, fuse
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
-from edgetune.workloads.kernels import kernel_of
+from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_of
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, Observation, observe
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
@@ -32,6 +30,7 @@ from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import onnx
+
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _RANDOM = Feed()
@@ -320,3 +319,54 @@ def _loads_images(model: onnx.ModelProto) -> bool:
     """
     shapes = [shape for _, shape, _ in input_specs(model) if len(shape) == _IMAGE_RANK]
     return any(shape[1] in _IMAGE_CHANNELS or shape[3] in _IMAGE_CHANNELS for shape in shapes)
+
+
+def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
+    """Return the table of one step of a kernel.
+
+    Args:
+        workload: Its name and provenance.
+        kernel: What it runs.
+    """
+    row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # its operands do not tell TF32 from FP32
+    conditions = {"task": "infer", "batch_size": 1, "precision": kernel.precision, "dimensions": {}}
+    return OpsTable(
+        header=Header.new(
+            KIND,
+            VERSION,
+            inputs={"workload": {"name": workload.reference, "sha256": workload.sha256}},
+            conditions=conditions,
+        ),
+        workload=workload.name,
+        task="infer",
+        batch_size=1,
+        precision=kernel.precision,
+        parameters=0,
+        loads_images=False,
+        rows=tuple(replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)),
+    )
+
+
+def _node(kernel: BenchmarkKernel) -> OperatorNode:
+    """Return the kernel as an operator with its tensors."""
+    stored = kernel.storage
+
+    def operand(name: str, rows: int, columns: int) -> GraphTensor:
+        return GraphTensor(name, (rows, columns), stored.operand, stored.operand_bytes)
+
+    if kernel.name == MATMUL:
+        inputs = (operand("a", kernel.rows, kernel.inner), operand("b", kernel.inner, kernel.columns))
+        output = GraphTensor("c", (kernel.rows, kernel.columns), stored.result, stored.result_bytes)
+        return OperatorNode(kernel.label, KERNELS[MATMUL], inputs, (output,))
+    x, y = (operand(name, kernel.rows, kernel.columns) for name in ("x", "y"))
+    return OperatorNode(kernel.label, KERNELS[kernel.name], (x,), (y,))
+
+
+def _cost(kernel: BenchmarkKernel) -> Cost:
+    """Return the cost of one run: each operand read once, the result written once."""
+    node = _node(kernel)
+    if kernel.name == MATMUL:
+        return streamed(
+            node, "saturated", macs=kernel.flops // 2, channels_in=kernel.inner, channels_out=kernel.columns
+        )
+    return streamed(node, "elementwise" if kernel.name == "relu" else "copy", flops_other=kernel.flops)

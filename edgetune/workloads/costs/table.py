@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from edgetune.workloads.costs.formulas import (
-    attention,
-    linear,
-    movement,
-    pointwise,
-    recurrent,
-    runtime_fused,
-    sampling,
-    selection,
-    signal,
-)
+from edgetune.workloads.costs.formulas import attention, linear, movement, pointwise, runtime_fused
 from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, Parts, UnknownShapeError
-from edgetune.workloads.malformed import refuse_malformed
+from edgetune.workloads.model_limits import refuse_malformed
 
 Formula = Callable[[OperatorNode], Cost]
 
@@ -94,9 +84,9 @@ register(linear.qlinear_matmul, ("QLinearMatMul",))
 register(linear.einsum, ("Einsum",))
 register(attention.attention, ("Attention",))
 register(attention.rotary_embedding, ("RotaryEmbedding",))
-register(recurrent.lstm, ("LSTM",))
-register(recurrent.gru, ("GRU",))
-register(recurrent.rnn, ("RNN",))
+register(linear.lstm, ("LSTM",))
+register(linear.gru, ("GRU",))
+register(linear.rnn, ("RNN",))
 register(pointwise.elementwise, pointwise.ELEMENTWISE_FLOPS)
 register(pointwise.variadic, ("Sum", "Max", "Min", "Mean"))
 register(pointwise.softmax, ("Softmax", "LogSoftmax", "Hardmax"))
@@ -123,18 +113,18 @@ register(movement.fill, ("Range", "EyeLike"))
 register(movement.fill, ("Bernoulli", "Multinomial"))
 register(movement.update, ("TensorScatter",))
 register(movement.joined, ("ConcatFromSequence",))
-register(selection.top_k, ("TopK",))
-register(selection.non_max_suppression, ("NonMaxSuppression",))
-register(selection.select, ("NonZero", "Compress", "Unique"))
-register(selection.one_hot, ("OneHot",))
-register(sampling.roi_align, ("RoiAlign",))
-register(sampling.grid_sample, ("GridSample",))
-register(sampling.affine_grid, ("AffineGrid",))
-register(sampling.deform_conv, ("DeformConv",))
-register(sampling.col2im, ("Col2Im",))
-register(signal.dft, ("DFT",))
-register(signal.stft, ("STFT",))
-register(signal.window, ("BlackmanWindow", "HammingWindow", "HannWindow"))
+register(movement.top_k, ("TopK",))
+register(movement.non_max_suppression, ("NonMaxSuppression",))
+register(movement.select, ("NonZero", "Compress", "Unique"))
+register(movement.one_hot, ("OneHot",))
+register(movement.roi_align, ("RoiAlign",))
+register(movement.grid_sample, ("GridSample",))
+register(movement.affine_grid, ("AffineGrid",))
+register(movement.deform_conv, ("DeformConv",))
+register(movement.col2im, ("Col2Im",))
+register(movement.dft, ("DFT",))
+register(movement.stft, ("STFT",))
+register(movement.window, ("BlackmanWindow", "HammingWindow", "HannWindow"))
 register(movement.control_flow, ("If", "Loop", "Scan"))
 register(movement.view, ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Constant", "Shape", "Size"))
 register(movement.view, ("BitCast", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceLength"))
@@ -149,7 +139,7 @@ register(linear.matmul_nbits, ("MatMulNBits",), CONTRIB)
 register(movement.copy, ("Pad", "Trilu"), CONTRIB)
 register(movement.gather, ("GatherND",), CONTRIB)
 register(pointwise.elementwise, ("QuantizeLinear", "DequantizeLinear"), CONTRIB)
-register(recurrent.quantised_lstm, ("DynamicQuantizeLSTM",), CONTRIB)
+register(linear.quantised_lstm, ("DynamicQuantizeLSTM",), CONTRIB)
 register(runtime_fused.elementwise, runtime_fused.FUSED_FLOPS, CONTRIB)
 register(runtime_fused.skip_layer_norm, ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"), CONTRIB)
 register(runtime_fused.embed_layer_norm, ("EmbedLayerNormalization",), CONTRIB)

@@ -10,14 +10,19 @@ from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.control_flow import CONTROL_FLOW, Body, EnclosingGraph, bodies, is_settled
-from edgetune.workloads.costs.arithmetic import precision_of
 from edgetune.workloads.costs.formulas.movement import EXPANDED
-from edgetune.workloads.costs.fusion import collapse
-from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, Cost, GraphTensor, OperatorNode
-from edgetune.workloads.costs.quantised import as_run
+from edgetune.workloads.costs.node import (
+    FLOAT_BYTES,
+    FLOAT_PRECISIONS,
+    Cost,
+    GraphTensor,
+    OperatorNode,
+    collapse,
+    precision_of,
+)
 from edgetune.workloads.costs.table import cost_of
-from edgetune.workloads.costs.weights import parameters_of, stored_otherwise
-from edgetune.workloads.malformed import HINT, refuse_malformed
+from edgetune.workloads.costs.weights import as_run, parameters_of, stored_otherwise
+from edgetune.workloads.model_limits import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
 if TYPE_CHECKING:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 
 if TYPE_CHECKING:
     import onnx
+
 
 _RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
 """Inputs that look like weights and that training updates without a gradient."""
@@ -96,3 +99,148 @@ def _of_numbers(tensors: Iterable[GraphTensor]) -> tuple[GraphTensor, ...]:
         and t.shape is not None
         and t.elements > 1
     )
+
+
+_BYTES = frozenset(("int8", "uint8"))
+_CONTRIB = "com.microsoft"
+_CLAMPS = frozenset(("Relu", "Clip"))
+"""Activations that the rounding of the result does by itself, since it saturates."""
+_PRODUCTS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"Conv": ("QLinearConv", ""), "MatMul": ("QLinearMatMul", ""), "Gemm": ("QGemm", _CONTRIB)}
+)
+_ELEMENTWISE = ("Add", "Mul", "LeakyRelu", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool")
+_MOVES = (
+    "Concat", "Split", "MaxPool", "Max", "Min", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Resize",
+    "Gather", "Slice", "Tile", "Expand", "DepthToSpace", "Pad",
+)  # fmt: skip
+_DATA_INPUTS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1)
+)
+"""Operators whose further inputs say where or how many, and are never quantised."""
+
+
+def as_run(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> tuple[list[OperatorNode], int]:
+    """Return the operators with each quantised one as the kernel that runs it, and how many those are.
+
+    Args:
+        nodes: In the order of the graph.
+        outputs: Names of tensors that stay visible whatever reads them.
+    """
+    graph = _Graph(nodes, outputs)
+    for index, node in enumerate(nodes):
+        if not node.domain and (node.op in _PRODUCTS or node.op in _ELEMENTWISE or node.op in _MOVES):
+            graph.replace(index)
+    return graph.kept(), len(graph.replaced)
+
+
+@dataclass(slots=True)
+class _Graph:
+    nodes: Sequence[OperatorNode]
+    outputs: frozenset[str]
+    readers: dict[str, list[int]] = field(default_factory=dict)
+    makers: dict[str, int] = field(default_factory=dict)
+    replaced: dict[int, OperatorNode] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for index, node in enumerate(self.nodes):
+            for name in {tensor.name for tensor in node.inputs if tensor is not None}:
+                self.readers.setdefault(name, []).append(index)
+            for tensor in node.outputs:
+                if tensor is not None:
+                    self.makers[tensor.name] = index
+
+    def replace(self, index: int) -> None:
+        """Replace a node by its 8-bit kernel, if it is between quantisation nodes."""
+        node = self.nodes[index]
+        count = _DATA_INPUTS.get(node.op, len(node.inputs))
+        given = node.inputs[:count]
+        data = [None if tensor is None else self._stored(tensor) for tensor in given]
+        if not data or any(found is None and given[place] is not None for place, found in enumerate(data)):
+            return
+        behind = self._behind(index)
+        if behind is None and node.op not in ("MatMul", "Gemm"):
+            return
+        kernel = _kernel(node, data, None if behind is None else self.nodes[behind[-1]])
+        self.replaced[index if behind is None else behind[-1]] = kernel
+        self.dropped |= {index, *(behind or ())}
+
+    def _stored(self, tensor: GraphTensor) -> tuple[OperatorNode, GraphTensor] | None:
+        """Return the node that unpacks a tensor and the quantised values, where it is unpacked from 8 or 32 bits."""
+        maker = self.makers.get(tensor.name)
+        if maker is None or self.nodes[maker].op != "DequantizeLinear":
+            return None
+        stored = self.nodes[maker].x
+        return (self.nodes[maker], stored) if stored.dtype in _BYTES or stored.dtype == "int32" else None
+
+    def _behind(self, index: int) -> list[int] | None:
+        """Return the nodes after one, up to and with the ``QuantizeLinear`` that all of its result goes to."""
+        found: list[int] = []
+        while True:
+            made = [tensor for tensor in self.nodes[found[-1] if found else index].outputs if tensor is not None]
+            if len(made) != 1 or made[0].name in self.outputs:
+                return None
+            reading = self.readers.get(made[0].name, [])
+            if len(reading) != 1:
+                return None
+            found.append(reading[0])
+            op = self.nodes[reading[0]].op
+            if op == "QuantizeLinear":
+                return found
+            if op not in _CLAMPS or self.nodes[index].op not in _PRODUCTS or len(found) > 1:
+                return None
+
+    def kept(self) -> list[OperatorNode]:
+        """Return the nodes that are left; a ``DequantizeLinear`` goes with the last of its readers."""
+        still = {
+            tensor.name
+            for index, node in enumerate(self.nodes)
+            if index not in self.dropped
+            for tensor in node.inputs
+            if tensor is not None
+        }
+        found = []
+        for index, node in enumerate(self.nodes):
+            if index in self.replaced:
+                found.append(self.replaced[index])
+            elif index not in self.dropped and not self._is_unread(node, still):
+                found.append(node)
+        return found
+
+    def _is_unread(self, node: OperatorNode, still: set[str]) -> bool:
+        """Whether a node unpacked values, for kernels that read them as they are stored."""
+        if node.op != "DequantizeLinear" or node.y.constant or node.y.name in self.outputs:
+            return False
+        return node.y.name not in still and bool(self.readers.get(node.y.name))
+
+
+def _kernel(
+    node: OperatorNode, data: Sequence[tuple[OperatorNode, GraphTensor] | None], quantise: OperatorNode | None
+) -> OperatorNode:
+    """Return the 8-bit kernel in place of a node, of its unpacked inputs and of what rounds its result."""
+    outputs = node.outputs if quantise is None else quantise.outputs
+    if node.op not in _PRODUCTS:
+        rest = node.inputs[len(data) :]
+        inputs = (*(None if found is None else found[1] for found in data), *rest)
+        return replace(node, inputs=inputs, outputs=outputs)
+    op, domain = _PRODUCTS[node.op]
+    rounding = (None, None) if quantise is None else (quantise.input(1), quantise.optional(2))
+    first, second = (_with_scale(data[place]) for place in (0, 1))
+    bias = data[2][1] if len(data) > 2 and data[2] is not None else None
+    inputs = {
+        "QLinearConv": (*first, *second, *rounding, bias),
+        "QLinearMatMul": (*first, *second, *rounding),
+        "QGemm": (*first, *second, bias, *rounding),
+    }[op]
+    if op == "QLinearMatMul" and quantise is None:
+        (a, a_scale, a_zero), (b, b_scale, b_zero) = first, second
+        op, domain, inputs = "MatMulIntegerToFloat", _CONTRIB, (a, b, a_scale, b_scale, a_zero, b_zero)
+    return replace(node, op=op, domain=domain, inputs=inputs, outputs=outputs)
+
+
+def _with_scale(
+    found: tuple[OperatorNode, GraphTensor] | None,
+) -> tuple[GraphTensor | None, GraphTensor | None, GraphTensor | None]:
+    assert found is not None  # a product has both of its operands
+    unpacking, stored = found
+    return stored, unpacking.optional(1), unpacking.optional(2)

@@ -2,24 +2,89 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetune.errors import InputError
+from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.network_inputs import random_inputs
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.partition.optimised import Level
 from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import onnx
 
+
+@dataclass(frozen=True, slots=True)
+class PrepareOptions:
+    """What makes one prepared folder differ from another of the same model.
+
+    Args:
+        batch_size: Samples per request.
+        dimensions: Sizes of open dimensions, see ``fix_dimensions``.
+        optimise: How far ONNX Runtime optimises before the cut.
+        split_bytes: Fully connected layers and tables with a larger matrix are split; ``None`` for none.
+        whole: One layer for the whole network.
+        batch_axes: The batch axes that the user names, see ``Workload``.
+    """
+
+    batch_size: int = 1
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    optimise: Level = "all"
+    split_bytes: int | None = None
+    whole: bool = False
+    batch_axes: tuple[tuple[str, int], ...] | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return them as the manifest holds them, but for the batch size, which has a place of its own."""
+        named = {} if self.batch_axes is None else {"batch_axes": dict(self.batch_axes)}
+        return named | {
+            "dimensions": dict(sorted(self.dimensions.items())),
+            "optimise": self.optimise,
+            "split_bytes": self.split_bytes,
+            "whole": self.whole,
+        }
+
+
+def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Mapping[str, int]) -> int:
+    """Return what the weights of a network take, having checked that its dimensions can be fixed.
+
+    Args:
+        workload: A network of the zoo or an ONNX file.
+        batch_size: Samples per request.
+        dimensions: See ``fix_dimensions``.
+
+    Raises:
+        InputError: no network with a graph, or one whose dimensions cannot be fixed so.
+    """
+    from onnx import helper
+
+    model = fixed_model(workload, batch_size, dimensions, weights=False)
+    total_bytes = 0
+    with refuse_malformed(f"the weights of {workload.reference}"):
+        for tensor in model.graph.initializer:
+            dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+            total_bytes += math.prod(tensor.dims) * int(dtype.itemsize)
+    return total_bytes
+
+
 TOLERANCE = 1e-4
 """Of the largest magnitude of an output: single precision rounds each of some thousand sums by 6e-8."""
+
+
 COARSE_TOLERANCE = 2e-2
 """Where weights have fewer bits: two steps of eight bits (1/127 each), since a sum near a half may round either way."""
+
+
 _FEW = 0.01
 """Share of integers that may differ: the larger of two nearly equal scores may be the other."""
+
 
 _OTHERWISE = (
     "edgetune schedule prepare --optimise basic cuts the network as it is, edgetune schedule prepare --whole not at all"

@@ -11,15 +11,180 @@ in twice the bytes; ``extended`` leaves them as they are.
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from edgetune.errors import InputError
+from edgetune.workloads.control_flow import captured
 from edgetune.workloads.ort_session import require_onnxruntime
 
 if TYPE_CHECKING:
     import onnx
+
+
+_FED_KINDS = "biuf"
+"""Kinds of numpy type that a caller can feed; others (text, four bits, brain floats) stay inside the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGraph:
+    """What a cut needs to know of a network.
+
+    Args:
+        model: Its operators, inputs, outputs and operator sets; initialisers are read from the two fields below.
+        weights: Arrays that view the file they are stored in, by name.
+        constants: Initialisers that stay inside the graph, by name.
+        values: Type and shape of each tensor that has them, by name.
+        seen: Those of the network's outputs whose size depends on the data, as a run showed them. They say how much
+            memory to set aside; no graph of a layer declares them, since it would refuse other data.
+    """
+
+    model: onnx.ModelProto
+    weights: Mapping[str, Any]
+    constants: Mapping[str, onnx.TensorProto]
+    values: Mapping[str, onnx.ValueInfoProto]
+    seen: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
+
+    def nbytes(self, name: str) -> int | None:
+        """Return what a tensor takes; ``None`` where it is no tensor, or its size depends on the data."""
+        return _bytes_of(self.values.get(name))
+
+    def output_bytes(self, name: str) -> int | None:
+        """Return the same of an output of a layer: where its size depends on the data, what it took in a run."""
+        known = self.nbytes(name)
+        return _bytes_of(self.seen.get(name)) if known is None else known
+
+    def sized(self, name: str) -> onnx.ValueInfoProto:
+        """Return type and shape of an output of the network, where need be as a run showed them."""
+        return self.seen[name] if self.nbytes(name) is None and name in self.seen else self.values[name]
+
+    def unsized_outputs(self) -> list[str]:
+        """Return the outputs of the network whose size depends on the data."""
+        return [value.name for value in self.model.graph.output if self.nbytes(value.name) is None]
+
+
+def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
+    from onnx import helper
+
+    if value is None or not _is_known(value):
+        return None
+    kind = value.type.tensor_type
+    dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+    return math.prod(int(dim.dim_value) for dim in kind.shape.dim) * int(dtype.itemsize)
+
+
+def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path) -> StoredGraph:
+    """Return a graph with its weights opened where they are.
+
+    Args:
+        model: Optimised, with its larger initialisers in files.
+        inferred: The model that it was made from, with shapes; tensors of one name have one shape.
+        folder: Where those files are.
+
+    Raises:
+        InputError: no outputs, or one that is a constant or an input.
+    """
+    values: dict[str, onnx.ValueInfoProto] = {}
+    for each in (inferred.graph, model.graph):
+        for value in (*each.value_info, *each.input, *each.output):
+            if value.name not in values or _is_known(value):
+                values[value.name] = value
+    weights: dict[str, Any] = {}
+    constants: dict[str, onnx.TensorProto] = {}
+    for tensor in model.graph.initializer:
+        array = _array(tensor, folder)
+        if array.nbytes >= SMALL_BYTES and array.dtype.kind in _FED_KINDS:
+            weights[tensor.name] = array
+        else:
+            embed(tensor, folder)
+            constants[tensor.name] = tensor
+    if not model.graph.output:
+        raise InputError("the network has no outputs", "export it again")
+    for output in model.graph.output:
+        if not any(output.name in node.output for node in model.graph.node):
+            raise InputError(
+                f"output {output.name!r} of the network is made by no operator: it is an input or a constant",
+                "export the network without this output",
+            )
+    _drop_unread(model.graph)
+    return StoredGraph(model, weights, constants, values)
+
+
+def _drop_unread(graph: onnx.GraphProto) -> None:
+    """Take operators out that no output of the network depends on."""
+    wanted = {value.name for value in graph.output}
+    needed = []
+    for node in reversed(graph.node):
+        if not wanted.isdisjoint(node.output):
+            needed.append(node)
+            wanted.update(reads(node))
+    del graph.node[:]
+    graph.node.extend(needed[::-1])
+
+
+def refuse_bodies(graph: StoredGraph) -> None:
+    """Refuse control flow with weights in its bodies, which no cut can take out.
+
+    Bodies without weights are cut around: what they read from outside goes with their operator.
+
+    Raises:
+        InputError: naming the operator.
+    """
+    for node in graph.model.graph.node:
+        held_bytes = sum(_body_bytes(body) for body in bodies(node))
+        if held_bytes:
+            raise InputError(
+                f"operator {node.name or node.output[0]!r} ({node.op_type}) holds weights of {held_bytes} bytes in its "
+                "body, where the network cannot be cut",
+                "edgetune schedule prepare --whole makes one layer of the whole network",
+            )
+
+
+def _body_bytes(body: onnx.GraphProto) -> int:
+    """Return what weights inside a body take, those of bodies in it included; small constants are none."""
+    from onnx import helper
+
+    total_bytes = sum(_body_bytes(inner) for node in body.node for inner in bodies(node))
+    for tensor in body.initializer:
+        size_bytes = math.prod(tensor.dims) * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+        total_bytes += size_bytes if size_bytes >= SMALL_BYTES else 0
+    return total_bytes
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """Return the tensors that a node reads, those that its bodies read from around them included, each once."""
+    found = [name for name in node.input if name]
+    for body in bodies(node):
+        found += sorted(captured(body))
+    return list(dict.fromkeys(found))
+
+
+def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
+    """Return the values of an initialiser: a view of its file where it is in one."""
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return numpy_helper.to_array(tensor)
+    entry = {item.key: item.value for item in tensor.external_data}
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
+    if dtype.kind not in _FED_KINDS:
+        return numpy_helper.to_array(tensor, str(folder))
+    shape, offset_bytes = tuple(tensor.dims), int(entry.get("offset", 0))
+    return np.memmap(folder / entry["location"], dtype, "r", offset_bytes, shape)
+
+
+def _is_known(value: onnx.ValueInfoProto) -> bool:
+    """Whether a value is a tensor whose type and size are known."""
+    kind = value.type.tensor_type
+    fixed = all(dim.HasField("dim_value") for dim in kind.shape.dim)
+    return bool(value.type.HasField("tensor_type") and kind.elem_type and kind.HasField("shape") and fixed)
+
 
 Level = Literal["basic", "extended", "all"]
 """ONNX Runtime's own words: standard operators only; its own operators too; laid out for this kind of processor."""

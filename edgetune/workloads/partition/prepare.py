@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import glob
+import hashlib
+import json
+import math
 import os
+import re
 import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError
-from edgetune.workloads.partition.contents import write_contents
-from edgetune.workloads.partition.optimised import runtime_version
-from edgetune.workloads.partition.options import PrepareOptions
-from edgetune.workloads.prepared import Prepared, is_prepared, open_prepared
-from edgetune.workloads.processor import processor_kind
+from edgetune.version import __version__
+from edgetune.workloads.dimensions import data_inputs, input_specs
+from edgetune.workloads.kernel_steps import processor_kind
+from edgetune.workloads.model_limits import check_constants, check_inputs
+from edgetune.workloads.observed import Feed, observe
+from edgetune.workloads.partition import whole
+from edgetune.workloads.partition.check import PrepareOptions, largest_difference
+from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_model, uncut
+from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
+from edgetune.workloads.partition.rows import split_rows
+from edgetune.workloads.partition.weight_files import write_weights
+from edgetune.workloads.prepared import KIND, MANIFEST, VERSION, Prepared, PreparedWeight, is_prepared, open_prepared
 from edgetune.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["PrepareOptions", "kept", "prepare"]
 
@@ -121,3 +139,133 @@ def _refuse_other(target: Path) -> None:
 
 def _runtime() -> dict[str, str]:
     return {"onnxruntime": runtime_version(), "processor": processor_kind()}
+
+
+_CHUNK_BYTES = 1 << 20
+_LONGEST_NAME = 60
+"""Characters of an operator's name in a file name, which with number and suffix may have 255."""
+
+
+def write_contents(folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str]) -> Prepared:
+    """Write everything into an empty folder, check it, and return what it holds.
+
+    Args:
+        folder: Exists.
+        workload: A network of the zoo or an ONNX file.
+        options: How it is cut.
+        runtime: What optimises, and for which processor.
+
+    Raises:
+        InputError: the network cannot be cut so, or its layers do not compute what it does.
+        DeviceError: ONNX Runtime is missing.
+        OSError: the folder cannot be written.
+    """
+    fixed = whole.write_external(workload, folder, batch_size=options.batch_size, dimensions=options.dimensions)
+    check_constants(fixed, workload.reference)
+    check_inputs(data_inputs(fixed), workload.reference, batch_size=options.batch_size)
+    forms = {"external": whole.EXTERNAL} | ({"default": whole.DEFAULT} if whole.write_default(folder) else {})
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    graph = _to_be_cut(optimise(folder / whole.EXTERNAL, options.optimise, scratch), fixed, scratch, options)
+    graph = replace(graph, seen=_sizes_in_a_run(graph, workload, options))
+    layers = cut_layers(uncut(graph) if options.whole else cut(graph), graph)
+    stems = [f"{index:03d}-{_slug(layer.name)}" for index, layer in enumerate(layers)]
+    for layer, stem in zip(layers, stems, strict=True):
+        (folder / f"{stem}.onnx").write_bytes(layer_model(layer, graph).SerializeToString())
+    weights = write_weights(layers, stems, graph, folder)
+    shutil.rmtree(scratch)
+    document: dict[str, Any] = {
+        "kind": KIND,
+        "version": VERSION,
+        "tool": f"edgetune {__version__}",
+        "network": workload.name,
+        "source": {"reference": workload.reference, "sha256": workload.sha256},
+        "batch_size": options.batch_size,
+        "options": options.document(),
+        "runtime": runtime,
+        "inputs": [_tensor(*spec) for spec in input_specs(fixed)],
+        "outputs": [_output(graph, value.name) for value in graph.model.graph.output],
+        "input_bytes": sum(graph.nbytes(name) or 0 for name, _, _ in input_specs(fixed)),
+        "layers": [_layer(*each) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
+        "files": {path.name: _stored(path) for path in sorted(folder.iterdir())},
+        "whole": forms,
+        "difference": None,
+    }
+    _write(document, folder)
+    document["difference"] = largest_difference(open_prepared(folder))
+    _write(document, folder)
+    return open_prepared(folder)
+
+
+def _write(document: dict[str, Any], folder: Path) -> None:
+    (folder / MANIFEST).write_text(json.dumps(plain(document), indent=1, ensure_ascii=False) + "\n")
+
+
+def _to_be_cut(
+    optimised: onnx.ModelProto, fixed: onnx.ModelProto, scratch: Path, options: PrepareOptions
+) -> StoredGraph:
+    graph = stored_graph(optimised, fixed, scratch)
+    if options.whole:
+        return graph
+    refuse_bodies(graph)
+    return graph if options.split_bytes is None else split_rows(graph, options.split_bytes)
+
+
+def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
+    """Return the outputs whose size depends on the data as one run of the network makes them, if it runs."""
+    unsized = graph.unsized_outputs()
+    if not unsized:
+        return {}
+    seen, _ = observe(workload, batch_size=options.batch_size, dimensions=options.dimensions, feed=Feed())
+    found = {name: seen.value("", name) for name in unsized}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _slug(name: str) -> str:
+    """Return an operator's name as a part of a file name."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:_LONGEST_NAME] or "layer"
+
+
+def _unique(layers: Sequence[CutLayer]) -> list[str]:
+    """Return the names of layers, with their place where two have one name."""
+    names = [layer.name for layer in layers]
+    return [name if names.count(name) == 1 else f"{name}#{index}" for index, name in enumerate(names)]
+
+
+def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> dict[str, Any]:
+    import numpy as np
+
+    return {
+        "name": name,
+        "kind": layer.kind,
+        "graph": f"{stem}.onnx",
+        "weights": [asdict(weight) for weight in weights],
+        "inputs": layer.inputs,
+        "outputs": layer.outputs,
+        "after": layer.after,
+        "weight_bytes": sum(math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights),
+        "output_bytes": layer.output_bytes,
+        "scratch_bytes": layer.scratch_bytes,
+        "load_s": None,
+        "execute_s": None,
+    }
+
+
+def _tensor(name: str, shape: Sequence[int], dtype: str) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype, "shape": list(shape)}
+
+
+def _output(graph: StoredGraph, name: str) -> dict[str, Any]:
+    from onnx import helper
+
+    kind = graph.sized(name).type.tensor_type
+    dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return _tensor(name, [int(dim.dim_value) for dim in kind.shape.dim], dtype)
+
+
+def _stored(path: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return {"size_bytes": path.stat().st_size, "sha256": digest.hexdigest()}

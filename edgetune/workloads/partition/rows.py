@@ -13,7 +13,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgetune.workloads.partition.stored_graph import StoredGraph
+from edgetune.workloads.partition.optimised import StoredGraph
 
 if TYPE_CHECKING:
     import onnx

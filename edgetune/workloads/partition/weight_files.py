@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from edgetune.workloads.partition.aligned_file import AlignedFile
-from edgetune.workloads.partition.layer_graph import CutLayer
-from edgetune.workloads.partition.stored_graph import StoredGraph
+from edgetune.workloads.partition.cut import CutLayer
+from edgetune.workloads.partition.optimised import StoredGraph
 from edgetune.workloads.prepared import PreparedWeight
+
+ALIGNMENT_BYTES = 64
+"""Each tensor begins on such a boundary: a cache line, and the width of the widest vector loads (AVX-512)."""
+
+
+@dataclass(slots=True)
+class AlignedFile:
+    """A file being written, one tensor after another.
+
+    Args:
+        stream: Open for writing bytes, at its beginning; the system maps a file from a page boundary on.
+    """
+
+    stream: IO[bytes]
+    size_bytes: int = 0
+    _digest: Any = field(default_factory=hashlib.sha256)
+
+    def append(self, data: Any) -> int:
+        """Write the bytes of one tensor and return where they begin.
+
+        Args:
+            data: Bytes, or a contiguous array.
+        """
+        self._write(bytes(-self.size_bytes % ALIGNMENT_BYTES))
+        offset_bytes = self.size_bytes
+        self._write(memoryview(data).cast("B") if memoryview(data).nbytes else b"")
+        return offset_bytes
+
+    def _write(self, data: Any) -> None:
+        self.stream.write(data)
+        self._digest.update(data)
+        self.size_bytes += len(data)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all that has been written."""
+        return str(self._digest.hexdigest())
 
 
 def write_weights(
@@ -28,15 +66,15 @@ def write_weights(
     shared = [name for name, count in readers.items() if count > 1]
     places: dict[str, PreparedWeight] = {}
     for number, name in enumerate(shared):
-        places |= _write([name], graph, folder / f"shared-{number:03d}.weights")
+        places |= _write_aligned([name], graph, folder / f"shared-{number:03d}.weights")
     for layer, stem in zip(layers, stems, strict=True):
         own = [name for name in layer.weights if name not in places]
         if own:
-            places |= _write(own, graph, folder / f"{stem}.weights")
+            places |= _write_aligned(own, graph, folder / f"{stem}.weights")
     return [tuple(places[name] for name in layer.weights) for layer in layers]
 
 
-def _write(names: Sequence[str], graph: StoredGraph, path: Path) -> dict[str, PreparedWeight]:
+def _write_aligned(names: Sequence[str], graph: StoredGraph, path: Path) -> dict[str, PreparedWeight]:
     import numpy as np
 
     places = {}

@@ -2,7 +2,7 @@
 
 A row makes, once per node, the function that runs it: attributes and constant inputs are read then, so that a forward
 pass never looks at the graph again. To add an operator: write its row, and its function in the file where its like are.
-``LSTM`` and ``GRU``, which are modules with weights of their own, are in ``edgetune.workloads.torch_recurrent``.
+``LSTM`` and ``GRU``, which are modules with weights of their own, are in ``recurrent``.
 """
 
 from __future__ import annotations

@@ -15,16 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.errors import InputError
-from edgetune.workloads.zoo.bert import bert_base, bert_large
-from edgetune.workloads.zoo.caffenet import agenet, emotionnet, facenet, gendernet, memnet, scenenet, sos
-from edgetune.workloads.zoo.googlenet import googlenet
-from edgetune.workloads.zoo.imagenet_classics import alexnet, squeezenet
-from edgetune.workloads.zoo.lstm import lstm
+from edgetune.workloads.zoo.imagenet import (
+    agenet,
+    alexnet,
+    emotionnet,
+    facenet,
+    gendernet,
+    googlenet,
+    memnet,
+    resnet18,
+    resnet50,
+    scenenet,
+    sos,
+    squeezenet,
+)
+from edgetune.workloads.zoo.language import bert_base, bert_large, lstm
 from edgetune.workloads.zoo.mobilenet import mobilenet_v2, mobilenet_v3_large
-from edgetune.workloads.zoo.resnet import resnet18, resnet50
 from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_SEQUENCE, LSTM_VOCABULARY, YOLO_IMAGE
-from edgetune.workloads.zoo.tiny_yolo import tinyyolo
-from edgetune.workloads.zoo.yolo import yolov8n
+from edgetune.workloads.zoo.yolo import tinyyolo, yolov8n
 
 if TYPE_CHECKING:
     import onnx
@@ -66,7 +74,7 @@ class ZooNetwork:
         parameters: Published (or, where the source prints none, exact) number of parameters.
         macs: Published (or, where the source prints none, exact) multiply-accumulates of one sample's forward pass:
             those of convolutions and linear layers, from their shapes.
-        loss: What training minimises, see ``edgetune.workloads.torch_losses``.
+        loss: What training minimises, see ``edgetune.workloads.torch_graph``.
         loads_images: Whether a training sample is an image that CPU cores decode.
         learning_rate: Of SGD with momentum 0.9, at which training from scratch makes steady progress.
     """
@@ -183,7 +191,7 @@ def export(name: str, path: Path | str, batch_size: int | None = None, seed: int
     Raises:
         InputError: There is no such network, or the file cannot be written.
     """
-    from edgetune.workloads.model_file import save_model
+    from edgetune.workloads.model_limits import save_model
 
     model = with_weights(weightless(name), seed)
     if batch_size is not None:

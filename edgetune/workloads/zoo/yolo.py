@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import ARANGE, constant
+from edgetune.workloads.initial_weights import ARANGE, constant, kaiming_uniform
 from edgetune.workloads.zoo.shapes import YOLO_CLASSES, YOLO_IMAGE
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import GraphBuilder, Value
+
 
 BINS = 16
 """Each box side is a distribution over 16 distances ("distribution focal loss", arXiv:2006.04388)."""
@@ -135,3 +136,24 @@ def cell_centres() -> tuple[tuple[list[float], list[float]], list[float]]:
             ys.extend([row + 0.5] * side)
         strides.extend([float(stride)] * (side * side))
     return (xs, ys), strides
+
+
+CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 1024)
+POOLINGS = 6
+"""The first six convolutions are followed by a pooling; the last of these leaves the size as it is."""
+TINY_BOXES, CLASSES = 5, 80
+
+
+def tinyyolo(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Eight 3x3 convolutions with BatchNorm and leaky ReLU, and a 1x1 convolution."""
+    x = image
+    for index, channels in enumerate(CHANNELS, start=1):
+        x = graph.conv(f"conv{index}", x, channels, kernel=3, initialise=kaiming_uniform)
+        x = graph.batch_norm(f"bn{index}", x)
+        x = graph.node("LeakyRelu", f"relu{index}", [x], x.shape, alpha=0.1)
+        if index < POOLINGS:
+            x = graph.max_pool(f"pool{index}", x, kernel=2, stride=2)
+        elif index == POOLINGS:  # windows of the last row and column run over the edge
+            around = [0, 0, 1, 1]
+            x = graph.node("MaxPool", f"pool{index}", [x], x.shape, kernel_shape=[2, 2], strides=[1, 1], pads=around)
+    return {"grid": graph.conv("conv9", x, TINY_BOXES * (5 + CLASSES), kernel=1, bias=True)}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, streamed
+import math
+
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, GraphTensor, OperatorNode, streamed
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
@@ -94,3 +96,158 @@ def resize(node: OperatorNode) -> Cost:
 def fill(node: OperatorNode) -> Cost:
     """A tensor of one value or of random numbers (``ConstantOfShape``, ``RandomNormal``...): written, nothing read."""
     return streamed(node, "copy", reads=())
+
+
+IOU_FLOPS = 16
+"""Overlap of two boxes: corners of the intersection (4 comparisons), its sides (2 differences, 2 clips) and area (1),
+the other box's area (3), union (2), division and comparison."""
+
+
+def top_k(node: OperatorNode) -> Cost:
+    """The k largest along an axis (``TopK``): a heap of k, log2 k comparisons per element, at least one.
+
+    Source: D. Knuth, The Art of Computer Programming 3, 5.2.3.
+    """
+    axis = int(node.attributes.get("axis", -1))
+    largest = node.y.dims[axis]
+    return streamed(node, "reduction", reads=[node.x], flops_other=node.x.elements * max(_log2(largest), 1))
+
+
+def non_max_suppression(node: OperatorNode) -> Cost:
+    """Boxes left after those that overlap a better one are dropped (``NonMaxSuppression``).
+
+    W = log2 B comparisons per score (sorting) and ``IOU_FLOPS`` for each box that is left with each of the B boxes:
+    at most so many, since boxes already dropped are not compared again. Source: ONNX NonMaxSuppression.
+    """
+    boxes, scores = node.x, node.input(1)
+    count, left = boxes.dims[1], node.y.dims[0]
+    flops = scores.elements * _log2(count) + IOU_FLOPS * left * count
+    return streamed(node, "reduction", reads=[boxes, scores], flops_other=flops)
+
+
+def select(node: OperatorNode) -> Cost:
+    """Elements that pass (``NonZero``, ``Compress``, ``Unique``): one comparison per element; sorted for ``Unique``."""
+    x = node.x
+    per_element = max(_log2(x.elements), 1) if node.op == "Unique" else 1
+    return streamed(node, "gather", flops_other=per_element * x.elements)
+
+
+def one_hot(node: OperatorNode) -> Cost:
+    """``OneHot``: the indices are read, the result is filled."""
+    return streamed(node, "copy", reads=[node.x])
+
+
+def _log2(count: int) -> int:
+    """Return the base-2 logarithm, rounded up."""
+    return max(count - 1, 0).bit_length()
+
+
+BILINEAR_FLOPS = 7
+"""Four products and three sums per value, the weights once computed."""
+BICUBIC_FLOPS = 31
+"""Sixteen products and fifteen sums."""
+GRID_FLOPS = 8
+"""Per position: two coordinates scaled and shifted, two rounded down, two fractions."""
+ADAPTIVE_RATIO = 2
+"""Samples per bin and axis where RoiAlign is left to choose (0): torchvision's detection models say 2."""
+
+
+def roi_align(node: OperatorNode) -> Cost:
+    """Regions pooled at fractional positions (``RoiAlign``): s x s bilinear samples per output, s the sampling ratio.
+
+    W = (elements of the output) x s^2 x (``BILINEAR_FLOPS`` + 1). Read is what is sampled, four neighbours each, but no
+    more than the whole image. Source: K. He et al., Mask R-CNN, arXiv:1703.06870.
+    """
+    ratio = int(node.attributes.get("sampling_ratio", 0)) or ADAPTIVE_RATIO
+    samples = node.y.elements * ratio * ratio
+    boxes = [tensor for tensor in node.inputs[1:] if tensor is not None]
+    sampled_bytes = min(node.x.size_bytes, 4 * samples * node.x.item_bytes)
+    return Cost(
+        "gather",
+        flops_other=samples * (BILINEAR_FLOPS + 1),
+        bytes_read=sampled_bytes + sum(tensor.size_bytes for tensor in boxes),
+        bytes_written=node.y.size_bytes,
+    )
+
+
+def grid_sample(node: OperatorNode) -> Cost:
+    """An image read at given positions (``GridSample``): interpolation per value, ``GRID_FLOPS`` per position."""
+    mode = str(node.attributes.get("mode", "linear"))
+    per_value = {"nearest": 0, "cubic": BICUBIC_FLOPS, "bicubic": BICUBIC_FLOPS}.get(mode, BILINEAR_FLOPS)
+    grid = node.input(1)
+    flops = per_value * node.y.elements + GRID_FLOPS * (grid.elements // max(grid.dims[-1], 1))
+    return streamed(node, "gather", flops_other=flops)
+
+
+def affine_grid(node: OperatorNode) -> Cost:
+    """Positions under an affine map (``AffineGrid``): a product of each with a row of n + 1 numbers, n axes."""
+    return streamed(node, "gemm", reads=[node.x], macs=node.y.elements * (node.y.dims[-1] + 1))
+
+
+def deform_conv(node: OperatorNode) -> Cost:
+    """Convolution at learned offsets (``DeformConv``): MACs of a convolution, and a bilinear sample per input of it.
+
+    W = 2 MACs + N Cin K K Hout Wout (``BILINEAR_FLOPS`` + 1[mask]) + outputs [bias]. Source: ONNX DeformConv; X. Zhu
+    et al., arXiv:1811.11168.
+    """
+    weight, offset, outputs = node.input(1), node.input(2), node.y.elements
+    kernel = math.prod(weight.dims[2:])
+    positions = offset.dims[0] * math.prod(offset.dims[2:])
+    sampled = positions * node.x.dims[1] * kernel
+    masked = node.optional(4) is not None
+    return streamed(
+        node,
+        "conv",
+        macs=outputs * math.prod(weight.dims[1:]),
+        flops_other=sampled * (BILINEAR_FLOPS + masked) + (outputs if node.optional(3) is not None else 0),
+        channels_in=weight.dims[1],
+        channels_out=weight.dims[0],
+    )
+
+
+def col2im(node: OperatorNode) -> Cost:
+    """Columns added into an image (``Col2Im``): a sum per element of the columns."""
+    return streamed(node, "copy", reads=[node.x], flops_other=node.x.elements)
+
+
+FFT_FLOPS = 5
+"""Times n log2 n for n complex values. Source: the radix-2 count that FFTW's benchmark uses for all lengths."""
+WINDOW_FLOPS = 4
+"""Per element of a window: angle, cosine, product, sum."""
+
+
+def dft(node: OperatorNode) -> Cost:
+    """Discrete Fourier transform along an axis: 5 n log2 n per transform, half of that from or to real values."""
+    x, y = node.x, node.y
+    real = x.dims[-1] == 1 or node.attributes.get("onesided", 0)
+    longer = max(x.elements // x.dims[-1], y.elements // y.dims[-1])
+    axis = int(node.attributes.get("axis", -2))
+    length = max(x.dims[axis], 1)
+    return streamed(node, "reduction", reads=[x], flops_other=_fft(longer, length, real=bool(real)))
+
+
+def stft(node: OperatorNode) -> Cost:
+    """Short-time Fourier transform: a window and a transform per frame; frames overlap, the signal is read once."""
+    signal, spectrum, window = node.x, node.y, node.optional(2)
+    frames = spectrum.dims[0] * spectrum.dims[1]
+    onesided = bool(node.attributes.get("onesided", 1))
+    length = _frame_length(spectrum, window, onesided)
+    windowed = frames * length if window is not None else 0
+    flops = _fft(frames * length, length, real=onesided) + windowed
+    return streamed(node, "reduction", reads=[signal, window], flops_other=flops)
+
+
+def window(node: OperatorNode) -> Cost:
+    """A window of a given length (``HannWindow`` and its like): ``WINDOW_FLOPS`` per element, nothing read."""
+    return streamed(node, "elementwise", reads=(), flops_other=WINDOW_FLOPS * node.y.elements)
+
+
+def _frame_length(spectrum: GraphTensor, window: GraphTensor | None, onesided: bool) -> int:
+    if window is not None:
+        return window.elements
+    return 2 * (spectrum.dims[2] - 1) if onesided else spectrum.dims[2]
+
+
+def _fft(values: int, length: int, *, real: bool) -> int:
+    flops = FFT_FLOPS * values * max(length - 1, 0).bit_length()
+    return flops // 2 if real else flops

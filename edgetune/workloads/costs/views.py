@@ -1,10 +1,8 @@
-"""The table as a compiler would leave it: element-wise chains and batch normalisation folded into their producer.
+"""Operator chains of an ONNX export that are one kernel in an eager framework: SiLU, hard swish and GELU.
 
-An engine such as TensorRT, or torch.compile, does not write a convolution's result to memory to read it back for the
-activation. The fused view has one row for each such chain; what lies between its operators is neither written nor
-read. That is what fusing saves, and all it saves: the products stay. Source of what is folded: NVIDIA TensorRT's
-developer guide, "Types of Fusions" (convolution, scale, element-wise); X. Ding et al., RepVGG, arXiv:2101.03697, for
-batch normalisation as new weights.
+ONNX before opset 20 has no such operators, so an exporter writes ``Sigmoid`` and ``Mul``, or five nodes around
+``Erf``. PyTorch runs each as one kernel that reads and writes once; costing the nodes one by one would count
+three to five times the bytes. A chain is collapsed only where nothing else reads its inner tensors.
 """
 
 from __future__ import annotations
@@ -12,8 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode
+from edgetune.workloads.costs.node import WHOLE, Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import Costed
+
+
+def apart(costed: Sequence[Costed]) -> list[Costed]:
+    """Return the operators with what their parts move and launch as kernels of their own, a row for each as before."""
+    return [
+        Costed(
+            item.node,
+            replace(
+                item.cost,
+                bytes_read=item.cost.bytes_read + item.cost.parts.bytes_read,
+                bytes_written=item.cost.bytes_written + item.cost.parts.bytes_written,
+                kernels=item.cost.kernels + item.cost.parts.kernels,
+                parts=WHOLE,
+            ),
+        )
+        for item in costed
+    ]
+
 
 _PRODUCERS = frozenset(("conv", "depthwise", "gemm", "elementwise", "normalisation"))
 """Classes whose kernels take further element-wise work on each value before they write it."""

@@ -1,0 +1,273 @@
+"""AlexNet (Krizhevsky 2014, arXiv:1404.5997) and SqueezeNet 1.0 (arXiv:1602.07360).
+
+Laid out as torchvision's ``alexnet.py`` and ``squeezenet.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgetune.workloads.initial_weights import kaiming_normal, kaiming_uniform, normal
+
+if TYPE_CHECKING:
+    from edgetune.workloads.graph_builder import GraphBuilder, Value
+
+
+FIRES = ((3, 16, 64), (4, 16, 64), (5, 32, 128), (7, 32, 128), (8, 48, 192), (9, 48, 192), (10, 64, 256), (12, 64, 256))
+"""Index in ``features``, squeeze channels, expand channels of each branch; indices 2, 6 and 11 are poolings."""
+
+
+def alexnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Five convolutions and three large linear layers.
+
+    The adaptive pooling to 6 x 6, the identity at 224 pixels, is left out.
+    """
+    x = graph.relu("features.1", graph.conv("features.0", image, 64, kernel=11, stride=4, padding=2, bias=True))
+    x = graph.max_pool("features.2", x, kernel=3, stride=2)
+    x = graph.relu("features.4", graph.conv("features.3", x, 192, kernel=5, bias=True))
+    x = graph.max_pool("features.5", x, kernel=3, stride=2)
+    for index, channels in ((6, 384), (8, 256), (10, 256)):
+        x = graph.relu(f"features.{index + 1}", graph.conv(f"features.{index}", x, channels, kernel=3, bias=True))
+    x = graph.flatten("flatten", graph.max_pool("features.12", x, kernel=3, stride=2))
+    for index in (0, 3):
+        x = graph.linear(f"classifier.{index + 1}", graph.dropout(f"classifier.{index}", x, 0.5), 4096)
+        x = graph.relu(f"classifier.{index + 2}", x)
+    return {"logits": graph.linear("classifier.6", x, 1000)}
+
+
+def squeezenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Eight fire modules: a 1x1 squeeze, then 1x1 and 3x3 expansions side by side."""
+    x = graph.relu("features.1", _conv(graph, "features.0", image, 96, kernel=7, stride=2, padding=0))
+    x = graph.max_pool("features.2", x, kernel=3, stride=2, ceil=True)
+    for index, squeeze, expand in FIRES:
+        x = _fire(graph, f"features.{index}", x, squeeze, expand)
+        if index in (5, 10):
+            x = graph.max_pool(f"features.{index + 1}", x, kernel=3, stride=2, ceil=True)
+    x = graph.dropout("classifier.0", x, 0.5)
+    x = graph.relu("classifier.2", graph.conv("classifier.1", x, 1000, kernel=1, bias=True, initialise=_final))
+    return {"logits": graph.flatten("flatten", graph.global_average_pool("classifier.3", x))}
+
+
+def _fire(graph: GraphBuilder, name: str, x: Value, squeeze: int, expand: int) -> Value:
+    x = graph.relu(f"{name}.squeeze_activation", _conv(graph, f"{name}.squeeze", x, squeeze, kernel=1))
+    branches = [
+        graph.relu(
+            f"{name}.expand{side}x{side}_activation",
+            _conv(graph, f"{name}.expand{side}x{side}", x, expand, kernel=side),
+        )
+        for side in (1, 3)
+    ]
+    return graph.concat(f"{name}.concat", branches, axis=1)
+
+
+def _conv(
+    graph: GraphBuilder, name: str, x: Value, channels: int, *, kernel: int, stride: int = 1, padding: int | None = None
+) -> Value:
+    return graph.conv(
+        name, x, channels, kernel=kernel, stride=stride, padding=padding, bias=True, initialise=kaiming_uniform
+    )
+
+
+def _final(_: tuple[int, ...]) -> str:
+    return normal(0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class _Conv:
+    """A convolution with its ReLU; ``pool`` is kernel and stride of the pooling after it, ``norm`` where LRN stands."""
+
+    channels: int
+    kernel: int
+    padding: int
+    stride: int = 1
+    groups: int = 1
+    pool: tuple[int, int] | None = None
+    norm: str = ""
+
+
+_CAFFENET = (
+    _Conv(96, 11, 0, stride=4, pool=(3, 2), norm="after"),
+    _Conv(256, 5, 2, groups=2, pool=(3, 2), norm="after"),
+    _Conv(384, 3, 1),
+    _Conv(384, 3, 1, groups=2),
+    _Conv(256, 3, 1, groups=2, pool=(3, 2)),
+)
+_FACES = (
+    _Conv(96, 7, 0, stride=4, pool=(3, 2), norm="after"),
+    _Conv(256, 5, 2, pool=(3, 2), norm="after"),
+    _Conv(384, 3, 1, pool=(3, 2)),
+)
+_VGG_S = (
+    _Conv(96, 7, 0, stride=2, pool=(3, 3), norm="before"),
+    _Conv(256, 5, 0, pool=(2, 2)),
+    _Conv(512, 3, 1),
+    _Conv(512, 3, 1),
+    _Conv(512, 3, 1, pool=(3, 3)),
+)
+
+
+def agenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Eight ranges of age."""
+    return {"logits": _network(graph, image, _FACES, hidden=512, outputs=8)}
+
+
+def gendernet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Two genders."""
+    return {"logits": _network(graph, image, _FACES, hidden=512, outputs=2)}
+
+
+def facenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """A face, or none."""
+    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=2)}
+
+
+def sos(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Salient objects: 0, 1, 2, 3, or more."""
+    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=5)}
+
+
+def memnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """How memorable the image is: one number."""
+    return {"memorability": _network(graph, image, _CAFFENET, hidden=4096, outputs=1)}
+
+
+def scenenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """205 scenes."""
+    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=205)}
+
+
+def emotionnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Seven emotions."""
+    return {"logits": _network(graph, image, _VGG_S, hidden=4096, outputs=7, spread=5e-4, offset=2.0)}
+
+
+def _network(
+    graph: GraphBuilder,
+    image: Value,
+    convolutions: tuple[_Conv, ...],
+    *,
+    hidden: int,
+    outputs: int,
+    spread: float = 1e-4,
+    offset: float = 1.0,
+) -> Value:
+    """Convolutions, then three linear layers; ``spread`` and ``offset`` are alpha and k of the normalisation."""
+    x = image
+    for index, conv in enumerate(convolutions, start=1):
+        x = graph.conv(
+            f"conv{index}", x, conv.channels, kernel=conv.kernel, stride=conv.stride, padding=conv.padding,
+            groups=conv.groups, bias=True, initialise=kaiming_uniform,
+        )  # fmt: skip
+        x = graph.relu(f"relu{index}", x)
+        if conv.norm == "before":
+            x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
+        if conv.pool is not None:
+            kernel, stride = conv.pool
+            x = graph.max_pool(f"pool{index}", x, kernel=kernel, stride=stride, ceil=True)
+        if conv.norm == "after":
+            x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
+    x = graph.flatten("flatten", x)
+    for index in (6, 7):
+        x = graph.relu(f"relu{index}", graph.linear(f"fc{index}", x, hidden, initialise=kaiming_uniform))
+        x = graph.dropout(f"drop{index}", x, 0.5)
+    return graph.linear("fc8", x, outputs)
+
+
+STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))
+"""Width and stride of the first block, per stage."""
+
+
+def resnet18(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Two basic blocks (two 3x3 convolutions) per stage."""
+    return _resnet(graph, image, blocks=(2, 2, 2, 2), bottleneck=False)
+
+
+def resnet50(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """3, 4, 6 and 3 bottleneck blocks (1x1, 3x3, 1x1 to four times the width)."""
+    return _resnet(graph, image, blocks=(3, 4, 6, 3), bottleneck=True)
+
+
+def _resnet(graph: GraphBuilder, image: Value, *, blocks: tuple[int, ...], bottleneck: bool) -> dict[str, Value]:
+    x = graph.relu("relu", _conv_norm(graph, "conv1", "bn1", image, 64, kernel=7, stride=2))
+    x = graph.max_pool("maxpool", x, kernel=3, stride=2, padding=1)
+    for stage, (width, first_stride) in enumerate(STAGES, start=1):
+        for index in range(blocks[stage - 1]):
+            stride = first_stride if index == 0 else 1
+            x = _block(graph, f"layer{stage}.{index}", x, width, stride=stride, bottleneck=bottleneck)
+    x = graph.flatten("flatten", graph.global_average_pool("avgpool", x))
+    return {"logits": graph.linear("fc", x, 1000)}
+
+
+def _block(graph: GraphBuilder, name: str, x: Value, width: int, *, stride: int, bottleneck: bool) -> Value:
+    kernels = (1, 3, 1) if bottleneck else (3, 3)
+    widths = (width, width, 4 * width) if bottleneck else (width, width)
+    strided = 2 if bottleneck else 1  # which of the convolutions carries the stride
+    y = x
+    for number, (kernel, channels) in enumerate(zip(kernels, widths, strict=True), start=1):
+        step = stride if number == strided else 1
+        y = _conv_norm(graph, f"{name}.conv{number}", f"{name}.bn{number}", y, channels, kernel=kernel, stride=step)
+        if number < len(kernels):
+            y = graph.relu(f"{name}.relu{number}", y)
+    if stride != 1 or x[1] != widths[-1]:
+        x = _conv_norm(graph, f"{name}.downsample.0", f"{name}.downsample.1", x, widths[-1], kernel=1, stride=stride)
+    return graph.relu(f"{name}.relu", graph.add(f"{name}.add", y, x))
+
+
+def _conv_norm(
+    graph: GraphBuilder, conv: str, norm: str, x: Value, channels: int, *, kernel: int, stride: int
+) -> Value:
+    return graph.batch_norm(
+        norm, graph.conv(conv, x, channels, kernel=kernel, stride=stride, initialise=kaiming_normal)
+    )
+
+
+INCEPTIONS = (
+    ("3a", (64, 96, 128, 16, 32, 32)),
+    ("3b", (128, 128, 192, 32, 96, 64)),
+    ("4a", (192, 96, 208, 16, 48, 64)),
+    ("4b", (160, 112, 224, 24, 64, 64)),
+    ("4c", (128, 128, 256, 24, 64, 64)),
+    ("4d", (112, 144, 288, 32, 64, 64)),
+    ("4e", (256, 160, 320, 32, 128, 128)),
+    ("5a", (256, 160, 320, 32, 128, 128)),
+    ("5b", (384, 192, 384, 48, 128, 128)),
+)
+"""Name; channels of the 1x1, the 1x1 before the 3x3, the 3x3, the 1x1 before the 5x5, the 5x5, the last 1x1."""
+
+
+def googlenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+    """Salient objects: 0, 1, 2, 3, or more; nine inception modules."""
+    x = _conv_relu(graph, "conv1.7x7_s2", image, 64, kernel=7, stride=2)
+    x = graph.max_pool("pool1", x, kernel=3, stride=2, ceil=True)
+    x = graph.local_response_norm("conv1.norm1", x, spread=1e-4, offset=1.0)
+    x = _conv_relu(graph, "conv2.3x3", _conv_relu(graph, "conv2.3x3_reduce", x, 64, kernel=1), 192, kernel=3)
+    x = graph.local_response_norm("conv2.norm2", x, spread=1e-4, offset=1.0)
+    x = graph.max_pool("pool2", x, kernel=3, stride=2, ceil=True)
+    for name, channels in INCEPTIONS:
+        x = _inception(graph, f"inception_{name}", x, channels)
+        if name in ("3b", "4e"):
+            x = graph.max_pool(f"pool{name[0]}", x, kernel=3, stride=2, ceil=True)
+    x = graph.flatten("flatten", graph.global_average_pool("pool5", x))
+    return {"logits": graph.linear("loss3.classifier", graph.dropout("pool5.drop", x, 0.4), 5)}
+
+
+def _inception(graph: GraphBuilder, name: str, x: Value, channels: tuple[int, ...]) -> Value:
+    """Four branches side by side: 1x1; 1x1 then 3x3; 1x1 then 5x5; pooling then 1x1."""
+    one, before3, three, before5, five, after = channels
+    pooled = graph.max_pool(f"{name}.pool", x, kernel=3, stride=1, padding=1)
+    branches = [
+        _conv_relu(graph, f"{name}.1x1", x, one, kernel=1),
+        _conv_relu(
+            graph, f"{name}.3x3", _conv_relu(graph, f"{name}.3x3_reduce", x, before3, kernel=1), three, kernel=3
+        ),
+        _conv_relu(graph, f"{name}.5x5", _conv_relu(graph, f"{name}.5x5_reduce", x, before5, kernel=1), five, kernel=5),
+        _conv_relu(graph, f"{name}.pool_proj", pooled, after, kernel=1),
+    ]
+    return graph.concat(f"{name}.output", branches, axis=1)
+
+
+def _conv_relu(graph: GraphBuilder, name: str, x: Value, channels: int, *, kernel: int, stride: int = 1) -> Value:
+    """Convolution, ReLU."""
+    x = graph.conv(name, x, channels, kernel=kernel, stride=stride, bias=True, initialise=kaiming_uniform)
+    return graph.relu(f"{name}.relu", x)
