@@ -35,7 +35,7 @@ from edgetune.visible import visible
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
-from edgetune.workloads.torch_graph import require_accelerator, require_torch
+from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
 
 _STREAM_PRIORITY = {"infer": -1, "train": 0}

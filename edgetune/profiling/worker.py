@@ -24,7 +24,7 @@ from edgetune.processes.affinity import pin
 from edgetune.processes.serving import serve
 from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import open_step
-from edgetune.workloads.torch_graph import Step
+from edgetune.workloads.torch_required import Step
 from edgetune.workloads.workload import Workload
 
 

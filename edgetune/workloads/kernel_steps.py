@@ -21,7 +21,7 @@ from typing import Any
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_bytes
 from edgetune.workloads.kernels import MATMUL, BenchmarkKernel
-from edgetune.workloads.torch_graph import Step, require_torch
+from edgetune.workloads.torch_required import Step, require_torch
 
 Run = Callable[[], object]
 _OPSET = 13

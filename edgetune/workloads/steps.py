@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.kernels import kernel_of
-from edgetune.workloads.torch_graph import Step, require_accelerator, require_torch
+from edgetune.workloads.torch_required import Step, require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
 
 

@@ -3,49 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import onnx
 import torch
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.workloads.initial_weights import has_data, role_of
-
-
-def require_accelerator(torch_device: str) -> None:
-    """Check that PyTorch can use the device; the CPU is always there.
-
-    Raises:
-        DeviceError: it cannot.
-    """
-    if torch_device.startswith("cuda") and not require_torch().cuda.is_available():
-        raise DeviceError(
-            f"this PyTorch cannot use {torch_device}", "install a CUDA build of torch; edgetune doctor says which"
-        )
-
-
-def require_torch() -> Any:
-    """Return the torch module.
-
-    Raises:
-        DeviceError: it is not installed or cannot be loaded.
-    """
-    if "torch" in sys.modules:
-        return sys.modules["torch"]
-    try:
-        import torch
-    except ImportError as error:
-        raise DeviceError(
-            f"training and CUDA need PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
-        ) from None
-    return torch
-
-
-Step = Callable[[], object]
-
 
 _SETTINGS: Mapping[str, tuple[int, ...]] = {
     "BatchNormalization": (3, 4), "Clip": (1, 2), "Dropout": (1, 2), "Pad": (2,), "Resize": (1, 2),

@@ -10,9 +10,10 @@ from edgetune.errors import InputError
 from edgetune.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.graph_rows import rows_of_graph
-from edgetune.workloads.layer_times import OPTIMISATIONS, Event, measure, node_times
+from edgetune.workloads.layer_times import OPTIMISATIONS, measure
 from edgetune.workloads.ort_layers import kernel_times, read_trace
 from edgetune.workloads.resolve import resolve
+from edgetune.workloads.torch_layers import Event, node_times
 
 CONV = np.full((2, 2, 1, 1), 0.5, np.float32)
 

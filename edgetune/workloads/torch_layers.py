@@ -1,0 +1,190 @@
+"""Times of a network's layers while it trains on PyTorch, from PyTorch's profiler.
+
+Each node of the graph runs in a range of its own. What PyTorch does in it forward is that node's forward time. Each
+operation that has a gradient takes a number from a sequence, and the function that later computes the gradient bears
+the same number: that makes its time the node's backward time.
+
+    forward     [node a: conv #7] [node b: relu #8] [node c: addmm #9]  loss #10
+    backward     loss #10, addmm #9 -> c, relu #8 -> b, conv #7 -> a         optimiser
+
+The loss has no row in the operator table, and neither has the bookkeeping between operations. The optimiser is one
+time for the rows of all weights. On an accelerator times are those of its kernels, on the CPU those of the operations.
+"""
+
+from __future__ import annotations
+
+import bisect
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from edgetune.artifacts.layers import LayerTime, LayerTimes
+from edgetune.artifacts.ops import Phase
+from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
+from edgetune.workloads.onnx_file import fixed_model
+from edgetune.workloads.torch_module import training_step
+from edgetune.workloads.workload import Workload
+
+_NODE = "edgetune.node:"
+
+
+_STEP = "edgetune.minibatch"
+
+
+_BACKWARD = "autograd::engine::evaluate_function: "
+
+
+_OPTIMISER = "Optimizer.step#"
+"""Names that PyTorch gives the function of a gradient and the optimiser's step. Source: torch/csrc/autograd/engine.cpp
+and torch/optim/optimizer.py."""
+
+
+_NO_SEQUENCE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that PyTorch's profiler saw.
+
+    Args:
+        name: As PyTorch names it.
+        start_us, end_us: When the CPU did it, microseconds.
+        thread: Which thread did.
+        sequence: Number that a forward operation and the function of its gradient share; -1 without one.
+        busy_us: How long it kept the device busy, microseconds.
+    """
+
+    name: str
+    start_us: float
+    end_us: float
+    thread: int
+    sequence: int
+    busy_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What times of several minibatches are of."""
+
+    phase: Phase
+    name: str
+    op: str
+    rows: tuple[str, ...]
+
+
+def measure_training(
+    workload: Workload,
+    batch_size: int,
+    *,
+    minibatches: int,
+    warmup: int,
+    device: str,
+    threads: int | None,
+    dimensions: Mapping[str, int],
+    seed: int,
+) -> LayerTimes:
+    """Train a network under PyTorch's profiler and return the times of its nodes, see ``layer_times.measure``.
+
+    Raises:
+        InputError: the network cannot be trained here.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    fixed = fixed_model(workload, batch_size, dimensions, weights=True)
+    rows = rows_of_graph(fixed)
+    step = training_step(fixed, batch_size, device=device, seed=seed, label=_NODE)
+    for _ in range(warmup):
+        step()
+    events = record(step, minibatches, accelerated=device.startswith("cuda"))
+    times, minibatch_s = node_times(events, rows)
+    return LayerTimes(f"PyTorch {torch.__version__} on {device}", False, minibatches, minibatch_s, times)
+
+
+def record(step: Callable[[], object], minibatches: int, *, accelerated: bool) -> list[Event]:
+    """Run minibatches and return what PyTorch's profiler saw, each minibatch an event of its own."""
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    if accelerated:
+        kinds.append(torch.profiler.ProfilerActivity.CUDA)
+        torch.cuda.synchronize()
+    with torch.profiler.profile(activities=kinds) as profiler:
+        for _ in range(minibatches):
+            with torch.profiler.record_function(_STEP):
+                step()
+                if accelerated:
+                    torch.cuda.synchronize()
+    on_cpu = torch.autograd.DeviceType.CPU
+    return [_event(event, accelerated) for event in profiler.events() if event.device_type == on_cpu]
+
+
+def _event(event: Any, accelerated: bool) -> Event:
+    span = event.time_range
+    if accelerated:  # renamed in PyTorch 2.4
+        busy_us = event.device_time_total if hasattr(event, "device_time_total") else event.cuda_time_total
+    else:
+        busy_us = span.end - span.start
+    return Event(event.name, span.start, span.end, event.thread, event.sequence_nr, busy_us)
+
+
+def node_times(events: Iterable[Event], rows: GraphRows) -> tuple[tuple[LayerTime, ...], float]:
+    """Return the median times of nodes forward and backward and of the optimiser, and of a minibatch, s.
+
+    The time of a minibatch is the sum of these medians and of the median of what is left, so that shares of it never
+    exceed one.
+
+    Args:
+        events: Of at least one minibatch.
+        rows: The network's rows.
+    """
+    ordered = sorted(events, key=lambda event: (event.start_us, -event.end_us))
+    starts = [event.start_us for event in ordered]
+    minibatches, left_us = [], []
+    for whole in (event for event in ordered if event.name == _STEP):
+        inside = ordered[bisect.bisect_left(starts, whole.start_us) : bisect.bisect_right(starts, whole.end_us)]
+        times = _of_minibatch([event for event in inside if event.name != _STEP], rows)
+        minibatches.append(times)
+        left_us.append(max(whole.end_us - whole.start_us - sum(times.values()), 0.0))
+    keys = dict.fromkeys(key for times in minibatches for key in times)
+    found = tuple(
+        LayerTime(key.name, key.op, key.phase, key.rows, 1e-6 * median_us, "node" if key.rows else "unmatched")
+        for key in keys
+        if (median_us := statistics.median(times.get(key, 0.0) for times in minibatches)) > 0
+    )
+    return found, sum(time.seconds for time in found) + 1e-6 * statistics.median(left_us)
+
+
+def _of_minibatch(events: Sequence[Event], rows: GraphRows) -> dict[_Key, float]:
+    """Return the times of one minibatch, microseconds; its events in the order of their start."""
+    times: dict[_Key, float] = {}
+    row_of_sequence: dict[int, str | None] = {}
+    optimiser_rows = tuple(rows.parameters)
+    node: Event | None = None
+    outermost_end_us = 0.0  # of operations in the node's range
+    for event in events:
+        if event.name.startswith(_NODE):
+            node, outermost_end_us = event, event.start_us
+        elif event.name.startswith(_BACKWARD):
+            function = event.name.removeprefix(_BACKWARD)
+            row = row_of_sequence.get(event.sequence)
+            key = _Key("backward", row or function, function, (row,) if row else ())
+            times[key] = times.get(key, 0.0) + event.busy_us
+        elif event.name.startswith(_OPTIMISER):
+            key = _Key("optimiser", "optimiser", event.name.removeprefix(_OPTIMISER), optimiser_rows)
+            times[key] = times.get(key, 0.0) + event.busy_us
+        else:
+            inside = node is not None and event.thread == node.thread and event.end_us <= node.end_us
+            row = rows.by_tensor.get(node.name.removeprefix(_NODE)) if node is not None and inside else None
+            if event.sequence != _NO_SEQUENCE and not _is_gradient(event):
+                row_of_sequence[event.sequence] = row  # the last to bear a number is the one that took it
+            if row is not None and event.start_us >= outermost_end_us:
+                key = _Key("forward", row, rows.ops[row], (row,))
+                times[key] = times.get(key, 0.0) + event.busy_us
+                outermost_end_us = event.end_us
+    return times
+
+
+def _is_gradient(event: Event) -> bool:
+    """Whether an event is inside the function of a gradient and repeats its number."""
+    return "Backward" in event.name or "AccumulateGrad" in event.name

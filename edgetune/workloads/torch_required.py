@@ -1,0 +1,41 @@
+"""What every PyTorch workload needs: PyTorch itself, and the accelerator that was asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from edgetune.errors import DeviceError
+
+
+def require_accelerator(torch_device: str) -> None:
+    """Check that PyTorch can use the device; the CPU is always there.
+
+    Raises:
+        DeviceError: it cannot.
+    """
+    if torch_device.startswith("cuda") and not require_torch().cuda.is_available():
+        raise DeviceError(
+            f"this PyTorch cannot use {torch_device}", "install a CUDA build of torch; edgetune doctor says which"
+        )
+
+
+def require_torch() -> Any:
+    """Return the torch module.
+
+    Raises:
+        DeviceError: it is not installed or cannot be loaded.
+    """
+    if "torch" in sys.modules:
+        return sys.modules["torch"]
+    try:
+        import torch
+    except ImportError as error:
+        raise DeviceError(
+            f"training and CUDA need PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
+        ) from None
+    return torch
+
+
+Step = Callable[[], object]
