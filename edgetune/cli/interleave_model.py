@@ -76,7 +76,7 @@ class PointModel:
     def _at_rest_w(self, mode: Mode) -> float:
         """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""
         from edgetune.devices.device import ModelSource
-        from edgetune.roofline.idle import idle_run
+        from edgetune.roofline.measure import idle_run
 
         if isinstance(self._device.source, ModelSource):
             run = idle_run(self._device, mode)

@@ -117,9 +117,8 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
         from edgetune.interleave.figures.page import run_page
 
         return run_page(artifact, *report_tables(artifact))
-    from edgetune.roofline.balance import statements
+    from edgetune.roofline.balance import sentences, statements
     from edgetune.roofline.figures import roofline_page
-    from edgetune.roofline.statements import sentences
 
     precisions = dict.fromkeys(roof.precision for roof in artifact.roofs)
     found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)

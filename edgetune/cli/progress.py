@@ -16,7 +16,7 @@ from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, Simula
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.profiling.cooling import Cooling
+    from edgetune.profiling.disturbances import Cooling
     from edgetune.profiling.sweep import SweepProgress
 
 _LONGEST_NAME = 60

@@ -180,7 +180,7 @@ def _show_correlations(found: Sequence[Placed]) -> None:
 
 def show_network(found: Sequence[Placed]) -> None:
     """Print a line per roof and batch size, then what bounds the network and what other clocks would change."""
-    from edgetune.roofline.figures.curves import brief_names
+    from edgetune.roofline.figures.figure_data import brief_names
 
     columns = (
         "roof", "pass", "batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time",

@@ -11,7 +11,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
-from edgetune.profiling.cooling import check_cooling
+from edgetune.profiling.disturbances import check_cooling
 from edgetune.profiling.measure import measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler

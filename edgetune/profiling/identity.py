@@ -6,19 +6,45 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.artifacts.merging import NOT_MEASURED
+from edgetune.artifacts.merging import NOT_MEASURED, merged
 from edgetune.artifacts.output_file import OutputFile
-from edgetune.artifacts.profile import Task
+from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import make_private, temporary_folder
 from edgetune.profiling.options import ProfileOptions
 from edgetune.version import __version__
 from edgetune.workloads.workload import Workload
+
+
+def origin_of(workload: Workload, options: ProfileOptions) -> dict[str, Any]:
+    """Return the name, reference, absolute path and hash of a network, and the options that say how it was run.
+
+    What a network does not have is left out: one of the zoo has no path, and one known only by its name no hash. Of a
+    file's graph ``batch`` says which axes are the batch. Options are named where they are not the default: dimensions,
+    batch axes, precision and the file of inputs.
+    """
+    from edgetune.workloads.batch import axes_words
+    from edgetune.workloads.onnx_file import network_batch
+
+    named, axes = workload.kind == "name", workload.batch_axes
+    own = workload.has_graph and workload.kind == "onnx"
+    found: dict[str, Any] = {
+        "name": workload.name,
+        "reference": None if named else workload.reference,
+        "path": None if workload.path is None else str(workload.path.resolve()),
+        "sha256": None if named and workload.ops is None else workload.sha256,
+        "batch": network_batch(workload, options.dimensions).plain() if own else None,
+        "batch_axis": None if axes is None else axes_words(axes),
+        "dimensions": dict(options.dimensions) or None,
+        "precision": None if options.precision == "fp32" else options.precision,
+        "inputs": None if options.inputs is None else str(Path(options.inputs).resolve()),
+    }
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def identify(device: Device, workload: Workload, task: Task, options: ProfileOptions) -> dict[str, Any]:
@@ -119,3 +145,42 @@ def _digest(path: str) -> str:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     return digest.hexdigest()
+
+
+_Plain = tuple[int, tuple[tuple[str, Any], ...]]
+
+
+def partial_points(rows: Iterable[tuple[Point, ProfileRow]]) -> list[list[Any]]:
+    """Return batch size and settings of the points that state fewer settings than were read back.
+
+    A row names what was read back, so that it does not tell that such a point, as found say, was asked for.
+    """
+    found = {_plain(point): None for point, row in rows if row.mode.settings() != point.mode.settings()}
+    return [[size, dict(settings)] for size, settings in found]
+
+
+def missing_points(table: Profile, points: Sequence[Point]) -> list[Point]:
+    """Return the points that a table was not asked for."""
+    request = table.header.inputs.get("request", {})
+    if request.get("points_sha256") == points_sha256(points):
+        return []
+    there = {row.point for row in table.rows}
+    partial = {(size, tuple(sorted(settings.items()))) for size, settings in request.get("partial", ())}
+    return [point for point in dict.fromkeys(points) if point not in there and _plain(point) not in partial]
+
+
+def grown(before: Profile, added: Profile) -> Profile:
+    """Return a table with what was measured since; its rows stay."""
+    request = dict(added.header.inputs.get("request", {}))
+    partial = [*before.header.inputs.get("request", {}).get("partial", ()), *request.get("partial", ())]
+    inputs = {**added.header.inputs, "request": {**request, **({"partial": partial} if partial else {})}}
+    earlier = before.header.inputs.get("grown_from", [_part(before)])
+    return merged([before, added], inputs={**inputs, "grown_from": [*earlier, _part(added)]})
+
+
+def _plain(point: Point) -> _Plain:
+    return point.batch_size, tuple(sorted(point.mode.settings().items()))
+
+
+def _part(table: Profile) -> dict[str, Any]:
+    return {"created": table.header.created, "rows": len(table.rows)}

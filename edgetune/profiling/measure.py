@@ -20,13 +20,18 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
 from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, Runner
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
-from edgetune.profiling.cooling import OnCooling, cool_down
-from edgetune.profiling.cpu_contention import ContentionWatch, describe_contention
-from edgetune.profiling.device_watch import DeviceWatch, mode_difference
+from edgetune.profiling.disturbances import (
+    ContentionWatch,
+    DeviceWatch,
+    OnCooling,
+    ThrottleWatch,
+    cool_down,
+    describe_contention,
+    mode_difference,
+)
 from edgetune.profiling.energy import power_figures, power_trace, settling_s
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect
-from edgetune.profiling.throttling import ThrottleWatch
 from edgetune.stats import find_warmup, summarise
 
 Opener = Callable[[Point], Runner]

@@ -13,7 +13,7 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.profiling.cooling import OnCooling, check_cooling
+from edgetune.profiling.disturbances import OnCooling, check_cooling
 from edgetune.profiling.measure import Attempt, measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.queue import GIVE_UP_AFTER

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, PowerSensor, Runner
-from edgetune.profiling.device_watch import LOOK_EVERY_S, DeviceWatch
+from edgetune.profiling.disturbances import LOOK_EVERY_S, DeviceWatch
 from edgetune.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
 from edgetune.profiling.options import ProfileOptions
 from edgetune.stats import find_warmup, median

@@ -20,17 +20,13 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.invoker import runs_as_root
-from edgetune.profiling.cooling import Cooling, check_cooling
-from edgetune.profiling.cpu_contention import contention_warning, describe_contention
-from edgetune.profiling.growth import partial_points
-from edgetune.profiling.identity import identify, identity_sha256, points_sha256
+from edgetune.profiling.disturbances import Cooling, check_cooling, contention_warning, describe_contention
+from edgetune.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal
 from edgetune.profiling.journal_lines import SweepJournalEntry
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.origin import origin_of
 from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.profiling.queue import Queue, Visit, visits
-from edgetune.profiling.rounds import between_rounds, disagreements
+from edgetune.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stats import median
 from edgetune.workloads.workload import Workload
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.errors import DeviceError
-from edgetune.profiling.cpu_contention import ContentionWatch, describe_contention
+from edgetune.profiling.disturbances import ContentionWatch, ThrottleWatch, describe_contention
 from edgetune.profiling.energy import window_figures
-from edgetune.profiling.throttling import ThrottleWatch
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
+from edgetune.units import format_si
 
 SAME_TIME = 0.01
 """Share by which a mode may be slower than the fastest and count as fast: medians of kernels repeat to about 1 %, and
@@ -208,3 +209,65 @@ def _race(known: Sequence[tuple[Roof, EnergyCosts]], flop_per_byte: float) -> Mo
     slowdown = least[0] / fastest[0] - 1
     saving = 1 - least[1] / fastest[1] if fastest[1] else 0.0
     return ModeComparison(flop_per_byte, fastest[2], least[2], slowdown <= SAME_TIME, slowdown, saving)
+
+
+def sentences(found: Statements) -> list[str]:
+    """Return what holds over the modes of a device, one sentence each."""
+    return [
+        _implication(found),
+        *_exceptions(found),
+        f"{found.precision} computes with the least energy per FLOP, {format_si(found.peak_flops_per_j, 'FLOP/J')} at "
+        f"most with static power, at {found.most_efficient}",
+        f"a FLOP beyond static power costs least at {found.lowest_flop_j}: {1e12 * found.flop_j:.3g} pJ",
+        *map(_race_sentence, found.races),
+    ]
+
+
+def _implication(found: Statements) -> str:
+    rule = "what is efficient in time is efficient in energy"
+    within, without = _share(found.implied, found.modes), _share(found.implied_dynamic, found.modes)
+    if within == without:
+        return f"{rule} in {within}, with static power or without"
+    return f"{rule} in {within} with static power, in {without} without"
+
+
+def _exceptions(found: Statements) -> list[str]:
+    """Return where the implication fails, where it does in some modes and holds in others."""
+    told = []
+    for failing, how in ((found.failing, "with static power"), (found.failing_dynamic, "without static power")):
+        if 0 < len(failing) < found.modes:
+            told.append(f"it fails {how} in {len(failing)} mode{'s' if len(failing) > 1 else ''}: {_modes(failing)}")
+    return told
+
+
+def _modes(failing: Sequence[Mode]) -> str:
+    """Return modes in words: the one, or the values of each knob among them."""
+    if len(failing) == 1:
+        return str(failing[0])
+    values = {knob: sorted({mode.knobs()[knob] for mode in failing}) for knob in failing[0].knobs()}
+    return ", ".join(f"{_KNOBS[knob]} {' or '.join(f'{value:g}' for value in found)}" for knob, found in values.items())
+
+
+_KNOBS = {
+    "cpu_cores": "cores",
+    "cpu_mhz": "CPU MHz",
+    "gpu_mhz": "GPU MHz",
+    "mem_mhz": "memory MHz",
+    "power_limit_w": "limit W",
+}
+
+
+def _share(count: int, modes: int) -> str:
+    if modes == 1:
+        return "the only mode known" if count else "no mode, of one known"
+    return {modes: f"all {modes} modes", 0: f"none of {modes} modes"}.get(count, f"{count} of {modes} modes")
+
+
+def _race_sentence(race: ModeComparison) -> str:
+    at = f"for kernels at their roof of {race.flop_per_byte:.4g} FLOP/byte"
+    if race.wins:
+        return f"{at} racing to halt wins: the fastest mode is also that of least energy ({race.least_energy})"
+    return (
+        f"{at} racing to halt loses: {race.least_energy} takes {race.slowdown_share:.1%} longer than the fastest "
+        f"({race.fastest}) and {race.saving_share:.1%} less energy"
+    )

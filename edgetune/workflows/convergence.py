@@ -13,9 +13,7 @@ from edgetune.artifacts.io import read_convergence
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
 from edgetune.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
-from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
-from edgetune.profiling.convergence.proxies import resolve_proxy
-from edgetune.profiling.convergence.proxy import Proxy, Task
+from edgetune.profiling.convergence.proxy import Proxy, Task, TrainingOptions, check_sizes, resolve_proxy
 from edgetune.profiling.convergence.runs import RunProgress, train_all
 from edgetune.profiling.identity import default_journal_path, identity_sha256
 from edgetune.profiling.journal import discard_journal

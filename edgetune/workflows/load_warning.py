@@ -37,7 +37,7 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
     """Tell that others used the CPUs while a point was measured, if they did."""
-    from edgetune.profiling.cpu_contention import describe_contention
+    from edgetune.profiling.disturbances import describe_contention
 
     if (words := describe_contention(row.others_cpu_share)) is not None:
         reporter.info(f"note: {point}: {words}")

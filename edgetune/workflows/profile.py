@@ -15,8 +15,7 @@ from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import temporary_folder
 from edgetune.profiling.estimate import SweepEstimate, estimate
-from edgetune.profiling.growth import grown, missing_points
-from edgetune.profiling.identity import default_journal_path, identify, identity_sha256
+from edgetune.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
 from edgetune.profiling.journal import discard_journal, points_in_journal
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sweep import request_header, sweep

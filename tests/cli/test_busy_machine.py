@@ -17,10 +17,9 @@ from edgetune.cli.screen import Screen
 from edgetune.devices.cpu_load import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
 from edgetune.devices.sysfs import Sysfs
-from edgetune.profiling.cpu_contention import ContentionWatch
-from edgetune.roofline.buffer_limits import buffer_limits_on
+from edgetune.profiling.disturbances import ContentionWatch
 from edgetune.roofline.fit import fit_roofs
-from edgetune.roofline.kernel_plan import plan_kernels
+from edgetune.roofline.kernel_plan import buffer_limits_on, plan_kernels
 from edgetune.roofline.measure import measure_peaks
 from edgetune.roofline.placement import place
 from edgetune.testing.fake_clock import FakeClock

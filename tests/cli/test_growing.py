@@ -11,7 +11,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.profiling import growth
+from edgetune.profiling import identity
 
 SWEEP = ("profile", "zoo:squeezenet", "-t", "infer", "--device", "twin:orin-agx", "-q")
 
@@ -162,8 +162,8 @@ def test_csv_says_too_little_to_grow(sweep, tmp_path):
 def test_a_point_left_as_found_is_not_taken_for_one_whose_read_back_is_alike():
     found, clocked = Point("net", "infer", 1, Mode()), Point("net", "infer", 1, Mode(gpu_mhz=900.0))
     row = ProfileRow("net", "infer", 1, 0.1, gpu_mhz=900.0)
-    assert growth.partial_points([(found, row), (clocked, row)]) == [[1, {}]]
-    assert growth.partial_points([(clocked, row)]) == []
+    assert identity.partial_points([(found, row), (clocked, row)]) == [[1, {}]]
+    assert identity.partial_points([(clocked, row)]) == []
 
 
 def test_tables_of_one_device_become_one(edgetune, sweep, tmp_path):

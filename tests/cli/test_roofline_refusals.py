@@ -244,10 +244,10 @@ def test_a_constant_that_would_be_negative_is_zero_and_says_what_is_missing(edge
     """At rest the board is said to draw 70 W, more than while it copies: a byte would give energy back."""
     from dataclasses import replace
 
-    from edgetune.roofline import idle
+    from edgetune.roofline import measure
 
-    measured = idle.idle_run
-    monkeypatch.setattr(idle, "idle_run", lambda *asked: replace(measured(*asked), power_w=70.0))
+    measured = measure.idle_run
+    monkeypatch.setattr(measure, "idle_run", lambda *asked: replace(measured(*asked), power_w=70.0))
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--quick", "-o", str(file))
     assert ended.code == 0, ended.err

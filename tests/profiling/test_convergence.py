@@ -12,9 +12,7 @@ import pytest
 from edgetune.errors import DeviceError, InputError
 from edgetune.profiling.convergence import worker
 from edgetune.profiling.convergence.datasets import load_dataset
-from edgetune.profiling.convergence.options import TrainingOptions, check_sizes
-from edgetune.profiling.convergence.proxies import resolve_proxy
-from edgetune.profiling.convergence.proxy import Proxy
+from edgetune.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy
 from edgetune.profiling.convergence.runs import run_form, train_all
 from edgetune.profiling.convergence.training import train
 from edgetune.profiling.journal import open_journal_of
@@ -77,7 +75,7 @@ def test_run_that_diverges_ends_and_says_so(corners):
 
 def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
     torch = pytest.importorskip("torch")
-    from edgetune.profiling.convergence.network import build_network
+    from edgetune.profiling.convergence.training import build_network
 
     def weights(batch_size, seed):
         trainee = build_network(resolve_proxy("proxy:cnn"), (1, 16, 16), 10, batch_size=batch_size, seed=seed)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.profiling.convergence.datasets import DRAWN, load_dataset
-from edgetune.profiling.convergence.synthetic_data import draw_gratings, draw_shapes
+from edgetune.profiling.convergence.datasets import DRAWN, draw_gratings, draw_shapes, load_dataset
 
 
 @pytest.mark.parametrize(("draw", "classes"), [(draw_shapes, 10), (draw_gratings, 8)])

@@ -13,8 +13,7 @@ from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
 from edgetune.profiling import profiler as profilers
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.queue import Visit, loading_order, visits
-from edgetune.profiling.rounds import between_rounds, disagreements
+from edgetune.profiling.queue import Visit, between_rounds, disagreements, loading_order, visits
 from edgetune.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload

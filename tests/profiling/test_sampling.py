@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent
-from edgetune.profiling.device_watch import DeviceWatch
+from edgetune.profiling.disturbances import DeviceWatch
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.sampling import Samples, collect, typical_sampling_s
 from edgetune.testing.fake_clock import FakeClock

@@ -16,11 +16,9 @@ from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import open_profiler
-from edgetune.roofline.buffer_limits import buffer_limits_on
 from edgetune.roofline.fit import IDLE, fit_roofs
-from edgetune.roofline.idle import idle_run
-from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
-from edgetune.roofline.measure import measure_peaks
+from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.roofline.measure import idle_run, measure_peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
 from fakes.sysfs import FakeSysfs
 

@@ -26,8 +26,14 @@ from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
 from edgetune.roofline.balance import balance, efficiency
 from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
-from edgetune.roofline.figures.curves import balance_points, brief_names, energy_curve, key_roofs, time_curve
-from edgetune.roofline.figures.figure_data import letter_words
+from edgetune.roofline.figures.figure_data import (
+    balance_points,
+    brief_names,
+    energy_curve,
+    key_roofs,
+    letter_words,
+    time_curve,
+)
 from edgetune.roofline.figures.points import layer_points, network_point, series_of
 from edgetune.roofline.layers import join
 from edgetune.roofline.placement import place

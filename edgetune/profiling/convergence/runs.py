@@ -19,8 +19,7 @@ from edgetune.artifacts import convergence
 from edgetune.artifacts.convergence import Convergence, ConvergenceRow
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.convergence.options import REFERENCE_BATCH, check_sizes
-from edgetune.profiling.convergence.proxy import Proxy, Task
+from edgetune.profiling.convergence.proxy import REFERENCE_BATCH, Proxy, Task, check_sizes
 from edgetune.profiling.convergence.worker_pool import WorkerPool
 from edgetune.profiling.identity import identity_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal_of

@@ -18,7 +18,7 @@ from typing import Any
 from edgetune.errors import DeviceError
 from edgetune.processes.serving import serve
 from edgetune.profiling.convergence.datasets import Dataset, load_dataset
-from edgetune.profiling.convergence.options import TrainingOptions
+from edgetune.profiling.convergence.proxy import TrainingOptions
 from edgetune.workloads.workload import Workload
 
 

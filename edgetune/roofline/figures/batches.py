@@ -9,8 +9,7 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, plain_text, set_title
 from edgetune.plotting.labels import FONT_PT
 from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, new_figure, spread_out
-from edgetune.roofline.figures.curves import KINDS, balance_points, brief_names
-from edgetune.roofline.figures.figure_data import FigureData, figure_data_of
+from edgetune.roofline.figures.figure_data import KINDS, FigureData, balance_points, brief_names, figure_data_of
 from edgetune.roofline.figures.points import PlacedNetwork, PointSeries, span
 
 if TYPE_CHECKING:

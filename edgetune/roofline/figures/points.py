@@ -11,8 +11,7 @@ from typing import NamedTuple
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.roofline import Roof
 from edgetune.roofline.balance import balance, costs_of, work_energy
-from edgetune.roofline.operating_point import OperatingPoint
-from edgetune.roofline.placement import Bound, EnergyBound, Placement
+from edgetune.roofline.placement import Bound, EnergyBound, OperatingPoint, Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,24 +18,22 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.labels import Label, write_labels
 from edgetune.plotting.style import BLACK, GREY, MARKERS, new_figure
-from edgetune.roofline.figures.curves import (
-    KINDS,
-    Curve,
-    brief_names,
-    energy_curve,
-    has_energy,
-    roof_names,
-    static_matters,
-    time_curve,
-)
 from edgetune.roofline.figures.figure_data import (
+    KINDS,
     LETTERS,
     NO_ENERGY,
+    Curve,
     FigureData,
+    brief_names,
+    energy_curve,
     figure_data_of,
+    has_energy,
     letter_words,
     percent,
     point_words,
+    roof_names,
+    static_matters,
+    time_curve,
 )
 from edgetune.roofline.figures.points import LayerPoints, PlacedNetwork, RooflinePoint, span
 from edgetune.units import format_si

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device
-from edgetune.roofline.buffer_limits import buffer_limits_on
-from edgetune.roofline.idle import longest_idle_s
-from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
-from edgetune.roofline.measure import LONGEST_RUN_S
+from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.roofline.measure import LONGEST_RUN_S, longest_idle_s
 from edgetune.roofline.next_clocks import next_modes
 from edgetune.workflows.roofline_options import RooflineOptions
 

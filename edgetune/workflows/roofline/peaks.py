@@ -16,12 +16,10 @@ from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.roofline.buffer_limits import buffer_limits_on
 from edgetune.roofline.clocks import infer_roofs
 from edgetune.roofline.fit import fit_roofs
-from edgetune.roofline.idle import idle_run
-from edgetune.roofline.kernel_plan import REPETITIONS, plan_kernels
-from edgetune.roofline.measure import Peaks, measure_peaks
+from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.roofline.measure import Peaks, idle_run, measure_peaks
 from edgetune.roofline.placement import NOTABLY, place
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import Reporter

@@ -14,7 +14,7 @@ from edgetune.devices.device import Absent, Device, ModeSpace, TableSource
 from edgetune.devices.grids import evenly_spaced, modes_of
 from edgetune.devices.modes import highest_mode
 from edgetune.errors import InputError
-from edgetune.profiling.origin import origin_of
+from edgetune.profiling.identity import origin_of
 from edgetune.roofline.clocks import infer_roofs
 from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes
 from edgetune.roofline.tune import NOISE, TriedMode, tune

@@ -12,8 +12,8 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Absent, Device, TableSource
 from edgetune.errors import InputError
 from edgetune.profiling.estimate import SweepEstimate, estimate
+from edgetune.profiling.identity import origin_of
 from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.origin import origin_of
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.search.problem import PAIRS, background_task
 from edgetune.search.strategy import OperatorTotals

@@ -14,7 +14,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.figure_file import require_figure
-from edgetune.profiling.cpu_contention import contention_warning
+from edgetune.profiling.disturbances import contention_warning
 from edgetune.roofline.balance import balance
 from edgetune.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
 from edgetune.search.driver import SearchResult, run_search
