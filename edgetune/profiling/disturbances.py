@@ -1,4 +1,10 @@
-"""Throttling while a point is measured: events that spoil it, and slight ones whose rate is told beside it."""
+"""What disturbs a measurement: throttling, heat, a mode not asked for, and other processes on the CPUs.
+
+    temperature   ~~~~\\___            the point before | waits to cool | the next point
+
+A hot device throttles sooner and leaks more power, so every point starts alike. While a point runs, the device is read
+between calls of the runner, at most once a second: a reading costs a board a few file reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes two sweeps the same, so that one may take over the other's points, and where their journal lies."""
+"""What a sweep is of: its network, what makes two sweeps the same, where their journal lies, and how a table grows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from edgetune.errors import InputError
 from edgetune.processes.private_folder import make_private, temporary_folder
 from edgetune.profiling.options import ProfileOptions
 from edgetune.version import __version__
+from edgetune.workloads.batch import axes_words
+from edgetune.workloads.onnx_file import network_batch
 from edgetune.workloads.workload import Workload
 
 
@@ -28,8 +30,6 @@ def origin_of(workload: Workload, options: ProfileOptions) -> dict[str, Any]:
     file's graph ``batch`` says which axes are the batch. Options are named where they are not the default: dimensions,
     batch axes, precision and the file of inputs.
     """
-    from edgetune.workloads.batch import axes_words
-    from edgetune.workloads.onnx_file import network_batch
 
     named, axes = workload.kind == "name", workload.batch_axes
     own = workload.has_graph and workload.kind == "onnx"

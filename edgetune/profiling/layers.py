@@ -14,6 +14,7 @@ from edgetune.errors import InputError
 from edgetune.profiling.measure import apply_mode
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.supervisor import Supervisor
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.workload import Workload
 
 MINIBATCHES = 20
@@ -67,7 +68,6 @@ def layer_times(
 
 
 def _of_model(source: LayerSource, workload: Workload, point: Point, options: ProfileOptions) -> LayerTimes:
-    from edgetune.workloads.costs import operator_table
 
     return source.layer_times(
         operator_table(

@@ -18,6 +18,7 @@ from edgetune.profiling.measure import Attempt, measure_point
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.queue import GIVE_UP_AFTER
 from edgetune.profiling.supervisor import Supervisor
+from edgetune.workloads.costs import operator_table
 from edgetune.workloads.workload import Workload
 
 
@@ -168,8 +169,6 @@ class Profiler:
     def _table(self, batch_size: int) -> OpsTable:
         """Return what the workload's operators cost at a batch size, worked out once."""
         if batch_size not in self._tables:
-            from edgetune.workloads.costs import operator_table
-
             self._tables[batch_size] = operator_table(
                 self._workload,
                 self._task,

@@ -1,4 +1,8 @@
-"""The order in which the points of a sweep are measured, and when to stop trying."""
+"""The order in which a sweep measures its points, when it stops trying, and what changed between its rounds.
+
+The confidence interval of one visit holds while nothing changes. Between two visits to the same point, minutes apart,
+a board may warm up or be used by others; the rounds of a sweep show by how much.
+"""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
 from edgetune.stats import median
+from edgetune.workloads.network_inputs import describe_inputs
 from edgetune.workloads.workload import Workload
 
 _TRIES = 2
@@ -231,8 +232,6 @@ def _header(
     if not isinstance(device.power, Absent):
         conditions["power_refresh_s"] = device.power.refresh_s
     if kept and isinstance(device.source, LiveSource) and workload.has_graph:
-        from edgetune.workloads.network_inputs import describe_inputs
-
         point = next(iter(kept)).point
         file = options.inputs if point.task == "infer" else None
         conditions["fed"] = describe_inputs(workload, point.batch_size, options.dimensions, file)

@@ -26,18 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.roofline.energy import nonnegative_fit
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-    Predict = Callable[[Array], Array]
-    """Figures at clocks, one row per mode."""
-    Fitter = Callable[[Array, Array], Predict]
+Array = NDArray[np.float64]
+Predict = Callable[[Array], Array]
+Fitter = Callable[[Array, Array], Predict]
 
 SHARPNESS = (1, 2, 4, 8)
 """Powers of ``waits``, each twice as sharp as the one before. With 8 the corner, where two waits are equal, lies 9 %
@@ -76,7 +73,6 @@ def best_scaling_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak
         knobs: Names of the columns.
         peak: Whether the figure is a rate, which ``waits`` describes, or an energy or power, which ``sums`` does.
     """
-    import numpy as np
 
     clocks, values = _merged(clocks, values)
     highest = clocks.max(axis=0)
@@ -94,7 +90,6 @@ def best_scaling_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak
 def _merged(clocks: Array, values: Array) -> tuple[Array, Array]:
     """Return each row of clocks once, with the median of its values: modes that differ in other knobs are one to a law
     without these, and a spline goes through one value of each."""
-    import numpy as np
 
     alone, row_of = np.unique(clocks, axis=0, return_inverse=True)
     return alone, np.array([np.median(values[row_of.ravel() == row]) for row in range(len(alone))])
@@ -106,7 +101,6 @@ def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
     Where every corner of the box of clocks was measured, all other modes lie inside it, and a corner left out would
     ask for what nobody will: to foretell from inside what lies outside.
     """
-    import numpy as np
 
     corner = ((clocks == clocks.min(axis=0)) | (clocks == clocks.max(axis=0))).all(axis=1)
     asked = np.flatnonzero(~corner) if corner.sum() == 2 ** clocks.shape[1] < len(values) else np.arange(len(values))
@@ -138,7 +132,6 @@ def _waits(power: int) -> Fitter:
 
 
 def _wait_terms(clocks: Array, power: int) -> Array:
-    import numpy as np
 
     return np.hstack([np.ones((len(clocks), 1)), clocks ** -float(power)])
 
@@ -149,26 +142,22 @@ def _sums(clocks: Array, values: Array) -> Predict:
 
 
 def _sum_terms(clocks: Array) -> Array:
-    import numpy as np
 
     return np.hstack([np.ones((len(clocks), 1)), 1 / clocks, clocks, clocks**3])
 
 
 def _relative_fit(terms: Array, values: Array) -> Array:
-    import numpy as np
 
     return nonnegative_fit(terms / values[:, None], np.ones(len(values)))[0]
 
 
 def _quadratic(clocks: Array, values: Array) -> Predict:
-    import numpy as np
 
     coefficients = np.linalg.lstsq(_quadratic_terms(clocks), np.log(values), rcond=None)[0]
     return lambda at: np.asarray(np.exp(_quadratic_terms(at) @ coefficients))
 
 
 def _quadratic_terms(clocks: Array) -> Array:
-    import numpy as np
 
     logs = np.log(clocks)
     first, second = np.triu_indices(logs.shape[1])
@@ -176,7 +165,6 @@ def _quadratic_terms(clocks: Array) -> Array:
 
 
 def _spline(clocks: Array, values: Array) -> Predict:
-    import numpy as np
     from scipy.interpolate import RBFInterpolator
 
     width = np.ptp(np.log(clocks), axis=0)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -15,11 +17,7 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
 from edgetune.roofline.clock_scaling import ScalingLaw, best_scaling_law
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 PEAKS = ("flops_per_s", "bytes_per_s")
 ENERGIES = ("static_w", "flop_j", "byte_j")
@@ -142,14 +140,12 @@ def varied_knobs(modes: Sequence[Mode]) -> tuple[str, ...]:
 
 def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
     """Return one row per mode and one column per knob."""
-    import numpy as np
 
     return np.array([[getattr(mode, knob) for knob in knobs] for mode in modes], dtype=np.float64)
 
 
 def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
     """Return how each peak goes with each knob that differs between roofs, all of one precision."""
-    import numpy as np
     from scipy.stats import rankdata
 
     knobs = varied_knobs([roof.mode for roof in roofs])
@@ -164,7 +160,6 @@ def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
 
 
 def _pearson(one: Array, other: Array) -> float | None:
-    import numpy as np
 
     one, other = one - one.mean(), other - other.mean()
     size = float(np.sqrt((one @ one) * (other @ other)))
@@ -177,7 +172,6 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw 
     Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
     measurements scatter, and carries that to modes in which nobody measured.
     """
-    import numpy as np
 
     known = [roof for roof in roofs if getattr(roof, name)]
     if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):

@@ -13,16 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.roofline import KernelRun
 from edgetune.stats import CONFIDENCE
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 SLOWEST, FASTEST = 0.5, 1.1
 """Share of the roof that a kernel must reach to be taken for its energy, and may reach.
@@ -120,7 +119,6 @@ def _constants(runs: Sequence[KernelRun], clear: Sequence[KernelRun], static_w: 
 
 def _equations(runs: Sequence[KernelRun], static_w: float | None) -> tuple[Array, Array]:
     """Return ``A`` and ``b``, a row per kernel, as shares of its energy."""
-    import numpy as np
 
     work = np.array([[run.flops, run.bytes_moved, run.seconds] for run in runs])
     power_w = np.array([run.power_w for run in runs], dtype=np.float64)
@@ -134,7 +132,6 @@ def nonnegative_fit(matrix: Array, target: Array) -> tuple[Array, list[float | N
     An unknown at zero has no interval: those of the others are Student's, as if it had not been there. Without more
     equations than unknowns there is neither interval nor residual.
     """
-    import numpy as np
     from scipy.optimize import nnls
     from scipy.special import stdtrit
 

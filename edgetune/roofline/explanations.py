@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.roofline import Roof
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 Follows = Literal["layers", "compute", "memory"]
 
@@ -84,7 +83,6 @@ def time_ratios(
     explanations: Sequence[Explanation], roofs: Sequence[Roof], here: Roof, at_roofs: Array, at_roofs_share: float
 ) -> Array:
     """Return the time of every mode as a multiple of the reference's, a row per explanation."""
-    import numpy as np
 
     compute = here.flops_per_s / np.array([roof.flops_per_s for roof in roofs])
     memory = here.bytes_per_s / np.array([roof.bytes_per_s for roof in roofs])

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.layers import Layers
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -33,11 +35,7 @@ from edgetune.roofline.clocks import HOST_KNOBS
 from edgetune.roofline.explanations import Explanation, possible_explanations, time_ratios
 from edgetune.roofline.placement import layer_sums, place
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 MISSED = 2.0
 """How many times more or less than foreseen one mode's change may make that of others: one mode proves no more."""
@@ -86,14 +84,12 @@ class Forecast:
     @property
     def energies_j(self) -> Array:
         """Energy of one minibatch, J, in the layout of ``ratios``."""
-        import numpy as np
 
         return np.asarray(self.beyond_j + _static(self.roofs) * self.seconds * self.ratios)
 
     @property
     def weights(self) -> Array:
         """Probability of each explanation."""
-        import numpy as np
 
         odds = np.exp(self.log_odds - self.log_odds.max())
         return np.asarray(odds / odds.sum())
@@ -121,7 +117,6 @@ class Forecast:
             ratio: Its time as a multiple of that of the reference.
             energy_j: Energy of one minibatch in it, J.
         """
-        import numpy as np
 
         misses = np.log(ratio / self.ratios[:, column]) / MODEL_ERROR
         known = replace(self, log_odds=self.log_odds - misses**2 / 2)
@@ -146,7 +141,6 @@ def _same_gpu(mode: Mode, other: Mode) -> bool:
 
 
 def _static(roofs: Sequence[Roof]) -> Array:
-    import numpy as np
 
     return np.array([roof.static_w for roof in roofs], dtype=np.float64)
 
@@ -258,7 +252,6 @@ def _with_energy(roofs: Sequence[Roof], reference: Mode) -> tuple[Roof, list[Roo
 
 def _work(table: OpsTable, here: Roof, layers: Layers | None) -> Array:
     """Return FLOP and bytes, a row per layer; of layers that were timed those that would take as long at the roof."""
-    import numpy as np
 
     if layers is None:
         return np.array([[row.flops, row.bytes_read + row.bytes_written] for row in table.rows], dtype=np.float64)
@@ -278,7 +271,6 @@ def _layer_times(work: Array, roofs: Sequence[Roof]) -> tuple[Array, Array]:
 
     With the layers in order of intensity each mode's balance point splits them in two, and sums are looked up.
     """
-    import numpy as np
 
     flops, moved = work[:, 0], work[:, 1]
     intensity = np.divide(flops, moved, out=np.full_like(flops, np.inf), where=moved > 0)
@@ -301,7 +293,6 @@ def _explanations_of(
 
 def _beyond(table: OpsTable, roofs: Sequence[Roof], here: Roof, measured_j: float) -> Array:
     """Return what is drawn beyond static power, J: that of the reference as measured, scaled as FLOP and bytes say."""
-    import numpy as np
 
     costs = [cost for roof in roofs if (cost := costs_of(roof)) is not None]
     beyond = np.array([cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in costs])

@@ -13,10 +13,8 @@ cache, which are most of what decoding moves, are the same.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from edgetune.roofline.placement import Placement
+from edgetune.roofline.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.profile import ProfileRow
@@ -19,11 +22,7 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.roofline.slowdown_forecast import Forecast, energy_of, no_knob_above, reference_figures
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 Measure = Callable[[Mode], ProfileRow]
 Verdict = Literal["within", "too slow", "no measurement"]
@@ -247,7 +246,6 @@ def _bound(allowed_share: float, noise: float) -> float:
 
 def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
-    import numpy as np
 
     best, tried = tuning.best, tuning.tried
     to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
@@ -272,7 +270,6 @@ def _by(values: Array, forecast: Forecast) -> list[int]:
     """Return columns by ascending values, shares of the reference's energy. Of those equal to a tenth of a percent,
     which no law of the clocks tells apart, that with fewest knobs changed comes first: a knob of which nothing is
     expected is better left alone."""
-    import numpy as np
 
     changed = np.array([_changed(roof.mode, forecast.reference) for roof in forecast.roofs])
     return [int(column) for column in np.lexsort((changed, values.round(3)))]

@@ -1,27 +1,20 @@
-"""What a proxy is trained on: samples to learn from and samples held out, drawn here or from anyone's ``.npz``."""
+"""The datasets that proxies are trained on: drawn shapes and gratings, or the arrays of a ``.npz`` file."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 SIDE = 16
 """Pixels along an image's edge."""
@@ -173,7 +166,6 @@ def load_dataset(reference: str) -> Dataset:
     Raises:
         InputError: no such name or file, or a file that is not such a data set.
     """
-    import numpy as np
 
     if reference in DRAWN:
         draw = {"shapes": draw_shapes, "gratings": draw_gratings}[reference]
@@ -195,7 +187,6 @@ def load_dataset(reference: str) -> Dataset:
 
 def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any]) -> Dataset:
     """Return samples to learn from and held out, both scaled by the figures of the first."""
-    import numpy as np
 
     mean, deviation = float(x[0].mean(dtype=np.float64)), float(x[0].std(dtype=np.float64)) or 1.0
     learnt, held_out = (_standard(part, mean, deviation) for part in x)
@@ -204,7 +195,6 @@ def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any
 
 def _standard(samples: Any, mean: float, deviation: float) -> Any:
     """Return ``samples`` scaled, some at a time: bytes become numbers eight times as long in between."""
-    import numpy as np
 
     scaled = np.empty(samples.shape, np.float32)
     for start in range(0, len(samples), _AT_ONCE):
@@ -229,7 +219,6 @@ def _checked(arrays: dict[str, Any], x_name: str, y_name: str, reference: str) -
     Raises:
         InputError: one is missing, of another length or type, or holds what is no number.
     """
-    import numpy as np
 
     for name in (x_name, y_name):
         if name not in arrays:

@@ -1,4 +1,4 @@
-"""What is trained, and how, as one noun; and what makes two runs runs of the same table."""
+"""What is trained and how: the network or proxy, its dataset, the target, the optimiser and its rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training run: from fresh weights until the held-out samples are classified well enough."""
+"""Training runs in PyTorch: the proxy networks, and steps until the held-out samples are classified well enough."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ from torch.nn import functional
 from edgetune.errors import InputError
 from edgetune.profiling.convergence.datasets import Dataset
 from edgetune.profiling.convergence.proxy import PROXIES, TrainingOptions
+from edgetune.workloads import zoo
+from edgetune.workloads.initial_weights import has_data
+from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.torch_module import OnnxModule
 from edgetune.workloads.workload import Workload
 
 
@@ -51,10 +55,6 @@ def build_network(
         return Trainee(_mlp(prod(sample_shape), classes))
     if workload.reference in PROXIES:
         return Trainee(_cnn(sample_shape, classes))
-    from edgetune.workloads import zoo
-    from edgetune.workloads.initial_weights import has_data
-    from edgetune.workloads.onnx_file import fix_dimensions, load_model
-    from edgetune.workloads.torch_module import OnnxModule
 
     graph = zoo.weightless(workload.name) if workload.kind == "zoo" else load_model(workload, weights=True)
     try:

@@ -19,6 +19,7 @@ from edgetune.errors import DeviceError
 from edgetune.processes.serving import serve
 from edgetune.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.profiling.convergence.proxy import TrainingOptions
+from edgetune.profiling.convergence.training import train
 from edgetune.workloads.workload import Workload
 
 
@@ -33,7 +34,6 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
         import torch
     except ImportError:
         raise DeviceError("training needs PyTorch, which is not installed", "pip install edgetune[torch]") from None
-    from edgetune.profiling.convergence.training import train
 
     torch.set_num_threads(1)
     device = _device(command["device"])

@@ -1,4 +1,4 @@
-"""Peaks and energy constants against each clock: what a clock buys, and what it costs."""
+"""Peaks and energy constants against each clock: one panel per knob and quantity, one line per precision and mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a roofline figure shows, and how it is told apart: the same on paper and on a page."""
+"""What a roofline figure shows: roofs and their names, curves, balance points, networks, layers and axes."""
 
 from __future__ import annotations
 
