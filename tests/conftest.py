@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from edgetune.devices.cpu_load import CpuLoad, CpuTimes
+from edgetune.devices.cpu import CpuLoad, CpuTimes
 
 PROFILE, SEED = "--hypothesis-profile", "--hypothesis-seed"
 _SHARED = {"database": None, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}

@@ -16,7 +16,7 @@ from edgetune.search.strategies import STRATEGIES, find_strategy
 
 POINTS = """
     from edgetune.devices.discover import open_device
-    from edgetune.devices.kind import DeviceKind, Listing
+    from edgetune.devices.device import DeviceKind, Listing
     from edgetune.interleave.policies.native import Native
     from edgetune.search.strategies.baselines import Random
 

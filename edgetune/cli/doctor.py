@@ -53,7 +53,7 @@ def examine(root: Path) -> dict[str, Any]:
     from edgetune.cli.doctor_guardian import examine_guardian
     from edgetune.cli.libraries import conflicts, inventory
     from edgetune.devices.discover import list_devices
-    from edgetune.devices.jetpack import REMEDIES, detect_board
+    from edgetune.devices.software import REMEDIES, detect_board
 
     board, release = examine_board(root), detect_board(root)
     listings = list_devices() if root == Path("/") else []

@@ -66,8 +66,7 @@ def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
     from edgetune.devices.clock import MonotonicClock
     from edgetune.devices.device import Absent
     from edgetune.devices.jetson.power import open_board_power
-    from edgetune.devices.jetson.thermal import open_board_thermometer
-    from edgetune.devices.jetson.throttle import open_board_throttle
+    from edgetune.devices.jetson.sensors import open_board_thermometer, open_board_throttle
 
     yield _power(open_board_power(sysfs, MonotonicClock(), jetson.soc or ""))
     thermometer = open_board_thermometer(sysfs)

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetune.processes.invoker import invoking_user
-from edgetune.processes.privilege import holds_root
+from edgetune.processes.privilege import holds_root, invoking_user
 
 _NAMED = 3
 """Files named in a warning: enough to see what is wrong."""

@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from dataclasses import dataclass
 
-from edgetune.devices.jetpack import REMEDIES, JetsonRelease
+from edgetune.devices.software import REMEDIES, JetsonRelease
 
 CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
 EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (

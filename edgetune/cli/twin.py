@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.ops import OpsTable
     from edgetune.artifacts.profile import Task
     from edgetune.cli.screen import Screen
-    from edgetune.devices.twin.checking import CheckRow
+    from edgetune.devices.twin.calibration import CheckRow
 
 
 def tables(network: str, task: Task, batch_size: int) -> OpsTable:

@@ -1,10 +1,24 @@
-"""The CPUs this process may use, in the order in which a workload should be given them."""
+"""The CPUs this process may use, in the order in which a workload should be given them, and how busy others keep them.
+
+A machine is busy by the kernel's accounts:
+
+    proc/stat        cpu0 user nice system idle iowait irq softirq steal ...    ticks of each CPU since boot
+    proc/PID/stat    utime stime cutime cstime of each of our processes, so that a workload's own threads do not count
+
+    share of others = (busy ticks of the CPUs - ticks of our processes) / all ticks of the CPUs
+
+Source: proc(5). Time that a hypervisor gave to other machines (steal) counts as that of others.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
 
 
@@ -80,3 +94,141 @@ def cpu_model(sysfs: Sysfs) -> str:
         return sysfs.read("proc/device-tree/model").rstrip("\0")
     except OSError:
         return "unknown"
+
+
+BUSY_SHARE = 0.1
+"""Share of its CPUs used by others from which a measurement counts as one of a busy machine: on two cores one process
+that is busy for a fifth of the time. A desktop at rest and a board with its services use 1 to 5 %."""
+_FEWEST_TICKS = 20
+"""Ticks, of 10 ms, below which a share is not told: one tick more or less would be 5 % of it."""
+_LOOKS = 5
+_LOOK_EVERY_S = 0.1
+_IDLE = slice(3, 5)
+_COUNTED = 8
+"""Columns of a CPU: user, nice, system, idle, iowait, irq, softirq and steal; guests are in user time already."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTimes:
+    """The accounts at one moment, in ticks since boot.
+
+    Args:
+        busy, total: Of each CPU, by its number.
+        own: Of our processes.
+        runnable: Threads that run or wait for a CPU, everybody's.
+    """
+
+    busy: Mapping[int, int]
+    total: Mapping[int, int]
+    own: int
+    runnable: int
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProcessesLoad:
+    """What other processes use of the CPUs.
+
+    Args:
+        share: Share of the time of the CPUs.
+        cpus: How many CPUs that is of.
+        runnable: Threads of others that run or wait, on average.
+    """
+
+    share: float
+    cpus: int
+    runnable: float
+
+    @property
+    def busy(self) -> bool:
+        """Whether figures measured meanwhile are those of a busy machine."""
+        return self.share >= BUSY_SHARE
+
+
+class CpuLoad:
+    """Reads the accounts of this machine.
+
+    Args:
+        sysfs: Where ``proc`` is.
+        process: Whose time, with that of all its descendants, is our own; by default this process.
+    """
+
+    def __init__(self, sysfs: Sysfs, process: int | None = None) -> None:
+        self._sysfs = sysfs
+        self._process = os.getpid() if process is None else process
+
+    @property
+    def root(self) -> Path:
+        """Where ``proc`` is."""
+        return self._sysfs.root
+
+    def read(self) -> CpuTimes | None:
+        """Return the accounts now; ``None`` where the kernel does not show them."""
+        try:
+            lines = self._sysfs.read("proc/stat").splitlines()
+            own = _family_ticks(self._sysfs, self._process)
+        except OSError:
+            return None
+        busy, total, runnable = {}, {}, 0
+        for name, *words in (line.split() for line in lines if line):
+            if name.startswith("cpu") and name != "cpu":
+                ticks = [int(word) for word in words[:_COUNTED]]
+                total[int(name[3:])] = sum(ticks)
+                busy[int(name[3:])] = sum(ticks) - sum(ticks[_IDLE])
+            elif name == "procs_running":
+                runnable = int(words[0])
+        return CpuTimes(busy, total, own, runnable)
+
+    def cpus(self, cores: int | None = None) -> list[int]:
+        """Return the CPUs that a workload is given, of so many cores."""
+        return usable_cpus(self._sysfs)[:cores]
+
+    def sample(self, clock: Clock) -> OtherProcessesLoad | None:
+        """Look for half a second in which nothing of ours runs; ``None`` where nothing can be told."""
+        looks = [self.read()]
+        for _ in range(_LOOKS):
+            clock.sleep_s(_LOOK_EVERY_S)
+            looks.append(self.read())
+        known = [look for look in looks if look is not None]
+        if len(known) < len(looks):
+            return None
+        cpus = self.cpus()
+        share = others_share(known[0], known[-1], cpus)
+        runnable = sum(max(look.runnable - 1, 0) for look in known) / len(known)  # one is this process, which reads
+        return None if share is None else OtherProcessesLoad(share, len(cpus), runnable)
+
+
+def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> float | None:
+    """Return the share of the CPUs' time that others used in between, 0 to 1; ``None`` where that was too short.
+
+    Args:
+        before, after: The accounts at both ends.
+        cpus: Those that the workload may use; CPUs that were off at either end are left out.
+    """
+    known = [cpu for cpu in cpus if cpu in before.total and cpu in after.total]
+    total = sum(after.total[cpu] - before.total[cpu] for cpu in known)
+    if total < _FEWEST_TICKS:
+        return None
+    busy = sum(after.busy[cpu] - before.busy[cpu] for cpu in known)
+    return min(max((busy - (after.own - before.own)) / total, 0.0), 1.0)
+
+
+def _family_ticks(sysfs: Sysfs, process: int) -> int:
+    """Return the ticks of a process and of its descendants, those that have ended included."""
+    parents, ticks = {}, {}
+    for name in os.listdir(sysfs.root / "proc"):
+        if name.isdigit() and (words := _stat_words(sysfs, name)) is not None:
+            parents[int(name)] = int(words[1])
+            ticks[int(name)] = sum(int(word) for word in words[11:15])
+    family, found = set(), {process}
+    while found:
+        family |= found
+        found = {child for child, parent in parents.items() if parent in family} - family
+    return sum(ticks.get(each, 0) for each in family)
+
+
+def _stat_words(sysfs: Sysfs, process: str) -> list[str] | None:
+    """Return the fields behind the name of a process, which may hold spaces; ``None`` when it has just ended."""
+    try:
+        return sysfs.read(f"proc/{process}/stat").rpartition(")")[2].split()
+    except OSError:
+        return None

@@ -1,7 +1,8 @@
 """What a device can do, as small capabilities; one that is missing is ``Absent``, with the reason.
 
-A ``Device`` is a record of capabilities. The profiler never asks what kind of device it has: it reads the clock,
-starts the power sensor, applies a mode, and runs minibatches through whichever ``source`` the device offers.
+A ``Device`` is a record of capabilities. The profiler never asks what kind of device it has: it reads the clock, starts
+the power sensor, applies a mode, and runs minibatches through whichever ``source`` the device offers. A ``DeviceKind``
+lists the devices of one kind and opens them by name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.clock import Clock
-from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.cpu import CpuLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,3 +285,37 @@ class Device:
     telemetry: Telemetry | None = None
     exclusive: Callable[[], AbstractContextManager[None]] = nullcontext
     load: CpuLoad | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One device that can be named.
+
+    Args:
+        name: What to write after ``--device``.
+        description: One line for people.
+        available: Whether it can be opened now.
+        reason: Why not; empty when it can.
+    """
+
+    name: str
+    description: str
+    available: bool = True
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceKind:
+    """One kind of device, under the first word of its devices' names.
+
+    Args:
+        example: A name of this kind, for messages.
+        chosen: Whether ``auto`` may take it: real hardware only.
+        listings: Returns the devices of this kind that can be named here.
+        open: Opens a device from its whole name and a seed.
+    """
+
+    example: str
+    chosen: bool
+    listings: Callable[[], list[Listing]]
+    open: Callable[[str, int], Device]

@@ -8,8 +8,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-from edgetune.devices.device import Device
-from edgetune.devices.kind import DeviceKind, Listing
+from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 from edgetune.plugins import Registry
 

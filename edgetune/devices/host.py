@@ -13,16 +13,12 @@ from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.cpu import cpu_model, usable_cpus
-from edgetune.devices.cpu_load import CpuLoad
-from edgetune.devices.cpufreq import Frequency, open_cpu_frequency
-from edgetune.devices.device import Device, LiveSource, ModeSpace
-from edgetune.devices.host_control import open_guarded_frequency
-from edgetune.devices.kind import DeviceKind, Listing
-from edgetune.devices.rapl import open_rapl
+from edgetune.devices.cpu import CpuLoad, cpu_model, usable_cpus
+from edgetune.devices.cpufreq import Frequency, open_cpu_frequency, open_guarded_frequency
+from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource, ModeSpace
+from edgetune.devices.host_sensors import open_rapl, open_thermometer, open_throttle_events
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
-from edgetune.devices.thermal import open_thermometer, open_throttle_events
 from edgetune.errors import DeviceError, InputError
 
 

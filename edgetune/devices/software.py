@@ -1,9 +1,18 @@
-"""The libraries that a result on real hardware depends on, found without importing any of them."""
+"""The libraries that a result on real hardware depends on, found without importing any, and where a Jetson's come from.
+
+On a Jetson neither ``pip install torch`` nor ``onnxruntime-gpu`` from the public index reaches the GPU: both must be
+built against the CUDA of the installed JetPack, for the Python that JetPack's Ubuntu carries.
+"""
 
 from __future__ import annotations
 
 import platform
+from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
+
+from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.sysfs import Sysfs
 
 
 def software_versions() -> dict[str, str | None]:
@@ -20,3 +29,68 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+WHEELS = "$JETSON_WHEELS"
+"""Stands for the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
+
+WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTorch for Jetson' on NVIDIA's forum"
+
+
+@dataclass(frozen=True, slots=True)
+class JetsonRelease:
+    """A Jetson, as far as it decides what to install on it.
+
+    Args:
+        model: As the device tree says, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
+        l4t: Linux for Tegra release, e.g. ``36.4.3``; ``None`` when the release file is missing.
+        jetpack: Major version of JetPack, e.g. 6; ``None`` when the release is unknown.
+    """
+
+    model: str
+    l4t: str | None
+    jetpack: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What a JetPack carries and how to get libraries that reach its GPU.
+
+    Args:
+        python: Version of the system's Python, for which NVIDIA builds its wheels.
+        commands: What to run; empty where there is no wheel.
+        note: What else to know.
+    """
+
+    python: str
+    commands: tuple[str, ...]
+    note: str
+
+
+REMEDIES: dict[int, Remedy] = {
+    4: Remedy("3.6", (), "edgetune needs Python 3.10, where JetPack 4 has no wheel that reaches the GPU: CPU only"),
+    5: Remedy(
+        "3.8", (), "edgetune needs Python 3.10, where JetPack 5 has no wheel that reaches the GPU: use JetPack 6"
+    ),
+    6: Remedy(
+        "3.10",
+        tuple(f"pip install {name} --index-url {WHEELS}/jp6/cu126" for name in ("torch", "onnxruntime-gpu")),
+        f"for JetPack 6.1 and 6.2 (CUDA 12.6) under the system's Python 3.10; {WHERE}",
+    ),
+    7: Remedy(
+        "3.12",
+        (f"pip install torch --index-url {WHEELS}/sbsa/cu130",),
+        f"for CUDA 13 under the system's Python 3.12; {WHERE}; ONNX Runtime for it comes with NVIDIA's containers",
+    ),
+}
+"""By JetPack. Sources: NVIDIA's Jetson wheel index, and "PyTorch for Jetson" on NVIDIA's developer forum."""
+
+
+def detect_board(root: Path = Path("/")) -> JetsonRelease | None:
+    """Return the Jetson this is, or ``None`` on any other machine.
+
+    Args:
+        root: Where the file system starts; another folder in tests.
+    """
+    found = detect_jetson(Sysfs(root))
+    return None if found is None else JetsonRelease(found.model, found.l4t, found.jetpack)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from edgetune.processes.beneath import open_beneath
+from edgetune.processes.private_folder import open_beneath
 from edgetune.processes.privilege import acting_as, as_root, holds_root
 
 _T = TypeVar("_T")

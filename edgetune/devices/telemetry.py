@@ -1,11 +1,84 @@
-"""What any device shows of itself, made of its capabilities where it has no telemetry of its own."""
+"""Reading a device: a power sensor polled by a thread, each reading with its time, and all that a device shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from edgetune.devices.device import Absent, Device, ModeControl, ModeReader, Telemetry
+from edgetune.devices.device import Absent, Device, ModeControl, ModeReader, PowerReading, Telemetry
 from edgetune.errors import DeviceError
+
+Read = Callable[[], PowerReading | None]
+"""Returns a reading, or ``None`` when the sensor has nothing new since it was last asked."""
+
+
+class SensorStoppedError(Exception):
+    """The sensor gives no more readings that can be believed.
+
+    Args:
+        message: Why.
+        since_ns: When it last had something new, on the device's clock; readings after that are not kept.
+    """
+
+    def __init__(self, message: str, *, since_ns: int | None = None) -> None:
+        super().__init__(message)
+        self.since_ns = since_ns
+
+
+class PolledRecording:
+    """Readings taken so far; ``failure`` says why there will be no more."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._readings: list[PowerReading] = []
+        self.failure: str | None = None
+
+    @property
+    def readings(self) -> Sequence[PowerReading]:
+        """Fresh readings, oldest first."""
+        return tuple(self._readings)
+
+    def poll(self) -> None:
+        """Ask the sensor once and keep what is new; after the first failure it is not asked again."""
+        if self.failure is not None:
+            return
+        try:
+            reading = self._read()
+        except SensorStoppedError as stopped:
+            self._stop(stopped)
+            return
+        except (OSError, ValueError) as error:  # a sensor that disappears must not end the measurement
+            self.failure = str(error)
+            return
+        if reading is not None and (not self._readings or reading.time_ns > self._readings[-1].time_ns):
+            self._readings.append(reading)
+
+    def _stop(self, stopped: SensorStoppedError) -> None:
+        """Note why, and let go of readings that turned out to be repeats of an old one."""
+        self.failure = str(stopped)
+        if stopped.since_ns is not None:
+            self._readings = [reading for reading in self._readings if reading.time_ns <= stopped.since_ns]
+
+
+@contextmanager
+def polled(read: Read, period_s: float) -> Iterator[PolledRecording]:
+    """Ask ``read`` every ``period_s`` seconds, in a thread, for as long as the context is open, and once at its end."""
+    recording, stop = PolledRecording(read), threading.Event()
+
+    def loop() -> None:
+        while not stop.wait(period_s):
+            recording.poll()
+
+    thread = threading.Thread(target=loop, name="edgetune-power", daemon=True)
+    thread.start()
+    try:
+        yield recording
+    finally:
+        stop.set()
+        thread.join()
+        recording.poll()
+
 
 Readings = Mapping[str, Mapping[str, float | str | None]]
 """Readings by group and name; a group's name ends in the unit of its numbers."""

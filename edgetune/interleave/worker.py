@@ -1,6 +1,6 @@
 """The child process of one tenant, or of several: ``python -m edgetune.interleave.worker COMMANDS REPLIES PARENT``.
 
-Each command names its tenant, and so does each reply. How lines are written is told in ``processes.serving``:
+Each command names its tenant, and so does each reply. How lines are written is told in ``processes.messages``:
 
     {"command": "load", "tenant": "a", "task": "infer", "batch_size": 4, ...} -> {"ok": true, "tenant": "a", ...}
     {"command": "run", "tenant": "a", "number": 7, "requests": [3, 4], "lines": [null, null]}
@@ -28,8 +28,7 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.interleave.inference_worker import InferenceServer, RequestHandlers, describe_error
 from edgetune.interleave.training_worker import TrainingSession
 from edgetune.processes.affinity import pin
-from edgetune.processes.lines import decoded, encoded
-from edgetune.processes.serving import answer, pipes
+from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.turn_signal import TurnSignal
 from edgetune.visible import visible
 from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model

@@ -18,8 +18,8 @@ from typing import Any
 
 from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.processes.invoker import Invoker, invoking_user
-from edgetune.processes.lines import decoded, encoded
+from edgetune.processes.messages import decoded, encoded
+from edgetune.processes.privilege import Invoker, invoking_user
 from edgetune.visible import visible
 
 _LOG_LIMIT_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.devices.cpu_load import BUSY_SHARE, CpuTimes, others_share
+from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share
 from edgetune.devices.device import Absent, Device, ModeReader, SlightThrottleCounter
 from edgetune.errors import InputError
 from edgetune.profiling.options import ProfileOptions

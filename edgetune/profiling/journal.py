@@ -24,7 +24,7 @@ from edgetune.artifacts import file_operations
 from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.processes.lock_holder import holder_of
+from edgetune.processes.file_lock import holder_of
 from edgetune.profiling.journal_lines import (
     POINTS,
     E,

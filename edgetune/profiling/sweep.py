@@ -19,7 +19,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import InputError
-from edgetune.processes.invoker import runs_as_root
+from edgetune.processes.privilege import runs_as_root
 from edgetune.profiling.disturbances import Cooling, check_cooling, contention_warning, describe_contention
 from edgetune.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
 from edgetune.profiling.journal import Journal, discard_journal, open_journal

@@ -1,6 +1,6 @@
 """The child process that runs the workload: ``python -m edgetune.profiling.worker COMMANDS_FD REPLIES_FD PARENT_PID``.
 
-How lines are answered, and how it ends, is told in ``processes.serving``. The commands:
+How lines are answered, and how it ends, is told in ``processes.messages``. The commands:
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
@@ -21,7 +21,7 @@ from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step

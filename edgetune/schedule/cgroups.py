@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import ClassVar, Literal, TypeVar
 
 from edgetune.errors import DeviceError
-from edgetune.processes.beneath import open_beneath
+from edgetune.processes.private_folder import open_beneath
 from edgetune.processes.privilege import RootCommand, as_root, holds_root, run
 
 GROUP_PREFIX = "edgetune-"

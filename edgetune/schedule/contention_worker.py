@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.network import Layer, LayeredNetwork

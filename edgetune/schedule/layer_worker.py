@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.schedule.executor import WholeNetwork
 from edgetune.schedule.sampling import made_up, open_weighed, resident_bytes, rise_bytes, sampled, why_not_cold
 from edgetune.schedule.weights import drop_cached

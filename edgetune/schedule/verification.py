@@ -19,7 +19,7 @@ from typing import Any
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError, PartialError
 from edgetune.processes.child import Child
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.schedule.exchange import read, write
 from edgetune.schedule.executor import open_session
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared

@@ -10,7 +10,7 @@
       SIGTERM, SIGINT                  ->    finishes what runs, gives up the rest
                                        <-    {"event": "done", ...}
 
-Commands and replies are lines of JSON on pipes (``processes.serving``).
+Commands and replies are lines of JSON on pipes (``processes.messages``).
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from edgetune.processes.lines import decoded, encoded
-from edgetune.processes.serving import answer, pipes
+from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.schedule.budget import left_bytes
 from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.requests import Request

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.jetson.catalog import board_names
-from edgetune.testing import fake_identity, fake_nvpmodel
+from edgetune.testing import fake_description, fake_nvpmodel
 from edgetune.testing.fake_description import describe
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 
@@ -41,7 +41,7 @@ def make_board(
     (root / DESCRIPTION).parent.mkdir(parents=True, exist_ok=True)
     (root / DESCRIPTION).write_text(described.to_yaml())
     made = FakeKernel(root, clock=clock)
-    fake_identity.install(made, described)
+    fake_description.install(made, described)
     fake_nvpmodel.install(made, described)
     made.power_on()
     return made

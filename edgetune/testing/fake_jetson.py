@@ -1,15 +1,110 @@
-"""A fake board as a device: a fake kernel and its guardian, while networks really run, on the CPU of this machine."""
+"""A fake board as a device, and its guardian: ``python -m edgetune.testing.fake_jetson FOLDER [OPTIONS]``.
+
+Networks really run, on the CPU of this machine. The guardian is the same program as on a board, over the fake kernel
+that ``fake_board`` built in the folder: no board is set. ``guard`` runs a guardian of anything in the test's own
+process.
+"""
 
 from __future__ import annotations
 
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgetune.devices.clock import Clock
+from edgetune.devices.control import BoardControl
 from edgetune.devices.device import Device, LiveSource
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.guardian.program import run
+from edgetune.devices.jetson.detect import parse_jetson_options
 from edgetune.devices.jetson.device import open_jetson
-from edgetune.devices.jetson.device_options import parse_jetson_options
-from edgetune.testing.fake_guardian import fake_guardian_command
+from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
+
+
+def fake_guardian_command(root: Path, *options: str) -> list[str]:
+    """Return the command line of the guardian of the fake board in ``root``; it acts as root whoever runs it."""
+    return [sys.executable, "-m", "edgetune.testing.fake_jetson", str(root), *options]
+
+
+def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -> BoardControl:
+    """Open what sets the knobs of the fake board in ``root``, with the rights of root.
+
+    Args:
+        root: Where ``make_board`` built it.
+        beyond_caps: Offer values above what its power mode allows.
+        hurried: Let all waiting be over at once.
+    """
+    if not hurried:
+        return open_jetson_control(FakeKernel(root, user="root"), beyond_caps=beyond_caps)
+    clock = FakeClock()
+    kernel = FakeKernel(root, user="root", clock=clock)
+    return open_jetson_control(kernel, beyond_caps=beyond_caps, sleep=clock.sleep_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardianResult:
+    """How a guardian ended: its exit code, its replies, and what it wrote to standard error."""
+
+    code: int
+    replies: list[dict[str, Any]]
+    errors: str
+
+
+def request_line(number: int, request: str, **arguments: Any) -> bytes:
+    """Return a request as it is sent."""
+    return json.dumps({"id": number, "request": request, **arguments}).encode() + b"\n"
+
+
+def apply_line(number: int, **knobs: float) -> bytes:
+    """Return the request to set a mode."""
+    return request_line(number, "apply", mode=knobs)
+
+
+def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool = False) -> GuardianResult:
+    """Run a guardian in this process: every line at once (64 KiB at most, as a pipe holds), then the end of its input.
+
+    What kills it (``fake_kernel.Killed``) passes through. To be called in the main thread, for it hears signals.
+    """
+    with contextlib.ExitStack() as stack:
+        asked, ask = os.pipe()
+        told, tell = os.pipe()
+        stack.callback(os.close, asked)
+        replies = stack.enter_context(open(told))
+        os.write(ask, b"".join(lines))
+        os.close(ask)
+        errors = stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        try:
+            code = run(control.name, lambda *_: control, root, only_restore=only_restore, requests=asked, replies=tell)
+        finally:
+            os.close(tell)
+        return GuardianResult(code, [json.loads(line) for line in replies], errors.getvalue())
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m edgetune.testing.fake_jetson", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--beyond-caps", action="store_true")
+    parser.add_argument("--restore", action="store_true")
+    parser.add_argument("--hurried", action="store_true", help="let all waiting be over at once")
+    asked = parser.parse_args()
+
+    def opening(_: str, root: Path) -> BoardControl:
+        return open_fake(root, beyond_caps=asked.beyond_caps, hurried=asked.hurried)
+
+    return run("jetson", opening, asked.folder.resolve(), only_restore=asked.restore)
+
+
+if __name__ == "__main__":
+    sys.exit(_main())
+
 
 MADE_UP = "a fake kernel: clocks, power and temperatures are made up, times are this machine's"
 

@@ -11,15 +11,7 @@ import shutil
 from pathlib import Path
 
 from edgetune.devices.clock import Clock, MonotonicClock
-from edgetune.testing import (
-    fake_cpu,
-    fake_emc,
-    fake_gpu,
-    fake_identity,
-    fake_nvpmodel,
-    fake_power,
-    fake_thermal,
-)
+from edgetune.testing import fake_cpu, fake_description, fake_emc, fake_gpu, fake_nvpmodel, fake_power, fake_thermal
 from edgetune.testing.fake_description import FakeBoard, from_yaml
 from edgetune.testing.fake_files import HIDDEN, Answer, Fault, KernelFiles, Killed
 
@@ -58,7 +50,7 @@ class FakeKernel(KernelFiles):
         for folder in ("proc", "sys", "run", f"{HIDDEN}/state", f"{HIDDEN}/parked"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
         self.hide("boots", boots)
-        for part in (fake_identity, fake_cpu, fake_gpu, fake_emc, fake_power, fake_thermal):
+        for part in (fake_description, fake_cpu, fake_gpu, fake_emc, fake_power, fake_thermal):
             part.boot(self, self.board)
         (self.root / "run").mkdir(parents=True, exist_ok=True)
         self._reals.clear()

@@ -52,8 +52,7 @@ def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
         kind = (auto_name() if name == AUTO else name).partition("?")[0]
         return kind, guardian_command(kind)
     kind = _board_at(name, root).partition("?")[0]
-    from edgetune.testing.fake_guardian import fake_guardian_command
-    from edgetune.testing.fake_jetson import is_fake
+    from edgetune.testing.fake_jetson import fake_guardian_command, is_fake
 
     fake = is_fake(Path(root))
     return kind, fake_guardian_command(Path(root).resolve()) if fake else guardian_command(kind, Path(root))

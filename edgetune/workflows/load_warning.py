@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.devices.clock import Clock
-    from edgetune.devices.cpu_load import CpuLoad
+    from edgetune.devices.cpu import CpuLoad
     from edgetune.devices.device import Device
     from edgetune.workflows.reporting import Reporter
 
@@ -21,7 +21,7 @@ def warn_of_load(device: Device, reporter: Reporter) -> None:
 def warn_of_host_load(reporter: Reporter) -> None:
     """Tell the same before something runs on this machine that needs no device."""
     from edgetune.devices.clock import MonotonicClock
-    from edgetune.devices.cpu_load import CpuLoad
+    from edgetune.devices.cpu import CpuLoad
     from edgetune.devices.sysfs import Sysfs
 
     _warn(CpuLoad(Sysfs()), MonotonicClock(), reporter)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.artifacts.profile import Task
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.processes.child import Child
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.workloads.batch import Batch, describe_axes
 from edgetune.workloads.onnx_file import fixed_model, network_batch
 from edgetune.workloads.workload import Workload

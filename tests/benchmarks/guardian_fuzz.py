@@ -23,7 +23,7 @@ from guardian_matrix import MEMORY, differences
 
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_guardian import fake_guardian_command
+from edgetune.testing.fake_jetson import fake_guardian_command
 
 SWITCHES = {"0", "1", "on", "auto"}
 """What is written to files that are no clocks: cores, locks, and whether the GPU may sleep."""

@@ -31,7 +31,7 @@ from edgetune.testing import fake_nvpmodel
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_cpu import policies
-from edgetune.testing.fake_guardian import GuardianResult, apply_line, guard, request_line
+from edgetune.testing.fake_jetson import GuardianResult, apply_line, guard, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 KILLS = ("kill-before", "kill-after", "power-cut")

@@ -21,10 +21,9 @@ import time
 from collections.abc import Callable
 
 from edgetune.devices.device import Absent, PowerReading
-from edgetune.devices.nvml.binding import load_nvml
 from edgetune.devices.nvml.device import open_nvidia
-from edgetune.devices.nvml.gpu import Gpu
-from edgetune.devices.polling import polled
+from edgetune.devices.nvml.gpu import Gpu, load_nvml
+from edgetune.devices.telemetry import polled
 from edgetune.errors import EdgetuneError
 
 POLL_S = 0.01

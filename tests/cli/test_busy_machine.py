@@ -14,7 +14,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli.roofline_report import show_layers, show_network
 from edgetune.cli.screen import Screen
-from edgetune.devices.cpu_load import CpuLoad, OtherProcessesLoad
+from edgetune.devices.cpu import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
 from edgetune.devices.sysfs import Sysfs
 from edgetune.profiling.disturbances import ContentionWatch

@@ -92,7 +92,7 @@ WAITING = script("echo ready", "exec sleep 60")
 def kill_with_guardian(process):
     """Kill the command and its guardian at once, and what it ran."""
     family = psutil.Process(process.pid).children()
-    assert any("fake_guardian" in " ".join(child.cmdline()) for child in family)
+    assert any("fake_jetson" in " ".join(child.cmdline()) for child in family)
     for child in family:
         child.suspend()  # neither may hear of the other's end
     process.kill()

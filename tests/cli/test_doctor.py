@@ -15,7 +15,7 @@ from edgetune.cli import doctor, libraries
 from edgetune.cli.doctor_board import examine_board, journal_row
 from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_line
 from edgetune.devices.guardian.client import LAUNCHER
-from edgetune.devices.jetpack import JetsonRelease, detect_board
+from edgetune.devices.software import JetsonRelease, detect_board
 from edgetune.testing.fake_board import make_board
 from fakes.nvml import FakeGpu, FakeNvml
 

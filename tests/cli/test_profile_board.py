@@ -89,9 +89,7 @@ def running(board):
 
 
 def guardian_of(process):
-    return next(
-        child for child in psutil.Process(process.pid).children() if "fake_guardian" in " ".join(child.cmdline())
-    )
+    return next(child for child in psutil.Process(process.pid).children() if "fake_jetson" in " ".join(child.cmdline()))
 
 
 def kill_with_guardian(process):

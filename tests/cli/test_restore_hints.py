@@ -10,7 +10,7 @@ import pytest
 
 from edgetune.devices.guardian.journal import Journals
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_guardian import apply_line, guard, open_fake, request_line
+from edgetune.testing.fake_jetson import apply_line, guard, open_fake, request_line
 from edgetune.testing.fake_kernel import FakeKernel, Killed
 
 SLOW = apply_line(1, cpu_cores=2, gpu_mhz=76.8)

@@ -30,7 +30,7 @@ class Terminal:
         self.guardian = next(
             child
             for child in psutil.Process(self.pid).children(recursive=True)
-            if "fake_guardian" in " ".join(child.cmdline())
+            if "fake_jetson" in " ".join(child.cmdline())
         )
         assert not board.as_found
 

@@ -240,7 +240,7 @@ from edgetune.processes.privilege import act_as_caller
 act_as_caller()
 from edgetune.artifacts.mode import Mode
 from edgetune.cli.doctor import examine
-from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.host import open_host
 
 LIMITS = [Path("/sys/devices/system/cpu/cpufreq/policy0") / f"scaling_{end}_freq" for end in ("min", "max")]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from edgetune.devices.cpu_load import CpuLoad, CpuTimes, others_share
+from edgetune.devices.cpu import CpuLoad, CpuTimes, others_share
 from edgetune.devices.sysfs import Sysfs
 from fakes.proc import FakeProc
 
@@ -107,7 +107,7 @@ def test_a_sample_before_measuring_tells_share_and_queue(machine, monkeypatch):
 
 def test_of_this_machine_the_files_are_read_as_they_are():
     """The accounts of the running kernel, if it shows them: this process has used some of the time that was busy."""
-    script = "from edgetune.devices.cpu_load import *; print(CpuLoad(Sysfs()).read())"
+    script = "from edgetune.devices.cpu import *; print(CpuLoad(Sysfs()).read())"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     if done.stdout == "None\n":
         pytest.skip("this kernel shows no accounts")

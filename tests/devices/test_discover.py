@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgetune.devices import discover
-from edgetune.devices.device import Device
+from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.devices.discover import DEVICES, list_devices, open_device
 from edgetune.devices.jetson.device import no_jetson
-from edgetune.devices.kind import DeviceKind, Listing
 from edgetune.devices.nvml.device import missing_nvidia
 from edgetune.errors import DeviceError, ExitCode, InputError
 from edgetune.plugins import Registry

@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from edgetune.devices.exclusive import Exclusive
-from edgetune.devices.guardian.lock import hold
+from edgetune.devices.guardian.lock import Exclusive, hold
 from edgetune.errors import DeviceError
 
 

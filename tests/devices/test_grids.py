@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.grids import evenly_spaced, grid_levels, modes_of
+from edgetune.devices.modes import evenly_spaced, grid_levels, modes_of
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
 

@@ -1,7 +1,7 @@
 """A sensor read by a thread: only what is fresh, and a sensor that fails does not end the measurement."""
 
 from edgetune.devices.device import PowerReading
-from edgetune.devices.polling import PolledRecording, SensorStoppedError, polled
+from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled
 
 
 def test_stale_and_missing_readings_are_not_kept():

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from edgetune.devices.device import Absent
-from edgetune.devices.thermal import open_thermometer, open_throttle_events
+from edgetune.devices.host_sensors import open_thermometer, open_throttle_events
 from fakes.sysfs import FakeSysfs
 
 

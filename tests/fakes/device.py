@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
-from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace, PowerReading, Runner
 from edgetune.errors import EdgetuneError
 from edgetune.testing.fake_clock import FakeClock

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from edgetune.devices.clock import Clock, MonotonicClock
-from edgetune.devices.nvml import binding as codes
+from edgetune.devices.nvml import gpu as codes
 from edgetune.devices.nvml.gpu import AMPERE, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
 from edgetune.devices.nvml.sensors import MEMORY_CLOCK
 

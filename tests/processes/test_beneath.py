@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from edgetune.processes import beneath
-from edgetune.processes.beneath import open_beneath
+from edgetune.processes import private_folder
+from edgetune.processes.private_folder import open_beneath
 
 
 @pytest.fixture(params=["openat2", "walked", "refused by a container"])
@@ -18,7 +18,7 @@ def _kernel(request, monkeypatch):
         code = errno.ENOSYS if request.param == "walked" else errno.EPERM
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(beneath, "_openat2", absent)
+    monkeypatch.setattr(private_folder, "_openat2", absent)
 
 
 @pytest.fixture

@@ -93,7 +93,9 @@ def orin_nano(tmp_path):
 
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_network_runs_in_onnx_runtime_with_power_heat_and_the_mode_read_back(tmp_path, monkeypatch, board):
-    monkeypatch.setattr("edgetune.devices.jetson.ina.DEFAULT_REFRESH_S", QUICK_MS / 1e3)  # the oldest driver tells none
+    monkeypatch.setattr(
+        "edgetune.devices.jetson.rails.DEFAULT_REFRESH_S", QUICK_MS / 1e3
+    )  # the oldest driver tells none
     kernel, source = BOARDS[board]
     here = bench(tmp_path, board, kernel=kernel)
     (mode,) = here.modes(f"cpu_cores=1,gpu_mhz={here.device.modes.space.knobs['gpu_mhz'][1]}")

@@ -4,7 +4,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.cpu_load import CpuLoad
+from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.sysfs import Sysfs
 from edgetune.profiling.journal_lines import SweepJournalEntry
 from edgetune.profiling.measure import measure_point

@@ -12,7 +12,7 @@ import pytest
 
 from edgetune.errors import DeviceError
 from edgetune.processes.child import Child
-from edgetune.processes.invoker import invoking_user, runs_as_root
+from edgetune.processes.privilege import invoking_user, runs_as_root
 from edgetune.workloads.workload import Workload
 
 REPOSITORY = Path(__file__).parents[2]

@@ -19,8 +19,7 @@ from edgetune.artifacts.roofline import Roof
 from edgetune.devices.discover import open_device
 from edgetune.devices.modes import parse_modes
 from edgetune.devices.twin.constants import load_board
-from edgetune.devices.twin.micro import microbenchmark
-from edgetune.devices.twin.physics import Clocks
+from edgetune.devices.twin.physics import Clocks, microbenchmark
 from edgetune.profiling.options import ProfileOptions
 from edgetune.profiling.profiler import Profiler, open_profiler
 from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes

@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from edgetune.devices.guardian.confine import CAP_SYS_ADMIN, confine
 from edgetune.devices.guardian.controls import open_control
-from edgetune.devices.guardian.program import complain, run
+from edgetune.devices.guardian.program import CAP_SYS_ADMIN, complain, confine, run
 from edgetune.errors import EdgetuneError, ExitCode, InputError
 
 

@@ -35,13 +35,13 @@ def open_control(device: str, root: Path) -> BoardControl:
     """
     kind, _, index = device.partition(":")
     if device.partition("?")[0] == "jetson":
-        from edgetune.devices.jetson.device_options import parse_jetson_options
+        from edgetune.devices.jetson.detect import parse_jetson_options
 
         return open_jetson_control(Sysfs(root), beyond_caps=parse_jetson_options(device).beyond_caps)
     if kind == "nvidia" and index.isdecimal():
         return _open_nvidia(int(index), root)
     if device == "host":
-        from edgetune.devices.host_control import HostControl
+        from edgetune.devices.cpufreq import HostControl
 
         return HostControl(Sysfs(root))
     raise InputError(f"the guardian sets no modes of {device!r}", "known: jetson, nvidia:0, host")
@@ -62,9 +62,8 @@ def open_jetson_control(
     """
     from edgetune.devices.jetson.control import JetsonControl
     from edgetune.devices.jetson.detect import detect_jetson
-    from edgetune.devices.jetson.knobs import find_knobs, limits_in_force
+    from edgetune.devices.jetson.knobs import caps_of, find_knobs, limits_in_force, presets_of
     from edgetune.devices.jetson.nvpmodel import present_masks, read_nvpmodel
-    from edgetune.devices.jetson.presets import caps_of, presets_of
 
     if detect_jetson(sysfs) is None:
         raise DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
@@ -80,9 +79,8 @@ def open_jetson_control(
 
 def _open_nvidia(index: int, root: Path) -> BoardControl:
     from edgetune.devices.jetson.detect import detect_jetson
-    from edgetune.devices.nvml.binding import load_nvml
     from edgetune.devices.nvml.control import NvmlControl
-    from edgetune.devices.nvml.gpu import Gpu, unusable
+    from edgetune.devices.nvml.gpu import Gpu, load_nvml, unusable
 
     gpu = Gpu(load_nvml(), index)
     # what hides a GPU from the caller's CUDA must not keep the guardian from putting it back

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.processes.beneath import open_beneath
+from edgetune.processes.private_folder import open_beneath
 from edgetune.version import __version__
 
 FOLDER = "var/lib/edgetune"

@@ -11,7 +11,7 @@ do not exclude each other.
 Any user may hold the shared lock for ever. So it decides about measurements only: ``hold_to_restore`` goes on without
 it unless the holder is a process of the same user. The guardian's lock only guardians of root can reach; a new guardian
 waits there while an earlier one puts the board back. Messages name a holder as the kernel does, see
-``processes.lock_holder``.
+``processes.file_lock``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from edgetune.errors import DeviceError
-from edgetune.processes.beneath import open_beneath
-from edgetune.processes.lock_holder import Holder, holder_of
-from edgetune.processes.private_folder import make_private, temporary_folder
+from edgetune.processes.file_lock import Holder, holder_of
+from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
 from edgetune.processes.privilege import as_root, holds_root
 
 _SYSTEM = Path("/")
@@ -242,3 +241,35 @@ def _busy_guardian(holder: Holder | None) -> DeviceError:
     if holder is not None and holder.seen:
         hint = f"wait for it; as root, kill {holder.pid} has it put the board back and end"
     return DeviceError(f"{who} still has the board", hint)
+
+
+class Exclusive:
+    """The right to a device, held from the first entry until the last exit; two networks share it within a process.
+
+    Args:
+        device: As the user names it, e.g. ``jetson``.
+        root: Where the file system starts.
+    """
+
+    def __init__(self, device: str, root: Path = Path("/")) -> None:
+        self._device = device
+        self._root = root
+        self._stack = ExitStack()
+        self._depth = 0
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Have the device to this process.
+
+        Raises:
+            DeviceError: another edgetune has it; the message says which, and since when.
+        """
+        if self._depth == 0:
+            self._stack.enter_context(hold(self._device, self._root))
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._stack.close()

@@ -14,11 +14,21 @@ Over a socket the last line is {"ended": 0, "said": [...]}: the exit code, and t
 
 A request is data from a process without privilege. What is not exactly one of these is refused: there is no request
 that names a file, and a mode holds nothing but values of the tables that the device itself advertises.
+
+The other end may leave the pipes, flood them or never read. Signals that ask the guardian to end are heard at once
+while it waits, after the present write while it sets a mode; every other signal that would kill or stop it does
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+import select
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -142,3 +152,139 @@ def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
 def shortened(text: str) -> str:
     """Return text that came from outside as one short line that steers no terminal."""
     return one_line(text, 200)
+
+
+class LineChannel:
+    """Requests from one descriptor, replies to another.
+
+    Args:
+        requests: Read from.
+        replies: Written to.
+        stop: What else ends the waiting.
+    """
+
+    def __init__(self, requests: int, replies: int, stop: StopSignals) -> None:
+        self._requests = requests
+        self._replies = replies
+        self._stop = stop
+        self._pending = b""
+        self._too_long = False
+
+    def read(self) -> bytes | None:
+        """Return the next line, or ``None`` at the end of input; a last line that was cut short is not one.
+
+        Raises:
+            InputError: a line is too long; it is dropped without having been held.
+            Stopped: a signal came.
+        """
+        while b"\n" not in self._pending:
+            if len(self._pending) > LONGEST_LINE_BYTES:
+                self._pending, self._too_long = b"", True
+            self._wait(self._requests, select.POLLIN)
+            try:
+                block = os.read(self._requests, LONGEST_LINE_BYTES)
+            except OSError:  # a terminal that went away
+                return None
+            if not block:
+                return None
+            self._pending += block
+        line, _, self._pending = self._pending.partition(b"\n")
+        if self._too_long or len(line) > LONGEST_LINE_BYTES:
+            self._too_long = False
+            raise InputError(f"a request is longer than {LONGEST_LINE_BYTES} bytes", "send one short line at a time")
+        return line
+
+    def write(self, reply: Mapping[str, Any]) -> None:
+        """Write a reply.
+
+        Raises:
+            BrokenPipeError: nobody is there to read it.
+            Stopped: a signal came while it was not being read.
+        """
+        left = json.dumps(reply).encode() + b"\n"
+        while left:
+            self._wait(self._replies, select.POLLOUT)
+            left = left[os.write(self._replies, left[: select.PIPE_BUF]) :]  # a pipe that is ready takes that much
+
+    def _wait(self, descriptor: int, event: int) -> None:
+        """Wait until the descriptor is ready, or raise ``Stopped``; looking at both at once misses no signal."""
+        poll = select.poll()
+        poll.register(descriptor, event)
+        poll.register(self._stop.wakeup, select.POLLIN)
+        while not self._stop.received:
+            ready = {number for number, _ in poll.poll()}
+            if self._stop.wakeup in ready:
+                os.read(self._stop.wakeup, 1)  # a signal that is not ours; one that is has been noted
+            elif descriptor in ready:
+                return
+        raise Stopped
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+"""Ignored when they are sent; the kernel still ends a process that has really failed so, which a handler would hang."""
+_HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
+_UNHEARD = signal.valid_signals() - {*_SIGNALS, *_HARMLESS, signal.SIGKILL, signal.SIGSTOP}
+"""Those of the terminal (Ctrl-\\, Ctrl-Z), timers, limits and real-time ones. Source: signal(7), default actions."""
+
+
+class Stopped(BaseException):
+    """A signal asked the guardian to end; raised inside ``interruptible`` only, and only once."""
+
+
+class StopSignals:
+    """Takes the place of Python's handlers while open; signals that were ignored (``nohup``) stay so.
+
+    The first signal is noted, and wakes a ``poll`` that watches ``wakeup``; a later one changes nothing, so that
+    putting the board back is never interrupted. To be opened in the main thread.
+    """
+
+    def __init__(self) -> None:
+        self.received = False
+        self._interruptible = False
+        self._handlers: dict[int, Any] = {}
+        self.wakeup, self._waker = -1, -1
+
+    def __enter__(self) -> StopSignals:
+        self.wakeup, self._waker = os.pipe()
+        os.set_blocking(self._waker, False)
+        self._old_waker = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
+        for number in (*_SIGNALS, *_UNHEARD):
+            if signal.getsignal(number) in (None, signal.SIG_IGN):
+                continue  # a handler that is not Python's could not be put back
+            heard = self._note if number in _SIGNALS else signal.SIG_IGN if number in _FAULTS else _nothing
+            self._handlers[number] = signal.signal(number, heard)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_waker)
+        os.close(self.wakeup)
+        os.close(self._waker)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - what a handler is given
+        first, self.received = not self.received, True
+        if first and self._interruptible:
+            raise Stopped
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Let a signal raise ``Stopped`` inside the block.
+
+        Raises:
+            Stopped: also at once, when one came before.
+        """
+        self._interruptible = True
+        try:
+            if self.received:
+                raise Stopped
+            yield
+        finally:
+            self._interruptible = False
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """Let a signal pass; unlike one that is ignored, it is not ignored in programs that are run from here too."""

@@ -22,17 +22,18 @@ from edgetune.devices.control import (
     told_change,
 )
 from edgetune.devices.guardian.journal import STATES, GuardianJournalEntry, Journals, State
-from edgetune.devices.guardian.lines import LineChannel
 from edgetune.devices.guardian.protocol import (
     PROTOCOL,
     Apply,
+    LineChannel,
+    Stopped,
+    StopSignals,
     check_mode,
     failure,
     parse_request,
     space_to_plain,
     success,
 )
-from edgetune.devices.guardian.stop import Stopped, StopSignals
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 
 _PLANS = 4

@@ -15,16 +15,14 @@ from collections.abc import Callable, Mapping
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import RestorePlan, Snapshot
 from edgetune.devices.device import Absent, ModeSpace
-from edgetune.devices.jetson import cores as cpu_cores
-from edgetune.devices.jetson.cpu_clock import CpuClock
+from edgetune.devices.jetson import cpu as cpu_cores
+from edgetune.devices.jetson.board_files import BoardFiles
+from edgetune.devices.jetson.cpu import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
 from edgetune.devices.jetson.gpu import GpuClock
-from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, find_knobs, offered
-from edgetune.devices.jetson.mode_in_force import configuration_in_force, plan_restore
-from edgetune.devices.jetson.presets import Presets
-from edgetune.devices.jetson.restore import BoardParts, BoardRestore
-from edgetune.devices.jetson.throttle import open_board_throttle
-from edgetune.devices.jetson.verified_write import BoardFiles
+from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, Presets, find_knobs, offered
+from edgetune.devices.jetson.restore import BoardParts, BoardRestore, configuration_in_force, plan_restore
+from edgetune.devices.jetson.sensors import open_board_throttle
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
@@ -99,7 +97,7 @@ class JetsonControl:
         return configuration_in_force(self._parts.files.sysfs)
 
     def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
-        """Return what settings go back to that were found in the power mode ``then``, see ``mode_in_force``."""
+        """Return what settings go back to that were found in the power mode ``then``."""
         return plan_restore(self._knobs, self._parts.files.sysfs, found, then)
 
     def snapshot(self) -> Snapshot:

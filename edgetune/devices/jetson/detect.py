@@ -1,4 +1,6 @@
-"""Which Jetson this is: module, chip, release and kernel, as the board itself says.
+"""Which Jetson this is, as the board itself says, and the options that a device name has.
+
+    jetson?beyond-caps=on&rails=VDD_GPU_SOC+VDD_CPU_CV&source=jtop
 
 Nothing here decides what the board can do: tables, limits and paths are read from the board. What it is called goes
 into the results, and picks the entry of the catalogue that is compared with the board.
@@ -9,8 +11,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 from edgetune.devices.sysfs import Sysfs
+from edgetune.errors import InputError
 
 KERNEL_GENERATIONS = ("4.9", "5.10", "5.15", "6.8")
 """Kernels of JetPack 4, 5, 6 and 7, whose answers to writes are known."""
@@ -146,3 +150,50 @@ def _read(sysfs: Sysfs, path: str) -> str | None:
     except OSError:
         return None
     return None if "\ufffd" in text else text or None
+
+
+_EXAMPLE = "e.g. jetson?beyond-caps=on or jetson?rails=VDD_GPU_SOC+VDD_CPU_CV"
+
+
+@dataclass(frozen=True, slots=True)
+class JetsonOptions:
+    """What the user chose of the board.
+
+    Args:
+        beyond_caps: Offer clocks and cores above what the active power mode allows: NVIDIA's qualified limits.
+        rails: Power rails to add up instead of the board's usual total, joined by ``+``.
+        jtop: Take power from a running jetson-stats service instead of the board's own files.
+    """
+
+    beyond_caps: bool = False
+    rails: str | None = None
+    jtop: bool = False
+
+
+def parse_jetson_options(name: str) -> JetsonOptions:
+    """Return what a device name of this kind asks for.
+
+    Raises:
+        InputError: not the name of a Jetson, or an option that it does not have.
+    """
+    kind, _, query = name.partition("?")
+    if kind != "jetson":
+        raise InputError(f"unknown device {name!r}", "write jetson")
+    given: dict[str, str] = {}
+    for part in filter(None, query.split("&")):  # a plus is a plus here: rails are joined by it
+        option, _, value = part.partition("=")
+        if option in given:
+            raise InputError(f"{name!r} gives {option} twice", _EXAMPLE)
+        given[option] = unquote(value)
+    unknown = sorted(set(given) - {"beyond-caps", "rails", "source"})
+    if unknown:
+        raise InputError(f"{name!r} has an unknown option {unknown[0]!r}", _EXAMPLE)
+    beyond, rails, source = given.get("beyond-caps", "off"), given.get("rails"), given.get("source", "board")
+    if beyond not in ("on", "off"):
+        raise InputError(f"beyond-caps is on or off, not {beyond!r}", _EXAMPLE)
+    if source not in ("board", "jtop"):
+        raise InputError(f"the source of power is board or jtop, not {source!r}", "e.g. jetson?source=jtop")
+    if rails is not None and (source == "jtop" or not rails):
+        why = "jtop chooses its own" if rails else "none are named"
+        raise InputError(f"rails cannot be chosen: {why}", _EXAMPLE)
+    return JetsonOptions(beyond == "on", rails, source == "jtop")

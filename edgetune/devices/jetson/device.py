@@ -1,34 +1,133 @@
-"""``jetson``: the board this runs on, put together from what its kernel shows.
+"""``jetson``: the board this runs on, put together from what its kernel shows, and what a result on it depends on.
 
 Reading needs no privilege, nor does running a network. Modes are set by the guardian, the only process that has any.
+What a result depends on is read for the head of every artifact, ``None`` where it is unknown; what the board offers
+wins over the catalogue, and where the two differ a note says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import Clock, MonotonicClock
-from edgetune.devices.cpu_load import CpuLoad
-from edgetune.devices.device import Absent, Device, LiveSource, PowerSensor
-from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.device import Absent, Device, DeviceKind, Listing, LiveSource, PowerSensor
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import open_jetson_control
-from edgetune.devices.jetson.conditions import board_conditions
-from edgetune.devices.jetson.cross_check import differences
-from edgetune.devices.jetson.detect import Jetson, detect_jetson
-from edgetune.devices.jetson.device_options import JetsonOptions, parse_jetson_options
-from edgetune.devices.jetson.jtop import open_jtop_power
-from edgetune.devices.jetson.knobs import find_knobs
-from edgetune.devices.jetson.power import BoardPower, open_board_power
-from edgetune.devices.jetson.telemetry import BoardTelemetry
-from edgetune.devices.jetson.thermal import open_board_thermometer
-from edgetune.devices.jetson.throttle import open_board_throttle
-from edgetune.devices.kind import DeviceKind, Listing
+from edgetune.devices.guardian.lock import Exclusive
+from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
+from edgetune.devices.jetson.detect import Jetson, JetsonOptions, detect_jetson, parse_jetson_options
+from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
+from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
+from edgetune.devices.jetson.power import BoardPower, open_board_power, open_jtop_power
+from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, open_board_throttle, read_fan
+from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.processes.privilege import holds_root
+
+_CPU_GOVERNORS = "sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
+_GPU_GOVERNOR_FOLDERS = ("gpu-gpc-0", "*gpu", "*.ga10b", "*.gv11b", "*.gp10b")
+"""Names of the GPU's clock in ``sys/class/devfreq``, Thor first. Source: NVIDIA's nvpmodel files, and jetson_stats."""
+
+
+def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, Any]:
+    """Return the facts about the board that decide what a measurement on it means.
+
+    Args:
+        sysfs: The board's files.
+        tables: The board's own values of each knob, with which the limits of the active mode are told.
+    """
+    board = detect_jetson(sysfs)
+    nvpmodel = read_nvpmodel(sysfs)
+    known = None if isinstance(nvpmodel, str) else nvpmodel
+    fan = read_fan(sysfs, known.fan_profile if known else None)
+    return {
+        **_identity(board),
+        **_power_mode(nvpmodel),
+        "caps": caps_of(known, tables) if known and tables else None,
+        "governors": {"cpu": _cpu_governors(sysfs), "gpu": _gpu_governor(sysfs)},
+        "fan": asdict(fan) if fan else None,
+        **software_versions(),
+    }
+
+
+def _identity(board: Jetson | None) -> dict[str, Any]:
+    names = ("model", "module", "soc", "super_variant", "jetpack", "l4t", "kernel", "container")
+    facts = {name: getattr(board, name) if board else None for name in names}
+    facts["board"] = facts.pop("model")
+    return facts | {"board_notes": list(board.notes) if board else ["this is not a Jetson"]}
+
+
+def _power_mode(nvpmodel: Nvpmodel | str) -> dict[str, Any]:
+    """Return the active mode and the file that defines it, or what is known of why there is none."""
+    if isinstance(nvpmodel, str):
+        return {"nvpmodel": {"mode": None, "id": None, "file": None, "sha256": None, "notes": [nvpmodel]}}
+    model = nvpmodel.active_model
+    facts = {"mode": model.name if model else None, "id": nvpmodel.active, "file": nvpmodel.path}
+    return {"nvpmodel": {**facts, "sha256": nvpmodel.sha256, "notes": list(nvpmodel.notes)}}
+
+
+def _cpu_governors(sysfs: Sysfs) -> str | None:
+    """Return the governor of all policies, or all of them where they differ."""
+    found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := _read(sysfs, path))})
+    return ", ".join(found) or None
+
+
+def _gpu_governor(sysfs: Sysfs) -> str | None:
+    for folder in _GPU_GOVERNOR_FOLDERS:
+        for path in sysfs.glob(f"sys/class/devfreq/{folder}/governor"):
+            if word := _read(sysfs, path):
+                return word
+    return None
+
+
+def _read(sysfs: Sysfs, path: str) -> str | None:
+    try:
+        return sysfs.read(path)
+    except (OSError, ValueError):  # an inactive policy answers EBUSY
+        return None
+
+
+_KHZ_PER_MHZ = 1000
+
+
+def differences(jetson: Jetson, tables: Mapping[str, tuple[float, ...]]) -> list[str]:
+    """Return one sentence for each thing that is not as published of this module; none when the catalogue lacks it.
+
+    Args:
+        jetson: The board, as detected.
+        tables: Its own values of each knob, MHz for clocks.
+    """
+    published = board_of_module(jetson.module) if jetson.module else None
+    if published is None:
+        return []
+    found = [_clocks(published, what, name, tables.get(knob, ())) for what, name, knob in (
+        ("CPU", "cpu", "cpu_mhz"), ("GPU", "gpu", "gpu_mhz"), ("memory", "emc", "mem_mhz"),
+    )]  # fmt: skip
+    cores = tables.get("cpu_cores", ())
+    if cores and len(cores) != len(published.cpus):
+        found.append(f"{published.name} has {len(published.cpus)} cores as published, this board has {len(cores)}")
+    return [sentence for sentence in found if sentence]
+
+
+def _clocks(board: CatalogueBoard, what: str, name: str, offered: Sequence[float]) -> str:
+    """Say that no published table of a clock is the one on offer; empty when one is, or nothing is known."""
+    published: tuple[ClockTable, ...] = getattr(board, name)
+    lists = [table.khz for table in published if table.khz]
+    khz = tuple(round(mhz * _KHZ_PER_MHZ) for mhz in offered)
+    if not lists or not khz or khz in lists or khz in [(each[0], each[-1]) for each in lists]:
+        return ""  # of the Nano's memory clocks the kernel tells only the ends
+    nearest = min(lists, key=lambda each: len(set(each) ^ set(khz)))
+    strange = len(set(khz) - set(nearest))
+    return (
+        f"the {what} clocks are in no table published for {board.name}: there are {len(khz)}, {strange} of them not "
+        f"among the {len(nearest)} of the nearest table; the board's own are used"
+    )
+
 
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
 """Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""

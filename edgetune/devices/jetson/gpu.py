@@ -14,8 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.limits import ClockLimits, LimitFiles, pinned, read_limits, set_limits, snapshot_limits
-from edgetune.devices.jetson.verified_write import BoardFiles, do_all
+from edgetune.devices.jetson.board_files import (
+    BoardFiles,
+    ClockLimits,
+    LimitFiles,
+    do_all,
+    pinned,
+    read_limits,
+    set_limits,
+    snapshot_limits,
+)
 from edgetune.devices.sysfs import Sysfs
 
 CLASS = "sys/class/devfreq"

@@ -1,18 +1,169 @@
-"""Which knobs a Jetson has, with the values of its own tables, and which of them are on offer."""
+"""The knobs of a board with the values of its own tables, and NVIDIA's power modes in the words of those knobs.
+
+A configuration says ``CPU_A78_0 MAX_FREQ 1728000`` for each cluster, ``-1`` for no limit, and values that the board's
+tables do not have. What nvpmodel makes of them is made of them here:
+
+* CPU and GPU: the nearest value of the board's table ("silently rounded", says NVIDIA's guide; seen on a Nano: 918000
+  kHz became 921600, 640000000 Hz became 614400000). Half-way: the lower.
+* Memory: the limit is written as it is, and memory then runs at its highest rate that is not above it. (Kernels of
+  JetPack 6 and later round the limit themselves; that they round down is not verified.)
+* No limit: the highest value. So is a memory limit of 0 where it means none (``emc_iso_cap``, JetPack 4 and 5). In
+  ``nvpmodel_clk_cap``, of JetPack 6 and later, 0 reads in the driver as the *lowest* rate, which nobody meant or
+  observed: there the memory clock is not told.
+* CPU clock: one number for the whole board. Clusters that the mode leaves without a core do not count; where the others
+  differ, the lowest holds, for no cluster is then above its own limit.
+* Cores: those that the mode does not switch off; one that it does not name stays on.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.devices.device import ModeSpace
-from edgetune.devices.jetson.cores import FOLDER, Cores, find_cores, online_file
-from edgetune.devices.jetson.cpu_clock import common_table, policies, possible_limits
-from edgetune.devices.jetson.emc_files import Cap, EmcFiles, find_emc
+from edgetune.devices.jetson.cpu import FOLDER, Cores, common_table, find_cores, online_file, policies, possible_limits
+from edgetune.devices.jetson.emc import Cap, EmcFiles, find_emc
 from edgetune.devices.jetson.gpu import GpuFiles, find_gpu
-from edgetune.devices.jetson.presets import Presets
+from edgetune.devices.jetson.nvpmodel import Nvpmodel, is_mask
+from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
 from edgetune.devices.sysfs import Sysfs
+
+Tables = Mapping[str, tuple[float, ...]]
+"""Values that the board offers for each knob, ascending, MHz for clocks; a knob it does not have is left out."""
+
+_KHZ_PER_MHZ = 1_000
+_HZ_PER_MHZ = 1_000_000
+
+_CPU_OF_CLOCK = re.compile(r"/cpu/(?:cpufreq/policy|cpu)([0-9]+)/")
+_CPU_OF_CORE = re.compile(r"/cpu/cpu([0-9]+)/online\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Presets:
+    """The modes of a configuration.
+
+    Args:
+        modes: By name, as in the file; a name that occurs twice carries its number, ``NAME#ID``.
+        needs_reboot: Those that cannot be had as they are, with the reason: they switch parts of the GPU on or off.
+    """
+
+    modes: Mapping[str, Mode]
+    needs_reboot: Mapping[str, str]
+
+
+def presets_of(nvpmodel: Nvpmodel, tables: Tables, masks: Mapping[str, str]) -> Presets:
+    """Return the configuration's modes with values that the board has; a knob that a mode leaves alone is ``None``.
+
+    Args:
+        nvpmodel: The configuration in force.
+        tables: The board's own values, ``cpu_cores`` among them.
+        masks: The masks of switched-off GPU parts that are in force, from ``present_masks``.
+    """
+    modes: dict[str, Mode] = {}
+    needs_reboot: dict[str, str] = {}
+    for model in nvpmodel.config.models:
+        name = model.name if model.name not in modes else f"{model.name}#{model.id}"
+        limits = _limits(nvpmodel, model, tables)
+        modes[name] = Mode.of({knob: value for knob, value in limits.items() if value is not None})
+        reasons = _changed_masks(model, masks)
+        if reasons:
+            needs_reboot[name] = f"needs a reboot: {'; '.join(reasons)}"
+    return Presets(modes, needs_reboot)
+
+
+def caps_of(nvpmodel: Nvpmodel, tables: Tables) -> dict[str, float | None]:
+    """Return the highest value of each knob that the active mode allows; ``None`` where that is not known.
+
+    What a configuration calls no limit is the highest value of the table. The kernel may hold the memory lower still
+    (some Orin Nano Super boards end at 2133 MHz in ``MAXN_SUPER``): its own limit files are asked as well, elsewhere.
+    """
+    model = nvpmodel.active_model
+    if model is None:
+        return dict.fromkeys(("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz"))
+    return _limits(nvpmodel, model, tables)
+
+
+def _limits(nvpmodel: Nvpmodel, model: PowerModel, tables: Tables) -> dict[str, float | None]:
+    off = _cores_off(nvpmodel, model)
+    cores = tables.get("cpu_cores")
+    return {
+        "cpu_cores": float(sum(cpu not in off for cpu in range(int(cores[-1])))) if cores else None,
+        "cpu_mhz": _cpu_mhz(nvpmodel, model, tables.get("cpu_mhz", ()), off),
+        "gpu_mhz": _gpu_mhz(nvpmodel, model, tables.get("gpu_mhz", ())),
+        "mem_mhz": _mem_mhz(nvpmodel, model, tables.get("mem_mhz", ())),
+    }
+
+
+def _cores_off(nvpmodel: Nvpmodel, model: PowerModel) -> set[int]:
+    """Return the cores that the mode switches off; never core 0, which the kernel keeps."""
+    off = set()
+    for name, param in nvpmodel.config.params.items():
+        for argument, path in param.paths.items():
+            cpu = _CPU_OF_CORE.search(path)
+            if cpu and model.get(name, argument) == "0":
+                off.add(int(cpu[1]))
+    return off - {0}
+
+
+def _cpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...], off: set[int]) -> float | None:
+    found = []
+    for param in nvpmodel.config.params.values():
+        cpu = _CPU_OF_CLOCK.search(" ".join(param.declared("MAX_FREQ")))
+        limit = _clock(model, param)
+        if cpu and int(cpu[1]) not in off and limit is not None and table:
+            found.append(_nearest(limit, _KHZ_PER_MHZ, table))
+    return min(found, default=None)
+
+
+def _gpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
+    limit = _clock(model, nvpmodel.config.params.get("GPU"))
+    return None if limit is None or not table else _nearest(limit, _HZ_PER_MHZ, table)
+
+
+def _mem_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
+    limit = _clock(model, nvpmodel.config.params.get("EMC"))
+    if limit is None or not table:
+        return None
+    if limit == 0:
+        path = nvpmodel.paths.get(("EMC", "MAX_FREQ"), "")
+        return table[-1] if path.endswith("/emc_iso_cap") else None
+    if limit >= UNCAPPED:
+        return table[-1]
+    below = [mhz for mhz in table if round(mhz * _HZ_PER_MHZ) <= limit]
+    return below[-1] if below else table[0]
+
+
+def _clock(model: PowerModel, param: Param | None) -> int | None:
+    value = model.get(param.name, "MAX_FREQ") if param else None
+    return value if isinstance(value, int) else None
+
+
+def _nearest(limit: int, per_mhz: int, table: tuple[float, ...]) -> float:
+    return table[-1] if limit >= UNCAPPED else min(table, key=lambda mhz: (abs(mhz * per_mhz - limit), mhz))
+
+
+def _changed_masks(model: PowerModel, masks: Mapping[str, str]) -> list[str]:
+    """Return what the mode would switch in the GPU, e.g. ``TPC mask 248, now 240``."""
+    reasons = []
+    for setting in model.settings:
+        if not is_mask(setting.argument):
+            continue
+        now, wanted = masks.get(setting.argument), str(setting.value)
+        if now is None or _number(now) != _number(wanted):
+            part = setting.argument.removesuffix("_PG_MASK")
+            reasons.append(f"{part} mask {wanted}, now {'unknown' if now is None else now}")
+    return reasons
+
+
+def _number(text: str) -> int | str:
+    """Return a mask as a number, in whichever base it is written, or as it is."""
+    try:
+        return int(text, 0)
+    except ValueError:
+        return int(text) if text.isascii() and text.isdecimal() else text
+
 
 KHZ_PER_MHZ = 1_000
 HZ_PER_MHZ = 1_000_000

@@ -1,4 +1,4 @@
-"""Power of a Jetson from its own power monitors, read as often as they have something new and no more often.
+"""The power of a board: from its own chips, read as often as they have something new, or from jetson-stats.
 
 A chip averages for about 0.43 s and then shows that mean until the next; it does not say when. A reading therefore
 covers an interval that ended up to one interval before it:
@@ -7,19 +7,26 @@ covers an interval that ended up to one interval before it:
     reading            ^ k-2            ^ k-1            ^ k
 
 so power represents steady work two intervals after the work began, and a measurement needs several seconds.
+
+``jetson?source=jtop`` reads a running jetson-stats. Only what its documentation shows is used: the ``jtop`` context,
+``ok()`` that waits for the next update and is false once the service is gone, and ``power["tot"]["power"]`` in mW.
+Which rails that adds up is jetson-stats' own choice; on AGX Orin it is four, one more than edgetune adds (see
+``rails.VDDQ``).
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import TypeAlias
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
+from typing import Any, TypeAlias
 
 from edgetune.devices.clock import Clock
-from edgetune.devices.device import Absent, PowerReading
-from edgetune.devices.jetson.ina import Channel, find_channels
-from edgetune.devices.jetson.rails import Total, choose_total, named
-from edgetune.devices.polling import PolledRecording, SensorStoppedError, polled
+from edgetune.devices.device import Absent, PowerReading, PowerSensor
+from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, Channel, Total, choose_total, find_channels, named
 from edgetune.devices.sysfs import Sysfs, why
+from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled
+from edgetune.errors import DeviceError
 
 _FASTEST_S = 0.1
 """Never more often: on AGX Orin a register takes 554 us (board measurement) and there are eight, so 5 % of the time."""
@@ -231,3 +238,100 @@ def _tried(board: BoardPower, clock: Clock) -> BoardPower | Absent:
         board.refresh_s = max(board.refresh_s, (clock.now_ns() - before_ns) / 1e9)
         break
     return board
+
+
+_INTERVAL_S = 0.5
+"""jetson-stats' default: about as often as the chips below it have something new."""
+
+_PAUSE_S = 0.01
+"""Between an update and waiting for the next; ``ok()`` does the waiting."""
+
+
+class JtopPower:
+    """The total power that the jtop service shows.
+
+    Args:
+        module: The ``jtop`` package.
+        clock: Stamps the readings.
+    """
+
+    source = "jtop:tot"
+    refresh_s = _INTERVAL_S
+    settle_s = 2 * DEFAULT_REFRESH_S + _INTERVAL_S
+    """The chips' own two intervals, and then the service's."""
+
+    def __init__(self, module: Any, clock: Clock) -> None:
+        self._module = module
+        self._clock = clock
+
+    @contextmanager
+    def record(self) -> Iterator[PolledRecording]:
+        """Take every update of the service for as long as the context is open."""
+        with self._connected() as client, polled(lambda: self._read(client), _PAUSE_S) as recording:
+            yield recording
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        """Open the service's client and close it whatever happens."""
+        client = self._module.jtop(interval=_INTERVAL_S)
+        try:
+            client.start()
+        except Exception as error:  # its exceptions are its own, and differ between versions
+            raise DeviceError(
+                f"the jtop service does not answer: {error}",
+                "sudo systemctl restart jtop.service, and be in the group jtop; or leave out source=jtop",
+            ) from error
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def _read(self, client: Any) -> PowerReading:
+        """Wait for the next update and return it.
+
+        Raises:
+            SensorStoppedError: the service is gone, or shows no total.
+        """
+        try:
+            if not client.ok():
+                raise SensorStoppedError("the jtop service has stopped")
+            milliwatts = client.power["tot"]["power"]
+        except SensorStoppedError:
+            raise
+        except Exception as error:
+            raise SensorStoppedError(f"jtop gives no total power: {type(error).__name__}: {error}") from error
+        if not isinstance(milliwatts, (int, float)) or milliwatts <= 0:
+            raise SensorStoppedError(f"jtop gives no total power but {milliwatts!r}")
+        return PowerReading(self._clock.now_ns(), milliwatts / 1000)
+
+    def check(self) -> None:
+        """Read once.
+
+        Raises:
+            DeviceError: the service is not there, or shows no total.
+        """
+        with self._connected() as client:
+            try:
+                self._read(client)
+            except SensorStoppedError as stopped:
+                raise DeviceError(str(stopped), "leave out source=jtop: edgetune reads the board's sensors") from None
+
+
+def open_jtop_power(clock: Clock) -> PowerSensor:
+    """Return the power sensor of a running jtop service.
+
+    Args:
+        clock: Stamps the readings.
+
+    Raises:
+        DeviceError: jetson-stats is not installed, its service does not run or may not be asked, or shows no total.
+    """
+    try:
+        module = import_module("jtop")
+    except ImportError:
+        raise DeviceError(
+            "jetson-stats is not installed", "sudo pip3 install -U jetson-stats, or leave out source=jtop"
+        ) from None
+    sensor = JtopPower(module, clock)
+    sensor.check()
+    return sensor

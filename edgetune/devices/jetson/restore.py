@@ -1,18 +1,255 @@
-"""Putting a Jetson back as found, from any state: after a killed run, after half a restore, after a power cut."""
+"""Putting a Jetson back as found, from any state: after a killed run, a power cut, or another power mode.
+
+The limits noted are those of the mode of that time. Where another one is in force, its own values hold for every file
+that it names, as its configuration gives them; files that no mode names (the memory's lock, limits of clusters that it
+leaves out) go back to what was noted. Where it cannot be told which mode is in force, no upper limit is raised.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson import cores as cpu_cores
-from edgetune.devices.jetson.cores import Cores, online_file
-from edgetune.devices.jetson.cpu_clock import CpuClock, possible_limits
-from edgetune.devices.jetson.emc import EmcClock
+from edgetune.devices.control import RestorePlan, Snapshot, same_configuration, told_change
+from edgetune.devices.jetson import cpu as cpu_cores
+from edgetune.devices.jetson.board_files import BoardFiles, LimitFiles, read_bytes, read_text
+from edgetune.devices.jetson.cpu import Cores, CpuClock, online_file, possible_limits
+from edgetune.devices.jetson.emc import EmcClock, LimitedRate, LockedRate
 from edgetune.devices.jetson.gpu import GpuClock
-from edgetune.devices.jetson.verified_write import BoardFiles
+from edgetune.devices.jetson.knobs import JetsonKnobs
+from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, noted_mode, read_nvpmodel
+from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
+from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
+
+_SERIAL = "proc/device-tree/serial-number"
+_CPU_CLOCK = re.compile(r"/cpu/cpu([0-9]+)/cpufreq/(\w+)\Z")
+
+
+def configuration_in_force(sysfs: Sysfs) -> str:
+    """Return the power mode in force, its file with a checksum, and the board; empty when nothing tells the mode.
+
+    The part before the first comma names the mode alone.
+    """
+    mode = noted_mode(sysfs)
+    if mode is None:
+        return ""
+    words = [f"nvpmodel mode {mode}"]
+    try:
+        path = configuration_path(sysfs)
+        digest = hashlib.sha256(read_bytes(sysfs.root, path)).hexdigest()[:12]
+        words.append(f"{path.rpartition('/')[2]} {digest}")
+    except OSError:
+        pass
+    serial = re.sub(r"\W", "", read_text(sysfs.root, _SERIAL) or "")
+    return ", ".join([*words, f"board {serial}"] if serial else words)
+
+
+def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -> RestorePlan:
+    """Return what a board's settings go back to.
+
+    Args:
+        knobs: The board's.
+        sysfs: Its files.
+        found: What was noted.
+        then: The configuration in which it was noted; empty where nothing told it.
+    """
+    now = configuration_in_force(sysfs)
+    if same_configuration(then, now):
+        return RestorePlan(found)
+    nvpmodel = read_nvpmodel(sysfs)
+    if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
+        return _plan_blindly(knobs, sysfs, found, told_change(then, now))
+    name = nvpmodel.active_model.name
+    values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
+    chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
+    # of the same mode in a file that was changed, nothing tells whether it was set since: its limits are not gone above
+    target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
+    if target == found:
+        return RestorePlan(found)
+    return RestorePlan(target, f"{told_change(then, now)}, and the limits of {name} hold")
+
+
+def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) -> RestorePlan:
+    """Return a plan that raises no upper limit, for a mode may be in force that allows less than what was noted."""
+
+    def present(path: str) -> str | None:
+        try:
+            return sysfs.read(path)
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    target = within(found, present, knobs)
+    return RestorePlan(
+        target,
+        note,
+        withheld=tuple(f"/{path} stays {now}, was {found[path]}" for path, now in target.items() if now != found[path]),
+        remedy="choose the power mode with `sudo nvpmodel -m NUMBER`, then run `edgetune device restore jetson`; "
+        "or restart the machine, which undoes every setting, and run it then",
+    )
+
+
+class ModeValues:
+    """The values that one power mode gives to the files that edgetune sets, of those that show now or were noted.
+
+    Args:
+        nvpmodel: The configuration in force.
+        model: The mode.
+        then: The configuration in which the board's settings were noted.
+        knobs: The board's.
+        sysfs: Its files.
+    """
+
+    def __init__(self, nvpmodel: Nvpmodel, model: PowerModel, then: str, knobs: JetsonKnobs, sysfs: Sysfs) -> None:
+        self._nvpmodel = nvpmodel
+        self._model = model
+        self._earlier = _model_of(then, nvpmodel)
+        self._knobs = knobs
+        self._sysfs = sysfs
+        settable = [path for paths in knobs.files.values() for path in paths]
+        self._by_place = {self._place(path): path for path in settable}
+
+    def _place(self, path: str) -> str:
+        return os.path.realpath(self._sysfs.root / path)
+
+    def values(self, found: Mapping[str, str]) -> dict[str, str]:
+        """Return the value of each file; limits of a clock only where both ends are known.
+
+        Args:
+            found: What was noted.
+        """
+        given: dict[str, str] = {}
+        for setting in self._model.settings:
+            param = self._nvpmodel.config.params.get(setting.param)
+            path = None if param is None else self._settable(param, setting.argument)
+            if param is None or path is None or not (path in found or self._shows(path)):
+                continue
+            if self._knobs.emc_cap is not None and path == self._knobs.emc_cap.path:
+                value = self._cap(int(setting.value), found)
+            elif isinstance(setting.value, int):
+                value = self._clock(param, path, setting.value)
+            else:
+                value = setting.value
+            if value is not None:
+                given[path] = value
+        for pair in limit_pairs(self._knobs):
+            if not all(path in given or path in found for path in pair.paths):
+                given = {path: value for path, value in given.items() if path not in pair.paths}
+        return given
+
+    def _shows(self, path: str) -> bool:
+        return os.path.exists(self._sysfs.root / path)
+
+    def _settable(self, param: Param, argument: str) -> str | None:
+        """Return the file of ours behind an argument; a policy is also found by its core, whose link may be gone."""
+        for path in param.declared(argument):
+            if ours := self._by_place.get(self._place(path.lstrip("/"))):
+                return ours
+            if core := _CPU_CLOCK.search(path):
+                policy = f"sys/devices/system/cpu/cpufreq/policy{core[1]}/{core[2]}"
+                if self._place(policy) in self._by_place:
+                    return policy
+        return None
+
+    def _clock(self, param: Param, path: str, value: int) -> str | None:
+        """Return the nearest clock of the table, as nvpmodel takes it; ``None`` where no table shows."""
+        table = self._table(param, path)
+        if not table:
+            return None
+        return str(table[-1] if value >= UNCAPPED else min(table, key=lambda clock: (abs(clock - value), clock)))
+
+    def _table(self, param: Param, path: str) -> tuple[int, ...]:
+        for listed in param.declared("FREQ_TABLE"):
+            try:
+                return tuple(sorted(map(int, self._sysfs.read(listed.lstrip("/")).split())))
+            except (OSError, ValueError):
+                continue  # of the other kernel, or of a cluster that is off
+        if path.endswith("_freq") and "/cpufreq/" in path and not isinstance(self._knobs.cpu_khz, str):
+            return self._knobs.cpu_khz
+        return () if isinstance(self._knobs.gpu, str) else self._knobs.gpu.table_hz
+
+    def _cap(self, limit: int, found: Mapping[str, str]) -> str | None:
+        """Return the memory's cap under the mode; ``None`` for one that nobody meant (0, which would be the lowest).
+
+        The kernel rounds a cap to a rate of its table, so that one which allows the same rates is left as it is. Of no
+        limit (-1) kernels make different caps: that too is left, unless it reads as the earlier mode's, noted before.
+        """
+        cap, emc = self._knobs.emc_cap, self._knobs.emc
+        if cap is None or isinstance(emc, str):
+            return None
+        if cap.zero_is_none:
+            return str(limit)
+        now = self._sysfs.read_int(cap.path)
+        if limit <= 0:
+            return None
+        if limit >= UNCAPPED:
+            capped_then = self._earlier is None or self._earlier.get("EMC", "MAX_FREQ") != limit
+            earlier = now is None or (capped_then and str(now) == found.get(cap.path))
+            return str(emc.table_hz[-1] if earlier else now)
+        allowed = [hz for hz in emc.table_hz if hz <= limit] or [emc.table_hz[0]]
+        same = now is not None and [hz for hz in emc.table_hz if hz <= now] == allowed
+        return str(now if same else allowed[-1])
+
+
+def _model_of(configuration: str, nvpmodel: Nvpmodel) -> PowerModel | None:
+    """Return the mode that a configuration names, ``None`` where its file has no such mode."""
+    named = re.match(r"nvpmodel mode ([0-9]+)", configuration)
+    return nvpmodel.config.model(int(named[1])) if named else None
+
+
+def limit_pairs(knobs: JetsonKnobs) -> Iterator[LimitFiles]:
+    """Yield each pair of limits that edgetune may set."""
+    yield from possible_limits(knobs.cores)
+    if not isinstance(knobs.gpu, str):
+        yield knobs.gpu.limits
+    if not isinstance(knobs.emc, str) and isinstance(knobs.emc.rate, LimitedRate):
+        yield knobs.emc.rate.limits
+
+
+def within(found: Snapshot, bound: Callable[[str], str | None], knobs: JetsonKnobs) -> Snapshot:
+    """Return what was noted with no upper limit above its bound, no core on that is off there, no rate above its cap.
+
+    Args:
+        found: What was noted.
+        bound: Returns the highest value that a file may get, ``None`` for any.
+        knobs: The board's.
+    """
+    target = dict(found)
+    for path in map(online_file, knobs.cores.switchable):
+        if target.get(path) == "1" and bound(path) == "0":
+            target[path] = "0"
+    for pair in limit_pairs(knobs):
+        if pair.high in target and _number(limit := bound(pair.high)) is not None:
+            target[pair.high] = min(target[pair.high], str(limit), key=_rank)
+        if pair.low in target and pair.high in target:
+            target[pair.low] = min(target[pair.low], target[pair.high], key=_rank)
+    cap = knobs.emc_cap
+    if cap is not None and cap.path in target and _number(limit := bound(cap.path)) is not None:
+        target[cap.path] = min(target[cap.path], str(limit), key=lambda text: cap.ceiling(int(text)))
+    return _rate_within_cap(target, knobs)
+
+
+def _rate_within_cap(target: Snapshot, knobs: JetsonKnobs) -> Snapshot:
+    """Return a target whose locked memory rate is not above its cap: raising the cap for it would lift the limit."""
+    cap, emc = knobs.emc_cap, knobs.emc
+    if cap is None or isinstance(emc, str) or not isinstance(emc.rate, LockedRate) or emc.rate.rate not in target:
+        return target
+    ceiling = cap.ceiling(int(target[cap.path])) if cap.path in target else float("inf")
+    if int(target[emc.rate.rate]) <= ceiling:
+        return target
+    allowed = [hz for hz in emc.table_hz if hz <= ceiling] or [emc.table_hz[0]]
+    return {**target, emc.rate.rate: str(allowed[-1])}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
+
+
+def _rank(text: str) -> int:
+    return int(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.devices.clock import Clock, MonotonicClock
-from edgetune.devices.cpu_load import CpuLoad
-from edgetune.devices.device import Device, LiveSource, ModeControl
-from edgetune.devices.exclusive import Exclusive
+from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource, ModeControl
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
-from edgetune.devices.jetpack import detect_board
-from edgetune.devices.kind import DeviceKind, Listing
-from edgetune.devices.nvml.binding import load_nvml
-from edgetune.devices.nvml.control import NvmlControl
-from edgetune.devices.nvml.direct import DirectModes
-from edgetune.devices.nvml.gpu import Gpu, gpu_count, text, unusable
-from edgetune.devices.nvml.power import open_power
-from edgetune.devices.nvml.sensors import GpuTelemetry, open_thermometer, open_throttling
-from edgetune.devices.software import software_versions
+from edgetune.devices.guardian.lock import Exclusive
+from edgetune.devices.nvml.control import DirectModes, NvmlControl
+from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text, unusable
+from edgetune.devices.nvml.sensors import GpuTelemetry, open_power, open_thermometer, open_throttling
+from edgetune.devices.software import detect_board, software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.privilege import holds_root

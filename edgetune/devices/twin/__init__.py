@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING
 
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
-from edgetune.devices.device import Device
-from edgetune.devices.kind import DeviceKind, Listing
+from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
-    from edgetune.devices.twin.checking import CheckRow
+    from edgetune.devices.twin.calibration import CheckRow
     from edgetune.devices.twin.constants import LeftOut, TwinFile
 
 Tables = Callable[[str, Task, int], OpsTable]
@@ -43,10 +42,10 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
 
 
 def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
-    """Return every published figure beside the twin's; see ``edgetune.devices.twin.checking``."""
-    from edgetune.devices.twin import checking
+    """Return every published figure beside the twin's; see ``edgetune.devices.twin.calibration``."""
+    from edgetune.devices.twin import calibration
 
-    return checking.check(tables, name)
+    return calibration.check(tables, name)
 
 
 def leave_one_out(

@@ -20,8 +20,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.devices.twin.constants import Constants
-from edgetune.devices.twin.micro import Microbenchmark, microbenchmark
-from edgetune.devices.twin.physics import Clocks, Prediction, predict
+from edgetune.devices.twin.physics import Clocks, Microbenchmark, Prediction, microbenchmark, predict
 from edgetune.devices.twin.work import Array, Work, work_of
 
 Tables = Callable[[str, Task, int], OpsTable]

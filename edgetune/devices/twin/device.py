@@ -15,10 +15,9 @@ from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
 from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace
-from edgetune.devices.twin import noise as noises
+from edgetune.devices.twin import timeline as noises
 from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
-from edgetune.devices.twin.layers import layer_times
-from edgetune.devices.twin.physics import Clocks, predict, static_power
+from edgetune.devices.twin.physics import Clocks, layer_times, predict, static_power
 from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError
-from edgetune.processes.serving import serve
+from edgetune.processes.messages import serve
 from edgetune.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.profiling.convergence.proxy import TrainingOptions
 from edgetune.profiling.convergence.training import train

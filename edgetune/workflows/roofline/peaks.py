@@ -11,7 +11,7 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
-from edgetune.devices.cpu_load import BUSY_SHARE
+from edgetune.devices.cpu import BUSY_SHARE
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.profiling.options import ProfileOptions

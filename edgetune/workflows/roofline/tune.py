@@ -11,8 +11,7 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.devices.device import Absent, Device, ModeSpace, TableSource
-from edgetune.devices.grids import evenly_spaced, modes_of
-from edgetune.devices.modes import highest_mode
+from edgetune.devices.modes import evenly_spaced, highest_mode, modes_of
 from edgetune.errors import InputError
 from edgetune.profiling.identity import origin_of
 from edgetune.roofline.clocks import infer_roofs

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from edgetune.devices.jetpack import detect_board
 from edgetune.devices.jetson.catalog import board_names, load_board
+from edgetune.devices.software import detect_board
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.devices.guardian.journal import Journals
-from edgetune.devices.guardian.stop import Stopped
+from edgetune.devices.guardian.protocol import Stopped
 from edgetune.errors import DeviceError, NotRestoredError
 
 FOUND = {"sys/class/devfreq/17000000.gpu/min_freq": "306000000", "sys/kernel/debug/bpmp/debug/clk/emc/rate": "0"}

@@ -17,8 +17,8 @@ import pytest
 from edgetune.devices.guardian import lock
 from edgetune.devices.guardian.lock import _in_use, hold, hold_journal, hold_to_restore, share
 from edgetune.errors import DeviceError
-from edgetune.processes import lock_holder
-from edgetune.processes.lock_holder import holder_of
+from edgetune.processes import file_lock
+from edgetune.processes.file_lock import holder_of
 
 STRANGER = 12345
 
@@ -263,7 +263,7 @@ def test_a_number_that_is_another_process_by_now_is_not_to_be_killed(root, monke
         descriptor = os.open(lock_file(root), os.O_RDONLY)
         other = subprocess.Popen(["sleep", "60"])
         try:
-            monkeypatch.setattr(lock_holder, "_named", lambda _: iter([other.pid]))
+            monkeypatch.setattr(file_lock, "_named", lambda _: iter([other.pid]))
             found = holder_of(descriptor)
             assert (found.pid, found.seen, found.is_ours, found.ending) == (other.pid, False, False, None)
         finally:
@@ -291,7 +291,7 @@ def test_of_a_lock_that_was_handed_on_no_process_is_named(root):
 
 
 def test_a_lock_whose_holder_the_kernel_does_not_name_is_told_without_one(root, holder, monkeypatch):
-    monkeypatch.setattr(lock_holder, "_named", lambda _: iter(()))
+    monkeypatch.setattr(file_lock, "_named", lambda _: iter(()))
     with pytest.raises(DeviceError) as refused, hold("jetson", root):
         pass
     assert (refused.value.message, refused.value.hint) == (

@@ -14,13 +14,13 @@ from toy_board import FOUND, HIGH, ToyControl, make_toy, plan_fault, toy_command
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, restore_through_guardian
-from edgetune.devices.guardian.confine import shun_oom_killer
 from edgetune.devices.guardian.conversation import GuardianProcess
+from edgetune.devices.guardian.program import shun_oom_killer
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_guardian import apply_line, fake_guardian_command, request_line
+from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 FAST = Mode(gpu_mhz=200, mem_mhz=1600)
@@ -28,7 +28,7 @@ PATIENCE_S = 20.0
 PARENT = """
 import subprocess, sys, time
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.guardian.confine import shun_oom_killer
+from edgetune.devices.guardian.program import shun_oom_killer
 from edgetune.devices.guardian.client import GuardianModes
 modes = GuardianModes(sys.argv[1:])
 modes.apply(Mode(gpu_mhz=200))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from toy_board import FOUND, HIGH, LOW, MEMORY, TABLES, Killed, ToyControl, make_toy, power_cut
 
 from edgetune.devices.guardian.protocol import LONGEST_LINE_BYTES
-from edgetune.testing.fake_guardian import apply_line as apply
-from edgetune.testing.fake_guardian import guard
-from edgetune.testing.fake_guardian import request_line as request
+from edgetune.testing.fake_jetson import apply_line as apply
+from edgetune.testing.fake_jetson import guard
+from edgetune.testing.fake_jetson import request_line as request
 
 MODES = (apply(1, gpu_mhz=200, mem_mhz=1600), apply(2, gpu_mhz=400), apply(3, gpu_mhz=100, mem_mhz=1600))
 WRITES = 12
@@ -430,8 +430,7 @@ def test_whatever_is_sent_only_values_of_the_tables_are_written_and_the_end_puts
 
 
 def test_a_line_longer_than_any_request_is_refused_once_and_what_follows_is_heard(kernel):
-    from edgetune.devices.guardian.lines import LineChannel
-    from edgetune.devices.guardian.stop import StopSignals
+    from edgetune.devices.guardian.protocol import LineChannel, StopSignals
     from edgetune.errors import InputError
 
     held, blocks = [], [b"x" * LONGEST_LINE_BYTES] * 40 + [b"\n" + request(1, "read")]

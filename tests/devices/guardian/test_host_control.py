@@ -5,10 +5,10 @@ import errno
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.host_control import HostControl, open_guarded_frequency
+from edgetune.devices.cpufreq import HostControl, open_guarded_frequency
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
-from edgetune.testing.fake_guardian import apply_line, guard, request_line
+from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 POLICIES = [f"sys/devices/system/cpu/cpufreq/policy{number}" for number in (0, 1)]

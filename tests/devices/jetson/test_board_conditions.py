@@ -7,10 +7,10 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.jetson.conditions import board_conditions
 from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.jetson.device import board_conditions
+from edgetune.devices.jetson.knobs import caps_of, presets_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, present_masks, read_nvpmodel
-from edgetune.devices.jetson.presets import caps_of, presets_of
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs

@@ -8,7 +8,7 @@ import pytest
 from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
-from edgetune.devices.polling import PolledRecording
+from edgetune.devices.telemetry import PolledRecording
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock

@@ -6,7 +6,7 @@ import pytest
 
 from edgetune.devices.device import Absent
 from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.jetson.thermal import open_board_thermometer
+from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.testing import fake_thermal
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock

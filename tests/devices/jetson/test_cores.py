@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.jetson.cores import PATIENCE_S, choose, find_cores, online_file, parse_ranges
+from edgetune.devices.jetson.cpu import PATIENCE_S, choose, find_cores, online_file, parse_ranges
 from edgetune.errors import DeviceError
 from fakes.sysfs import FakeSysfs
 

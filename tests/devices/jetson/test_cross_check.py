@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.jetson.cross_check import differences
 from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.jetson.device import differences
 from edgetune.devices.jetson.knobs import find_knobs
 
 

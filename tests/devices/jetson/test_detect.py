@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgetune.devices.jetpack import JetsonRelease, detect_board
 from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.software import JetsonRelease, detect_board
 from fakes.sysfs import FakeSysfs
 
 ORIN = ("nvidia,p3737-0000+p3701-0005", "nvidia,p3701-0005", "nvidia,tegra234")

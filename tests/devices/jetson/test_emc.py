@@ -5,9 +5,9 @@ import errno
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.jetson.emc_files import find_emc
+from edgetune.devices.jetson.emc import find_emc
 from edgetune.errors import DeviceError
-from edgetune.testing.fake_guardian import apply_line, guard, request_line
+from edgetune.testing.fake_jetson import apply_line, guard, request_line
 
 BPMP = "sys/kernel/debug/bpmp/debug"
 LOCK = f"{BPMP}/clk/emc/mrq_rate_locked"

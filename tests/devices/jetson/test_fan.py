@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.devices.jetson.fan import Fan, read_fan
+from edgetune.devices.jetson.sensors import Fan, read_fan
 from edgetune.testing.fake_board import make_board
 from fakes.sysfs import FakeSysfs
 

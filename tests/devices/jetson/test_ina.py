@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.jetson.ina import DEFAULT_REFRESH_S, find_channels
+from edgetune.devices.jetson.rails import DEFAULT_REFRESH_S, find_channels
 from fakes.sysfs import FakeSysfs
 
 LABELS = ("VDD_IN", "VDD_CPU_GPU_CV", "VDD_SOC")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.control import BoardControl
 from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.jetson.presets import Presets
+from edgetune.devices.jetson.knobs import Presets
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_files import Killed
 

@@ -6,7 +6,7 @@ from types import ModuleType
 import pytest
 
 from edgetune.devices.clock import MonotonicClock
-from edgetune.devices.jetson.jtop import open_jtop_power
+from edgetune.devices.jetson.power import open_jtop_power
 from edgetune.errors import DeviceError
 
 

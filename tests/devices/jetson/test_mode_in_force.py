@@ -5,7 +5,7 @@ import json
 import pytest
 
 from edgetune.devices.guardian.controls import open_jetson_control
-from edgetune.testing.fake_guardian import apply_line, guard, request_line
+from edgetune.testing.fake_jetson import apply_line, guard, request_line
 from edgetune.testing.fake_kernel import Killed
 
 GPU = "sys/devices/17000000.ga10b/devfreq/17000000.ga10b"

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.jetson.knobs import caps_of, presets_of
 from edgetune.devices.jetson.nvpmodel import Nvpmodel
 from edgetune.devices.jetson.nvpmodel_grammar import parse_configuration
-from edgetune.devices.jetson.presets import caps_of, presets_of
 
 NANO = {
     "cpu_cores": (1.0, 2.0, 3.0, 4.0),

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.devices.device import Absent
-from edgetune.devices.jetson.ina import Channel
-from edgetune.devices.jetson.rails import AGX_ORIN, AGX_XAVIER, INPUTS, VDDQ, choose_total, named
+from edgetune.devices.jetson.rails import AGX_ORIN, AGX_XAVIER, INPUTS, VDDQ, Channel, choose_total, named
 from edgetune.errors import DeviceError
 
 

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from edgetune.devices.nvml import binding
-from edgetune.devices.nvml.binding import GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
-from edgetune.devices.nvml.gpu import Gpu
+from edgetune.devices.nvml import gpu
+from edgetune.devices.nvml.gpu import Gpu, GpuLostError, NoPermissionError, NotSupportedError, Nvml, load_nvml
 from edgetune.errors import DeviceError, ExitCode
 from fakes.nvml import FakeGpu, FakeNvml, FakeNvmlError
 
@@ -32,12 +31,12 @@ class Failing:
 @pytest.mark.parametrize(
     ("code", "kind", "words"),
     [
-        (binding.NOT_SUPPORTED, NotSupportedError, "nvmlSomething"),
-        (binding.FUNCTION_NOT_FOUND, NotSupportedError, "nvmlSomething"),
-        (binding.NO_PERMISSION, NoPermissionError, "permission denied"),
-        (binding.GPU_IS_LOST, GpuLostError, "the GPU is lost"),
-        (binding.RESET_REQUIRED, GpuLostError, "needs a reset"),
-        (binding.VERSION_MISMATCH, DeviceError, "was updated"),
+        (gpu.NOT_SUPPORTED, NotSupportedError, "nvmlSomething"),
+        (gpu.FUNCTION_NOT_FOUND, NotSupportedError, "nvmlSomething"),
+        (gpu.NO_PERMISSION, NoPermissionError, "permission denied"),
+        (gpu.GPU_IS_LOST, GpuLostError, "the GPU is lost"),
+        (gpu.RESET_REQUIRED, GpuLostError, "needs a reset"),
+        (gpu.VERSION_MISMATCH, DeviceError, "was updated"),
         (999, DeviceError, "nvmlSomething: fake NVML error 999"),
     ],
 )
@@ -62,7 +61,7 @@ def test_a_function_that_the_library_lacks_is_not_supported() -> None:
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(binding.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (binding.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
+    [(gpu.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (gpu.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
 )
 def test_a_missing_driver_is_told_when_the_library_is_loaded(code: int, words: str) -> None:
     with pytest.raises(DeviceError, match=words):

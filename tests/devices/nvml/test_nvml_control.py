@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.nvml.binding import GpuLostError, NoPermissionError, load_nvml
-from edgetune.devices.nvml.control import LOCK_UNKNOWN, NvmlControl
-from edgetune.devices.nvml.direct import DirectModes
-from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu
+from edgetune.devices.nvml.control import LOCK_UNKNOWN, DirectModes, NvmlControl
+from edgetune.devices.nvml.gpu import TURING, VOLTA, Gpu, GpuLostError, NoPermissionError, load_nvml
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.testing.fake_clock import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu

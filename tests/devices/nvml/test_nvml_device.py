@@ -12,7 +12,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes
-from edgetune.devices.nvml import binding
+from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device
 from edgetune.errors import DeviceError
 from edgetune.testing.device_contract import DeviceContract
@@ -151,7 +151,7 @@ def test_a_gpu_hidden_from_cuda_is_not_taken(
 
 def test_where_the_kernel_shows_a_gpu_the_library_is_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
-    broken = FakeNvml([], fails_with=binding.VERSION_MISMATCH)
+    broken = FakeNvml([], fails_with=gpu.VERSION_MISMATCH)
     (listing,) = nvidia_listings(broken, tmp_path)
     assert not listing.available
     assert listing.reason.endswith(": reboot")
@@ -160,7 +160,7 @@ def test_where_the_kernel_shows_a_gpu_the_library_is_what_is_missing(tmp_path: P
 
 
 def test_where_there_is_no_gpu_that_is_said(tmp_path: Path) -> None:
-    broken = FakeNvml([], fails_with=binding.LIBRARY_NOT_FOUND)
+    broken = FakeNvml([], fails_with=gpu.LIBRARY_NOT_FOUND)
     (listing,) = nvidia_listings(broken, tmp_path)
     assert listing.reason == "no NVIDIA GPU here: its driver is not loaded"
     with pytest.raises(DeviceError, match="no NVIDIA GPU here"):

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from edgetune.devices.nvml import binding, gpu, sensors
+from edgetune.devices.nvml import gpu, sensors
 from edgetune.testing.fake_clock import FakeClock
 from fakes import nvml
 from fakes.nvml import FakeGpu, FakeNvml, FakeNvmlError
@@ -34,8 +34,8 @@ def test_the_numbers_are_those_of_the_real_library() -> None:
     pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed: pip install 'edgetune[nvidia]'")
     codes = ("NOT_SUPPORTED", "NO_PERMISSION", "DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND", "FUNCTION_NOT_FOUND")
     for name in (*codes, "GPU_IS_LOST", "RESET_REQUIRED", "ARGUMENT_VERSION_MISMATCH", "DEPRECATED"):
-        assert getattr(binding, name) == getattr(pynvml, f"NVML_ERROR_{name}")
-    assert pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH == binding.VERSION_MISMATCH
+        assert getattr(gpu, name) == getattr(pynvml, f"NVML_ERROR_{name}")
+    assert pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH == gpu.VERSION_MISMATCH
     for name in ("VOLTA", "TURING", "AMPERE"):
         assert getattr(gpu, name) == getattr(pynvml, f"NVML_DEVICE_ARCH_{name}")
     assert pynvml.NVML_FI_DEV_POWER_INSTANT == gpu.POWER_INSTANT

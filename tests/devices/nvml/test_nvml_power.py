@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.devices.device import Absent, PowerReading
-from edgetune.devices.nvml.binding import load_nvml
-from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu
-from edgetune.devices.nvml.power import EnergyMeter, GaugeMeter, NvmlPower, open_power
+from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu, load_nvml
+from edgetune.devices.nvml.sensors import EnergyMeter, GaugeMeter, NvmlPower, open_power
 from edgetune.testing.fake_clock import FakeClock
 from fakes.nvml import FakeGpu, FakeNvml, virtual_gpu
 

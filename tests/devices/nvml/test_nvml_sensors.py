@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgetune.devices.device import Absent
-from edgetune.devices.nvml.binding import GpuLostError, load_nvml
-from edgetune.devices.nvml.gpu import Gpu
+from edgetune.devices.nvml.gpu import Gpu, GpuLostError, load_nvml
 from edgetune.devices.nvml.sensors import (
     GpuTelemetry,
     GpuThermometer,

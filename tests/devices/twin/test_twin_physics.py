@@ -9,12 +9,12 @@ from twin_tables import LOW, MAXN, mixed, row, table
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.twin.constants import load_board
-from edgetune.devices.twin.micro import microbenchmark
 from edgetune.devices.twin.physics import (
     Clocks,
     cpu_voltage,
     gpu_voltage,
     launch_time,
+    microbenchmark,
     norm,
     peak_bandwidth,
     peak_flops,
