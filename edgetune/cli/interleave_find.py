@@ -54,7 +54,7 @@ class Suggester:
 
     def __call__(self, rate_per_s: float) -> Point | None:
         """Return the next point to try for a rate, 1/s; ``None`` where the search sees no use in any."""
-        from edgetune.search.driver import run_search
+        from edgetune.search.driver import SearchSettings, run_search
 
         opts: list[Point] = []
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
@@ -81,8 +81,8 @@ class Suggester:
         candidates = [point for point in candidates if point.task == "infer" or problem.kind == "train+infer"]
         with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
             run_search(
-                problem, candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
-                known=tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer"),
+                problem, candidates, note, SearchSettings(STRATEGY, max_points=1, seed=self._seed,
+                known=tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer")),
             )  # fmt: skip
         return opts[0] if opts else None
 

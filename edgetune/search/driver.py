@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -27,17 +27,26 @@ from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.search.answer import explain, plan_of
 from edgetune.search.history import SearchHistory, usable
-from edgetune.search.problem import PAIRS, Half, Judgement, half_violations, judge_pair, runs_back_to_back, validate
+from edgetune.search.problem import (
+    PAIRS,
+    Half,
+    Judgement,
+    half_violations,
+    judge_pair,
+    pair_power_w,
+    runs_back_to_back,
+    validate,
+)
 from edgetune.search.space import Space, offered_space
-from edgetune.search.strategies import find_strategy
-from edgetune.search.strategy import AskTell, Hints, PointResult, Suggestion
+from edgetune.search.strategies import STRATEGIES
+from edgetune.search.strategy import NO_HINTS, AskTell, Hints, PointResult, Suggestion
 
 
 class BothHalves:
     """A strategy over points of the urgent workload, asked for halves and told of halves."""
 
     def __init__(self, inner: AskTell, space: Space, problem: Problem) -> None:
-        self._inner, self._space, self._problem = inner, space, problem
+        self.inner, self._space, self._problem = inner, space, problem
         self._told: dict[Point, PointResult] = {}
         self._asked: Suggestion | None = None
         self._settled: set[Point] = set()
@@ -46,7 +55,7 @@ class BothHalves:
         """Return the next half of the point that the strategy asked for last, else a half of its next point."""
         while True:
             if self._asked is None:
-                self._asked = self._inner.ask()
+                self._asked = self.inner.ask()
             if self._asked is None:
                 return None
             point = self._asked.point
@@ -72,34 +81,29 @@ class BothHalves:
             if result is None:
                 return False
             self._settled.add(point)
-            self._inner.tell(point, result)
+            self.inner.tell(point, result)
         return True
 
     def _outcome(self, point: Point) -> PointResult | None:
-        partner = self._space.partner(point)
-        outcomes = [self._told[half] for half in (point, partner) if half in self._told]
-        for result in outcomes:
-            if result.minibatch_s is None:
-                return PointResult(Judgement(None, None, unknown=result.judgement.unknown))
-        urgent, background = self._figures(point), self._figures(partner)
+        """Return the result of a point; ``None`` while its halves do not say enough."""
+        halves: list[Half | None] = []
+        for point_of_half in (point, self._space.partner(point)):
+            told = self._told.get(point_of_half)
+            if told is None:
+                halves.append(None)
+            elif told.minibatch_s is None:
+                return PointResult(Judgement(None, None, unknown=told.judgement.unknown))
+            else:
+                halves.append(Half(point_of_half.batch_size, told.minibatch_s, told.power_w))
+        urgent, background = halves
         if urgent is not None and background is not None:
-            powers = [half.power_w for half in (urgent, background) if half.power_w is not None]
             judgement = judge_pair(self._problem, urgent, background)
-            return PointResult(judgement, urgent.minibatch_s, max(powers) if len(powers) == 2 else None)
-        broken = half_violations(self._problem, urgent=urgent) if urgent else []
-        if background and not broken:
-            broken = half_violations(self._problem, background=background)
-        if not broken:
+            return PointResult(judgement, urgent.minibatch_s, pair_power_w(urgent, background))
+        half = urgent or background
+        if half is None:
             return None
-        known = urgent or background
-        assert known is not None
-        return PointResult(Judgement(None, False, tuple(broken)), known.minibatch_s, known.power_w)
-
-    def _figures(self, point: Point) -> Half | None:
-        result = self._told.get(point)
-        if result is None or result.minibatch_s is None:
-            return None
-        return Half(point.batch_size, result.minibatch_s, result.power_w)
+        broken = half_violations(self._problem, urgent=urgent, background=background)
+        return PointResult(Judgement(None, False, tuple(broken)), half.minibatch_s, half.power_w) if broken else None
 
     def _half(self, asked: Suggestion, point: Point) -> Suggestion:
         if point == asked.point:
@@ -121,40 +125,10 @@ BACK_TO_BACK = DataWarning(
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The answer and how it was reached."""
-
-    plan: Plan
-    trace: Trace
-
-
-def run_search(
-    problem: Problem,
-    candidates: Iterable[Point] | Space,
-    measure: Measure,
-    *,
-    strategy: str,
-    max_points: int | None = None,
-    seed: int = 0,
-    power_noise: float = 0.0,
-    time_budget_s: float | None = None,
-    hints: Hints | None = None,
-    known: Sequence[ProfileRow] = (),
-    on_step: Callable[[TraceRow], None] | None = None,
-    stop: Callable[[], bool] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    conditions: Mapping[str, Any] | None = None,
-    warnings: tuple[DataWarning, ...] = (),
-    clock_s: Callable[[], float] = time.perf_counter,
-) -> SearchResult:
-    """Search for the best point within the problem's budgets, measuring as few points as the strategy needs.
+class SearchSettings:
+    """How to search.
 
     Args:
-        problem: What is to be as good as possible, within which budgets.
-        candidates: The points that may be chosen, those of another task are left aside; or their space, where many
-            problems share it.
-        measure: Measures one point. A row that is not ``ok`` and an ``EdgetuneError`` are failures: told to the
-            strategy with their reason, and counted. An error that leaves the device not restored ends the search.
         strategy: Name of a strategy.
         max_points: Most points to measure; ``None`` takes the strategy's default. 0 answers from ``known`` alone.
         seed: Of the strategy's random choices.
@@ -165,9 +139,72 @@ def run_search(
             one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
             the point may be measured.
         on_step: Called with every step as it is made.
-        stop: Asked before each point; the search ends with what it has when it answers true.
-        inputs, conditions, warnings: What the headers of plan and trace say.
+        inputs, conditions, warnings: For the headers of plan and trace.
         clock_s: Times the strategy's own computation and the measurements, s.
+    """
+
+    strategy: str
+    max_points: int | None = None
+    seed: int = 0
+    power_noise: float = 0.0
+    time_budget_s: float | None = None
+    hints: Hints = NO_HINTS
+    known: Sequence[ProfileRow] = ()
+    on_step: Callable[[TraceRow], None] | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[DataWarning, ...] = ()
+    clock_s: Callable[[], float] = time.perf_counter
+
+    def limit(self, problem: Problem, offered: int) -> int:
+        """Return the most points to measure out of those offered; with noise a point may be measured repeatedly.
+
+        Raises:
+            InputError: a number of points below 1, or below 0 where points are known.
+        """
+        wanted = STRATEGIES[self.strategy].default_max_points(problem) if self.max_points is None else self.max_points
+        if wanted is not None and wanted < (0 if self.known else 1):
+            raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
+        return offered if wanted is None else wanted if self.power_noise else min(wanted, offered)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The answer and how it was reached."""
+
+    plan: Plan
+    trace: Trace
+
+
+def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> AskTell:
+    """Return the strategy at its start, adapted to two workloads where the problem has two.
+
+    Raises:
+        InputError: there is no such strategy, or it cannot solve the problem or tell the modes apart.
+    """
+    kind = STRATEGIES.find(settings.strategy)
+    if space.named is not None and not kind.takes_names:
+        raise InputError(
+            f"{settings.strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of "
+            "modes",
+            "--strategy exhaustive, random, tpe or gp; or add the clocks of each mode to the table",
+        )
+    strategy = kind(space, problem, seed=settings.seed, hints=replace(settings.hints, power_noise=settings.power_noise))
+    return BothHalves(strategy, space, problem) if problem.kind in PAIRS and not kind.learns_halves else strategy
+
+
+def run_search(
+    problem: Problem, candidates: Iterable[Point] | Space, measure: Measure, settings: SearchSettings
+) -> SearchResult:
+    """Search for the best point within the problem's budgets, measuring as few points as the strategy needs.
+
+    Args:
+        problem: What is to be as good as possible, within which budgets.
+        candidates: The points that may be chosen, those of another task are left aside; or their space, where many
+            problems share it.
+        measure: Measures one point. A row that is not ``ok`` and an ``EdgetuneError`` are failures: told to the
+            strategy with their reason, and counted. An error that leaves the device not restored ends the search.
+        settings: How.
 
     Raises:
         InputError: a problem that is not well put, nothing to choose from, an unknown strategy, or no power figures
@@ -176,54 +213,42 @@ def run_search(
     """
     validate(problem)
     space = candidates if isinstance(candidates, Space) else offered_space(problem, candidates)
-    kind, hints = find_strategy(strategy), replace(hints or Hints(), power_noise=power_noise)
-    if space.named is not None and not kind.takes_names:
-        raise InputError(
-            f"{strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of modes",
-            "--strategy exhaustive, random, tpe or gp; or add the clocks of each mode to the table",
-        )
-    searcher: AskTell = kind(space, problem, seed=seed, hints=hints)
-    if problem.kind in PAIRS and not kind.learns_halves:
-        searcher = BothHalves(searcher, space, problem)
-    if runs_back_to_back(problem):
-        warnings = (*warnings, BACK_TO_BACK)
-    halves = space.halves
-    limit = _limit(max_points, kind.default_max_points(problem), len(halves), bool(known), power_noise)
-    history = SearchHistory(problem, space, on_step, power_noise)
-    for row in usable(problem, space, known, repeated=power_noise > 0):
+    searcher, halves = start_strategy(space, problem, settings), space.halves
+    limit, noise = settings.limit(problem, len(halves)), settings.power_noise
+    history = SearchHistory(problem, space, settings.on_step, noise)
+    for row in usable(problem, space, settings.known, repeated=noise > 0):
         searcher.tell(row.point, history.add(Suggestion(row.point, "known from earlier"), row, source="known"))
-    loop = _Loop(strategy, searcher, measure, halves, history, clock_s)
-    known_points, reserved = len(history.steps), min(RESERVED, max(limit // 3, 1)) if power_noise else 0
-    while (left := limit - (len(history.steps) - known_points)) > 0 and not (stop is not None and stop()):
-        if time_budget_s is not None and loop.spent_s + loop.next_s() > time_budget_s:
+    loop = _Loop(settings, searcher, measure, halves, history)
+    known_points, reserved = len(history.steps), min(RESERVED, max(limit // 3, 1)) if noise else 0
+    warnings = (*settings.warnings, *([BACK_TO_BACK] if runs_back_to_back(problem) else []))
+    while (left := limit - loop.measured) > 0:
+        if settings.time_budget_s is not None and loop.spent_s + loop.next_s() > settings.time_budget_s:
             advice = "the time budget ended the search; with more time, more points would have been measured"
             warnings = (*warnings, DataWarning("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
             break
         if not (left <= reserved and loop.confirm(left)) and not loop.step() and not loop.confirm(left):
             break
-    header = partial(Header.new, inputs=inputs, warnings=warnings)
-    asked = {"problem": plain(problem), "strategy": strategy, "seed": seed}  # the plan has these in its body
-    told = {**(conditions or {}), **asked}
-    trace = Trace(header(traces.KIND, traces.VERSION, conditions=told), tuple(history.steps))
+    header = partial(Header.new, inputs=settings.inputs, warnings=warnings)
+    asked = {"problem": plain(problem), "strategy": settings.strategy, "seed": settings.seed}
+    conditions = {**settings.conditions, **asked}  # the plan has these in its body
+    trace = Trace(header(traces.KIND, traces.VERSION, conditions=conditions), tuple(history.steps))
     if history.best is None:
         complete = len(history.outcomes) == len(halves)
         raise explain(problem, history.judged(), complete=complete, trace=trace)
-    summary = SearchSummary(strategy, len(history.steps) - known_points, seed, known_points)
-    return SearchResult(
-        plan_of(header(plans.KIND, plans.VERSION, conditions=conditions), problem, history.best, summary), trace
-    )
+    summary = SearchSummary(settings.strategy, loop.measured, settings.seed, known_points)
+    plan_header = header(plans.KIND, plans.VERSION, conditions=settings.conditions)
+    return SearchResult(plan_of(plan_header, problem, history.best, summary), trace)
 
 
 @dataclass(slots=True)
 class _Loop:
     """One turn of the loop at a time, and the time the turns took."""
 
-    name: str
+    settings: SearchSettings
     searcher: AskTell
     measure: Measure
     halves: Collection[Point]
     history: SearchHistory
-    clock_s: Callable[[], float]
     spent_s: float = 0.0
     measured: int = 0
 
@@ -232,17 +257,17 @@ class _Loop:
         return self.spent_s / self.measured if self.measured else 0.0
 
     def step(self) -> bool:
-        """Ask, measure, write down, tell; return whether there was anything left to ask."""
-        started_s = self.clock_s()
+        """Ask, measure, record, tell; return whether there was anything left to ask."""
+        started_s = self.settings.clock_s()
         suggestion = self.searcher.ask()
-        strategy_s = self.clock_s() - started_s
+        strategy_s = self.settings.clock_s() - started_s
         if suggestion is None:
             return False
         point = suggestion.point
         if point not in self.halves:
-            raise RuntimeError(f"strategy {self.name} asked for a point that was not offered: {point}")
+            raise RuntimeError(f"strategy {self.settings.strategy} asked for a point that was not offered: {point}")
         if point in self.history.outcomes:
-            raise RuntimeError(f"strategy {self.name} asked twice for {point}")
+            raise RuntimeError(f"strategy {self.settings.strategy} asked twice for {point}")
         self._measure(suggestion, strategy_s)
         return True
 
@@ -251,36 +276,19 @@ class _Loop:
         point = self.history.doubtful(left)
         if point is None:
             return False
-        readings = len(self.history.readings[point])
-        self._measure(
-            Suggestion(point, f"measured again: is its power surely within budget? reading {readings + 1}"), 0.0
-        )
+        reading = len(self.history.readings[point]) + 1
+        self._measure(Suggestion(point, f"measured again: is its power surely within budget? reading {reading}"), 0.0)
         return True
 
     def _measure(self, suggestion: Suggestion, strategy_s: float) -> None:
-        point, started_s = suggestion.point, self.clock_s()
-        row = _measure(self.measure, point)
-        measurement_s = row.duration_s if row.duration_s is not None else self.clock_s() - started_s
+        point, started_s = suggestion.point, self.settings.clock_s()
+        try:
+            row = self.measure(point)
+        except NotRestoredError:
+            raise
+        except EdgetuneError as error:
+            row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=error.message)
+            row = replace(row, **{name: getattr(point.mode, name) for name in SETTINGS})
+        measurement_s = row.duration_s if row.duration_s is not None else self.settings.clock_s() - started_s
         self.spent_s, self.measured = self.spent_s + measurement_s + strategy_s, self.measured + 1
-        result = self.history.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s)
-        self.searcher.tell(point, result)
-
-
-def _limit(max_points: int | None, default: int | None, offered: int, has_known: bool, power_noise: float) -> int:
-    wanted = default if max_points is None else max_points
-    if wanted is not None and wanted < (0 if has_known else 1):
-        raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
-    if wanted is None:
-        return offered
-    return wanted if power_noise else min(wanted, offered)  # with noise a point may be measured more than once
-
-
-def _measure(measure: Measure, point: Point) -> ProfileRow:
-    try:
-        return measure(point)
-    except NotRestoredError:
-        raise
-    except EdgetuneError as error:
-        failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=error.message)
-        mode = {name: getattr(point.mode, name) for name in SETTINGS}
-        return replace(failed, **mode)
+        self.searcher.tell(point, self.history.add(suggestion, row, strategy_s=strategy_s, measurement_s=measurement_s))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
+from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import TraceRow
@@ -19,6 +20,7 @@ from edgetune.search.problem import (
     is_confirmed,
     judge,
     judge_pair,
+    pair_power_w,
 )
 from edgetune.search.space import Space, order
 from edgetune.search.strategy import PointResult, Suggestion
@@ -76,15 +78,16 @@ class SearchHistory:
     _suggestions: dict[Point, Suggestion] = field(default_factory=dict)
 
     def add(
-        self,
-        suggestion: Suggestion,
-        row: ProfileRow,
-        *,
-        source: Source = "measured",
-        strategy_s: float | None = None,
-        measurement_s: float | None = None,
+        self, suggestion: Suggestion, row: ProfileRow, *, source: Source = "measured", **spent_s: float
     ) -> PointResult:
-        """Judge a row, write the step down and return what the strategy is told."""
+        """Judge a row, record the step and return the result for the strategy.
+
+        Args:
+            suggestion: Of the strategy.
+            row: What was measured.
+            source: Whether it was measured now, or is known from earlier.
+            spent_s: ``strategy_s`` and ``measurement_s`` of the trace, s.
+        """
         point = suggestion.point
         again = point in self.readings
         if _is_measurement(row) or not again:
@@ -94,7 +97,7 @@ class SearchHistory:
         if again:
             self.best = min((f for f in self._found.values() if f.confirmed), key=FeasiblePoint.rank, default=None)
         self.outcomes[point] = result = PointResult(judgement, *_finite_figures(self.row(point)))
-        self._write(suggestion, row, judgement, source, strategy_s=strategy_s, measurement_s=measurement_s)
+        self._record(suggestion, row, judgement, source, spent_s)
         return result
 
     def row(self, point: Point) -> ProfileRow:
@@ -118,9 +121,8 @@ class SearchHistory:
             halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
             if len(halves) == 2 and all(map(_is_measurement, halves)):
                 urgent, background = map(half_of, halves)
-                powers = [half.power_w for half in (urgent, background) if half.power_w is not None]
                 judgement = judge_pair(self.problem, urgent, background)
-                whole.append(PointResult(judgement, urgent.minibatch_s, max(powers) if len(powers) == 2 else None))
+                whole.append(PointResult(judgement, urgent.minibatch_s, pair_power_w(urgent, background)))
         return whole or list(self.outcomes.values())
 
     def doubtful(self, points_left: int) -> Point | None:
@@ -194,28 +196,22 @@ class SearchHistory:
         if found.confirmed and (self.best is None or found.rank() < self.best.rank()):
             self.best = found
 
-    def _write(
+    def _record(
         self,
         suggestion: Suggestion,
         row: ProfileRow,
         judgement: Judgement,
         source: Source,
-        *,
-        strategy_s: float | None,
-        measurement_s: float | None,
+        spent_s: Mapping[str, Any],
     ) -> None:
         point, (minibatch_s, power_w) = suggestion.point, _finite_figures(row)
+        settings: dict[str, Any] = {name: getattr(point.mode, name) for name in SETTINGS}
         step = TraceRow(
             step=len(self.steps) + 1,
             workload=point.workload,
             task=point.task,
             batch_size=point.batch_size,
-            cpu_cores=point.mode.cpu_cores,
-            cpu_mhz=point.mode.cpu_mhz,
-            gpu_mhz=point.mode.gpu_mhz,
-            mem_mhz=point.mode.mem_mhz,
-            power_limit_w=point.mode.power_limit_w,
-            power_mode=point.mode.power_mode,
+            **settings,
             source=source,
             minibatch_s=minibatch_s,
             power_w=power_w,
@@ -225,8 +221,7 @@ class SearchHistory:
             reason=judgement.unknown or (None if _is_measurement(row) else row.reason) or suggestion.reason,
             predicted_minibatch_s=suggestion.predicted_minibatch_s,
             predicted_power_w=suggestion.predicted_power_w,
-            strategy_s=strategy_s,
-            measurement_s=measurement_s,
+            **spent_s,
         )
         self.steps.append(step)
         if self.on_step is not None:

@@ -300,6 +300,13 @@ def judge_pair(problem: Problem, urgent: Half, background: Half) -> Judgement:
     return Judgement(throughput, feasible, tuple(broken.values()), unknown, -latency_s)
 
 
+def pair_power_w(urgent: Half, background: Half) -> float | None:
+    """Return the power of two workloads that take turns, W: the larger one; ``None`` where one was not measured."""
+    if urgent.power_w is None or background.power_w is None:
+        return None
+    return max(urgent.power_w, background.power_w)
+
+
 Z = 1.9
 """How many standard deviations the interval reaches upwards: one-sided 97 %.
 

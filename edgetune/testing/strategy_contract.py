@@ -25,7 +25,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError, InputError
-from edgetune.search.driver import BothHalves, SearchResult, run_search
+from edgetune.search.driver import BothHalves, SearchResult, SearchSettings, run_search
 from edgetune.search.problem import PAIRS, Judgement, peak_latency_s
 from edgetune.search.space import offered_space
 from edgetune.search.strategies import STRATEGIES, find_strategy
@@ -108,7 +108,10 @@ class StrategyContract:
     def search(self, points: list[Point], *, seed: int = 0, max_points: int | None = None) -> SearchResult:
         """Return the result of a search of the formula landscape."""
         return run_search(
-            self.problem, points, measure_formula, strategy=self.strategy, seed=seed, max_points=max_points
+            self.problem,
+            points,
+            measure_formula,
+            SearchSettings(self.strategy, seed=seed, max_points=max_points),
         )
 
     def test_is_in_the_table_under_its_name(self) -> None:
@@ -197,7 +200,7 @@ class StrategyContract:
         assert strategy.ask() is None
 
     def test_a_single_point_is_measured_and_is_the_answer(self) -> None:
-        best = run_search(self.problem, self.points(), measure_formula, strategy="exhaustive").plan.configuration
+        best = run_search(self.problem, self.points(), measure_formula, SearchSettings("exhaustive")).plan.configuration
         sizes = {best.batch_size or best.infer_batch_size, best.train_batch_size}
         points = [p for p in self.points() if p.mode == best.mode and p.batch_size in sizes]
         points = [p for p in points if p.task == "train" or p.batch_size in (best.batch_size, best.infer_batch_size)]
@@ -217,7 +220,7 @@ class StrategyContract:
                 raise DeviceError("the sensor went away", "plug it in")
             return replace(row, minibatch_s=float("nan")) if fate == 5 else row
 
-        result = run_search(self.problem, points, measure, strategy=self.strategy, seed=1)
+        result = run_search(self.problem, points, measure, SearchSettings(self.strategy, seed=1))
         failed = [row for row in result.trace.rows if row.minibatch_s is None]
         assert failed
         assert all(row.reason in ("the sensor went away", "minibatch_s is nan") for row in failed)
@@ -230,7 +233,7 @@ class StrategyContract:
 
         message = ""
         try:
-            run_search(self.problem, self.points(), measure, strategy=self.strategy)
+            run_search(self.problem, self.points(), measure, SearchSettings(self.strategy))
         except InfeasibleError as error:
             message = error.message
         assert "measurements succeeded; the last: out of memory" in message
@@ -247,7 +250,7 @@ class StrategyContract:
         for budget_w in (20.0, 24.0, 31.0, 40.0, 60.0):
             problem = replace(self.problem, power_budget_w=budget_w)
             try:
-                result = run_search(problem, self.points(), measure_formula, strategy=self.strategy, seed=2)
+                result = run_search(problem, self.points(), measure_formula, SearchSettings(self.strategy, seed=2))
             except InfeasibleError:
                 continue
             figures = result.plan.measured

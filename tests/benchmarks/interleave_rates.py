@@ -42,7 +42,7 @@ from edgetune.interleave.cycle import CycleGoals
 from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.parse_options import choose_modes, profile_options
@@ -138,7 +138,7 @@ def planned_for(
         power_budget_w=pair.power_budget_w, margin=0.05, background=known[1].workload.name,
         background_batch_size=TRAIN_SIZE,
     )  # fmt: skip
-    mode = run_search(problem, points(known, modes), measure, strategy="roofline").plan.configuration.mode
+    mode = run_search(problem, points(known, modes), measure, SearchSettings("roofline")).plan.configuration.mode
     complete = []
     for each in known:
         rows = [measure(point) for point in points(known, [mode]) if point.task == each.asked.task]

@@ -12,7 +12,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.evaluation.answering import perturbed
 from edgetune.search.problem import judge
 from edgetune.search.space import offered_space
@@ -146,7 +146,9 @@ def _score(
     offered = offered_space(problem, table).points
     started_s = time.perf_counter()
     try:
-        result = run_search(problem, offered, measured.__getitem__, strategy=strategy, max_points=max_points, seed=seed)
+        result = run_search(
+            problem, offered, measured.__getitem__, SearchSettings(strategy, max_points=max_points, seed=seed)
+        )
     except (NothingFeasibleError, NoPowerError) as error:
         steps = () if error.trace is None else error.trace.rows
         return Score(problem, False, False, None, len(steps), time.perf_counter() - started_s)

@@ -8,7 +8,7 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.problem import Z, is_confirmed
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
@@ -33,7 +33,9 @@ def test_an_interval_narrows_with_the_root_of_the_readings():
 
 def test_the_best_point_is_measured_again_until_its_power_is_sure():
     table = {row.point: row for row in rows(20.0, 29.48)}  # 29.48 W needs three readings at 1.5 %
-    result = run_search(BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=9)
+    result = run_search(
+        BUDGET, list(table), table.__getitem__, SearchSettings("exhaustive", power_noise=NOISE, max_points=9)
+    )
     asked = [(row.gpu_mhz, row.reason) for row in result.trace.rows]
     assert [clock for clock, _ in asked] == [100.0, 200.0, 200.0, 200.0]
     assert "reading 3" in asked[-1][1]
@@ -43,21 +45,31 @@ def test_the_best_point_is_measured_again_until_its_power_is_sure():
 
 def test_a_point_that_could_not_be_confirmed_gives_way_to_the_next():
     table = {row.point: row for row in rows(20.0, 28.0, 29.95)}  # the last would need a thousand readings
-    result = run_search(BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=12)
+    result = run_search(
+        BUDGET, list(table), table.__getitem__, SearchSettings("exhaustive", power_noise=NOISE, max_points=12)
+    )
     assert result.plan.configuration.mode.gpu_mhz == 200.0
 
 
 def test_nothing_sure_is_no_answer():
     table = {row.point: row for row in rows(29.95)}
     with pytest.raises(InfeasibleError, match=r"29\.95"):
-        run_search(BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=5)
+        run_search(
+            BUDGET,
+            list(table),
+            table.__getitem__,
+            SearchSettings("exhaustive", power_noise=NOISE, max_points=5),
+        )
 
 
 def test_readings_known_from_earlier_make_as_sure_as_new_ones():
     table = {row.point: row for row in rows(20.0, 29.5)}
     known = [*table.values(), *[rows(20.0, 29.5)[1]] * 2]
     result = run_search(
-        BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, known=known, max_points=0
+        BUDGET,
+        list(table),
+        table.__getitem__,
+        SearchSettings("exhaustive", power_noise=NOISE, known=known, max_points=0),
     )
     assert result.plan.configuration.mode.gpu_mhz == 200.0  # its three readings are enough
     assert result.plan.search.points_measured == 0
@@ -71,7 +83,7 @@ def test_a_reading_that_changes_the_mind_takes_the_answer_back():
         power_w = next(readings)
         return replace({r.point: r for r in rows(20.0, 29.5)}[point], power_w=power_w)
 
-    result = run_search(BUDGET, points, measure, strategy="exhaustive", power_noise=NOISE, max_points=6)
+    result = run_search(BUDGET, points, measure, SearchSettings("exhaustive", power_noise=NOISE, max_points=6))
     assert result.plan.configuration.mode.gpu_mhz == 100.0
 
 
@@ -88,7 +100,7 @@ def test_with_wavering_readings_answers_still_keep_the_budget(strategy):
         problem = Problem("train", power_budget_w=20.0 + seed)
         try:
             plan = run_search(
-                problem, points, measure, strategy=strategy, seed=seed, power_noise=NOISE, max_points=14
+                problem, points, measure, SearchSettings(strategy, seed=seed, power_noise=NOISE, max_points=14)
             ).plan
         except InfeasibleError:
             continue
@@ -103,7 +115,10 @@ def test_one_point_goes_to_what_is_known_and_not_sure_yet():
     known = rows(29.5)
     table = {row.point: row for row in rows(29.5, 29.0)}
     result = run_search(
-        BUDGET, list(table), table.__getitem__, strategy="exhaustive", power_noise=NOISE, max_points=1, known=known
+        BUDGET,
+        list(table),
+        table.__getitem__,
+        SearchSettings("exhaustive", power_noise=NOISE, max_points=1, known=known),
     )
     assert [row.source for row in result.trace.rows] == ["known", "measured"]
 
@@ -119,5 +134,5 @@ def test_a_reading_that_fails_says_so():
         )
 
     points = [row.point for row in rows(20.0, 29.5)]
-    result = run_search(BUDGET, points, measure, strategy="exhaustive", power_noise=NOISE, max_points=6)
+    result = run_search(BUDGET, points, measure, SearchSettings("exhaustive", power_noise=NOISE, max_points=6))
     assert result.trace.rows[2].reason == "hot"

@@ -16,7 +16,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, NotRestoredError
 from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.strategies import STRATEGIES
 from edgetune.search.strategy import PointResult, Suggestion
 from edgetune.testing.strategy_contract import grid_points, measure_formula
@@ -32,7 +32,7 @@ TABLE = [row_at(1.0, 0.8, 12.3), row_at(2.0, 0.4, 15.0), row_at(3.0, 0.3, 20.0),
 def search(rows, problem: Problem | None = None, strategy: str = "exhaustive", offered=None, **options):
     by_point = {row.point: row for row in rows}
     problem = problem or Problem("train", power_budget_w=20.0)
-    return run_search(problem, offered or list(by_point), by_point.__getitem__, strategy=strategy, **options)
+    return run_search(problem, offered or list(by_point), by_point.__getitem__, SearchSettings(strategy, **options))
 
 
 # --- the answer
@@ -111,7 +111,7 @@ def test_no_point_is_measured_twice_and_the_budget_of_points_is_kept():
         return measure_formula(point)
 
     offered = grid_points() + grid_points()
-    run_search(Problem("train", power_budget_w=30.0), offered, measure, strategy="random", max_points=25)
+    run_search(Problem("train", power_budget_w=30.0), offered, measure, SearchSettings("random", max_points=25))
     assert len(asked) == len(set(asked)) == 25
 
 
@@ -174,19 +174,7 @@ def test_an_outcome_cannot_hold_a_figure_that_is_no_measurement(bad: float):
             PointResult(None, **figures)
 
 
-# --- stopping, callbacks, clocks
-
-
-def test_a_search_told_to_stop_answers_with_what_it_has():
-    ticks = count()
-    result = search(TABLE, stop=lambda: next(ticks) >= 2)
-    assert result.plan.search.points_measured == 2
-    assert result.plan.measured.minibatch_s == 0.4
-
-
-def test_a_search_stopped_at_once_says_so():
-    with pytest.raises(NothingFeasibleError, match="before anything was measured"):
-        search(TABLE, stop=lambda: True)
+# --- callbacks, clocks
 
 
 def test_every_step_is_reported_as_it_is_made():
@@ -225,7 +213,10 @@ def test_failures_are_kept_counted_and_explained():
         return next(row for row in TABLE if row.point == point)
 
     result = run_search(
-        Problem("train", power_budget_w=20.0), [row.point for row in TABLE], measure, strategy="exhaustive"
+        Problem("train", power_budget_w=20.0),
+        [row.point for row in TABLE],
+        measure,
+        SearchSettings("exhaustive"),
     )
     failed = result.trace.rows[2]
     assert (failed.minibatch_s, failed.objective, failed.feasible) == (None, None, None)
@@ -239,7 +230,7 @@ def test_a_device_left_not_restored_ends_the_search():
         raise NotRestoredError("the GPU clock is still set", "edgetune device restore")
 
     with pytest.raises(NotRestoredError):
-        run_search(Problem("train"), [TABLE[0].point], measure, strategy="exhaustive")
+        run_search(Problem("train"), [TABLE[0].point], measure, SearchSettings("exhaustive"))
 
 
 # --- known points
@@ -254,7 +245,10 @@ def test_known_points_are_told_first_and_not_counted():
         return by_point[point]
 
     result = run_search(
-        Problem("train", power_budget_w=20.0), list(by_point), measure, strategy="exhaustive", known=TABLE[2:0:-1]
+        Problem("train", power_budget_w=20.0),
+        list(by_point),
+        measure,
+        SearchSettings("exhaustive", known=TABLE[2:0:-1]),
     )
     assert measured == [1.0, 4.0]
     assert [(row.gpu_mhz, row.source) for row in result.trace.rows] == [

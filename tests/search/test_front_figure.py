@@ -11,7 +11,7 @@ from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.figures import front_figure, search_figure
 
 TRAIN = Problem("train", power_budget_w=30.0)
@@ -37,7 +37,7 @@ def searched(problem=TRAIN, rows=TABLE, *, failing=(), conditions=None, **option
 
     try:
         options = {"strategy": "exhaustive", "conditions": conditions} | options
-        result = run_search(problem, list(table), measure, **options)
+        result = run_search(problem, list(table), measure, SearchSettings(**options))
     except InfeasibleError as error:
         return error.trace, None
     return result.trace, result.plan

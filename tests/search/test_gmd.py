@@ -12,7 +12,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.driver import SearchResult, run_search
+from edgetune.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SMALL = [
@@ -29,7 +29,7 @@ def small_board(point: Point) -> ProfileRow:
 
 
 def search(points, measure, budget_w: float | None, **options) -> SearchResult:
-    return run_search(Problem("train", power_budget_w=budget_w), points, measure, strategy="gmd", **options)
+    return run_search(Problem("train", power_budget_w=budget_w), points, measure, SearchSettings("gmd", **options))
 
 
 def modes(result: SearchResult) -> list[tuple[float, float, float]]:
@@ -104,7 +104,7 @@ def test_without_a_budget_a_top_that_fails_gives_way_to_what_is_below():
 def test_never_better_than_the_truth_never_over_budget_at_most_ten_points(budget_w: float):
     points = grid_points()
     problem = Problem("train", power_budget_w=budget_w)
-    truth = run_search(problem, points, measure_formula, strategy="exhaustive").plan.measured
+    truth = run_search(problem, points, measure_formula, SearchSettings("exhaustive")).plan.measured
     try:
         plan = search(points, measure_formula, budget_w).plan
     except InfeasibleError:
@@ -119,7 +119,7 @@ def test_never_better_than_the_truth_never_over_budget_at_most_ten_points(budget
 def test_with_points_to_spare_it_reaches_the_truth_and_stops_before_the_end():
     for budget_w in (20.0, 24.0, 30.0, 38.0):
         problem = Problem("train", power_budget_w=budget_w)
-        truth = run_search(problem, grid_points(), measure_formula, strategy="exhaustive").plan.measured
+        truth = run_search(problem, grid_points(), measure_formula, SearchSettings("exhaustive")).plan.measured
         result = search(grid_points(), measure_formula, budget_w, max_points=180)
         assert result.plan.measured.minibatch_s == truth.minibatch_s
         assert len(result.trace.rows) < 180
@@ -145,7 +145,7 @@ def test_power_that_falls_as_memory_speeds_up_hides_nothing():
         return replace(row, power_w=row.power_w - 6 * point.mode.mem_mhz)
 
     points, problem = SMALL, Problem("train", power_budget_w=12.0)
-    truth = run_search(problem, points, board, strategy="exhaustive").plan.measured
+    truth = run_search(problem, points, board, SearchSettings("exhaustive")).plan.measured
     assert search(points, board, 12.0, max_points=75).plan.measured.minibatch_s == truth.minibatch_s
 
 
@@ -190,7 +190,7 @@ def test_a_middle_that_fails_gives_way_to_its_neighbour():
 def test_other_problems_are_refused_with_a_way_out(problem: Problem):
     points = [replace(point, task=problem.kind) for point in SMALL]
     with pytest.raises(InputError, match="gmd knows the throughput of training") as caught:
-        run_search(problem, points, small_board, strategy="gmd")
+        run_search(problem, points, small_board, SearchSettings("gmd"))
     assert "exhaustive" in caught.value.hint
 
 

@@ -11,7 +11,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.driver import SearchResult, run_search
+from edgetune.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.search.space import Space
 from edgetune.search.strategies.gmd import Gmd
 from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
@@ -32,12 +32,12 @@ def board(point: Point) -> ProfileRow:
 
 def infer(budget_w: float | None, latency_s: float | None, rate_per_s: float, points=SERVED, **options) -> SearchResult:
     problem = Problem("infer", power_budget_w=budget_w, latency_budget_s=latency_s, arrival_rate_per_s=rate_per_s)
-    return run_search(problem, points, options.pop("measure", board), strategy="gmd", **options)
+    return run_search(problem, points, options.pop("measure", board), SearchSettings("gmd", **options))
 
 
 def pair(budget_w: float | None, latency_s: float, rate_per_s: float, **options) -> SearchResult:
     problem = Problem("train+infer", power_budget_w=budget_w, latency_budget_s=latency_s, arrival_rate_per_s=rate_per_s)
-    return run_search(problem, SERVED + TRAINED, options.pop("measure", board), strategy="gmd", **options)
+    return run_search(problem, SERVED + TRAINED, options.pop("measure", board), SearchSettings("gmd", **options))
 
 
 def steps(result: SearchResult) -> list[tuple]:
@@ -81,7 +81,7 @@ def test_a_batch_that_takes_the_whole_latency_budget_to_fill_is_never_asked_for(
 @pytest.mark.parametrize("rate", [20.0, 60.0, 110.0, 160.0, 190.0])
 def test_with_points_to_spare_inference_reaches_the_truth(rate: float):
     problem = Problem("infer", power_budget_w=22.0, latency_budget_s=0.2, arrival_rate_per_s=rate)
-    truth = run_search(problem, SERVED, board, strategy="exhaustive").plan
+    truth = run_search(problem, SERVED, board, SearchSettings("exhaustive")).plan
     result = infer(22.0, 0.2, rate, max_points=45)
     assert result.plan.configuration.batch_size == truth.configuration.batch_size
     assert result.plan.measured.minibatch_s == truth.measured.minibatch_s
@@ -136,7 +136,7 @@ def test_slopes_are_those_of_the_workload_that_draws_more():
 @pytest.mark.parametrize(("latency_s", "rate"), [(1.0, 20.0), (0.3, 20.0), (0.2, 25.0), (5.0, 5.0)])
 def test_with_points_to_spare_two_workloads_reach_the_truth(budget_w: float | None, latency_s: float, rate: float):
     problem = Problem("train+infer", power_budget_w=budget_w, latency_budget_s=latency_s, arrival_rate_per_s=rate)
-    truth = run_search(problem, SERVED + TRAINED, board, strategy="exhaustive")
+    truth = run_search(problem, SERVED + TRAINED, board, SearchSettings("exhaustive"))
     result = pair(budget_w, latency_s, rate, max_points=60)
     best, found = truth.trace.rows[-1].best, result.trace.rows[-1].best
     assert found == best
@@ -181,6 +181,6 @@ def test_other_objectives_are_refused(problem: Problem):
 def test_on_the_formula_landscape_it_is_near_the_truth():
     for problem in (INFER, PAIR):
         points = grid_points(problem.kind)
-        truth = run_search(problem, points, measure_formula, strategy="exhaustive").trace.rows[-1].best
-        found = run_search(problem, points, measure_formula, strategy="gmd").trace.rows[-1].best
+        truth = run_search(problem, points, measure_formula, SearchSettings("exhaustive")).trace.rows[-1].best
+        found = run_search(problem, points, measure_formula, SearchSettings("gmd")).trace.rows[-1].best
         assert abs(found / truth - 1) <= 0.15

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.problem import Judgement, judge
 from edgetune.search.space import Space, offered_space
 from edgetune.search.strategies import nn, power_train_network
@@ -163,7 +163,7 @@ def test_als_of_two_workloads_finds_a_good_pair_in_145_halves(monkeypatch: pytes
     monkeypatch.setattr(power_train_network, "EPOCHS", 60)
     table = {row.point: row for row in request_rows() + background_rows()}
     results = [
-        run_search(PAIR, list(table), table.__getitem__, strategy=name, seed=0) for name in ("als", "exhaustive")
+        run_search(PAIR, list(table), table.__getitem__, SearchSettings(name, seed=0)) for name in ("als", "exhaustive")
     ]
     found, best = (result.plan.measured for result in results)
     assert results[0].plan.search.points_measured == 145
@@ -225,8 +225,8 @@ def test_nn_learns_two_workloads_apart_and_picks_the_best_pair(all_knowing, monk
     table = {row.point: row for row in urgent + background}
     space = offered_space(PAIR, list(table))
     all_knowing([table[point] for point in space.points], background)
-    best = run_search(PAIR, list(table), table.__getitem__, strategy="exhaustive").plan
-    found = run_search(PAIR, list(table), table.__getitem__, strategy="nn", max_points=32).plan
+    best = run_search(PAIR, list(table), table.__getitem__, SearchSettings("exhaustive")).plan
+    found = run_search(PAIR, list(table), table.__getitem__, SearchSettings("nn", max_points=32)).plan
     assert found.measured.throughput_per_s == best.measured.throughput_per_s
     strategy = Nn(space, PAIR, seed=0)
     walk(strategy, urgent + background, PAIR, 30)
@@ -241,7 +241,7 @@ def test_a_network_that_shares_the_board_with_itself_is_asked_for_once_per_mode(
     )
     table = {row.point: row for row in request_rows()}
     for name in ("nn", "als"):
-        trace = run_search(problem, list(table), table.__getitem__, strategy=name, max_points=180).trace
+        trace = run_search(problem, list(table), table.__getitem__, SearchSettings(name, max_points=180)).trace
         assert len(trace.rows) == len({(row.gpu_mhz, row.batch_size) for row in trace.rows})
 
 

@@ -12,7 +12,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.problem import Half, background_minibatches, judge, judge_pair
 from edgetune.search.space import offered_space
 
@@ -37,7 +37,7 @@ TABLE = {row.point: row for row in ROWS}
 
 def search(problem=PROBLEM, rows=ROWS, **options):
     table = {row.point: row for row in rows}
-    return run_search(problem, list(table), table.__getitem__, **{"strategy": "exhaustive"} | options)
+    return run_search(problem, list(table), table.__getitem__, SearchSettings(**{"strategy": "exhaustive"} | options))
 
 
 def best_by_hand(problem: Problem) -> tuple[float, float, int, int] | None:
@@ -198,7 +198,7 @@ def test_a_failed_half_settles_its_point():
             return ProfileRow(point.workload, "train", 16, None, gpu_mhz=600.0, status="failed", reason="no memory")
         return TABLE[point]
 
-    result = run_search(PROBLEM, list(TABLE), measure, strategy="exhaustive")
+    result = run_search(PROBLEM, list(TABLE), measure, SearchSettings("exhaustive"))
     assert "no memory" in [row.reason for row in result.trace.rows]
     assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
 

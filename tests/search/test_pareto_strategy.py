@@ -7,7 +7,7 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.model.gain import BUDGETS, NOTHING_YET, best_under, budgets_between, chances_under, front_gain
 from edgetune.search.strategies.pareto import Pareto
 from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
@@ -23,7 +23,7 @@ def measured_for(problem: Problem, points: int, **changed) -> list[ProfileRow]:
         seen.append(measure_formula(point))
         return seen[-1]
 
-    run_search(problem, grid_points(problem.kind), measure, strategy="pareto", max_points=points, **changed)
+    run_search(problem, grid_points(problem.kind), measure, SearchSettings("pareto", max_points=points, **changed))
     return seen
 
 
@@ -77,8 +77,10 @@ def test_measured_pairs_answer_many_problems():
         problem = Problem("train+infer", power_budget_w=power_w, latency_budget_s=0.9, arrival_rate_per_s=12.0)
         known = list(found.values())
         every = {point: measure_formula(point) for point in grid_points("train+infer")}
-        best = run_search(problem, list(every), every.__getitem__, strategy="exhaustive").plan.measured
-        plan = run_search(problem, list(every), every.__getitem__, strategy="pareto", known=known, max_points=0).plan
+        best = run_search(problem, list(every), every.__getitem__, SearchSettings("exhaustive")).plan.measured
+        plan = run_search(
+            problem, list(every), every.__getitem__, SearchSettings("pareto", known=known, max_points=0)
+        ).plan
         solved += plan.measured.throughput_per_s >= 0.7 * best.throughput_per_s
     assert solved == 3
 
@@ -90,7 +92,7 @@ def test_without_power_figures_there_is_one_budget_and_the_fastest_point_is_foun
             name: getattr(point.mode, name) for name in ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
         })  # fmt: skip
 
-    plan = run_search(Problem("train"), grid_points(), measure, strategy="pareto", max_points=6).plan
+    plan = run_search(Problem("train"), grid_points(), measure, SearchSettings("pareto", max_points=6)).plan
     assert plan.measured.minibatch_s == min(measure_formula(point).minibatch_s for point in grid_points())
 
 

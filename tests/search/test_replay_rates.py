@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
+from edgetune.search.driver import SearchSettings
 from edgetune.search.evaluation.dynamic import (
     MEASURING_SHARE,
     REFINEMENT_POINTS,
@@ -83,7 +84,7 @@ def test_known_points_answer_a_rate_like_one_before():
         asked[point] += 1
         return rows[point]
 
-    windows = list(replay((60.0, 62.0, 58.0, 60.0), BUDGETS, rows, measure, strategy="roofline"))
+    windows = list(replay((60.0, 62.0, 58.0, 60.0), BUDGETS, rows, measure, SearchSettings("roofline")))
     assert windows[0].points > 0
     assert [window.points for window in windows[1:]] == [0, 0, 0]
     assert all(window.answer in feasible(rows, window.rate_per_s) for window in windows)
@@ -94,12 +95,12 @@ def test_known_points_answer_a_rate_like_one_before():
 def test_a_rate_far_from_all_before_is_refined_as_long_as_that_costs_little():
     rows = table(duration_s=1.0)
     rates = (60.0, 30.0, *([60.0] * 22))
-    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=5))
+    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=5)))
     assert windows[0].points == 5
     assert windows[1].points == REFINEMENT_POINTS
     assert sum(window.measurement_s for window in windows) <= MEASURING_SHARE * WINDOW_S * len(rates)
     slow = table(duration_s=100.0)  # five of these are more than the share allows
-    windows = list(replay(rates, BUDGETS, slow, slow.__getitem__, strategy="random", max_points=5))
+    windows = list(replay(rates, BUDGETS, slow, slow.__getitem__, SearchSettings("random", max_points=5)))
     assert [window.points for window in windows[:2]] == [5, 0]
 
 
@@ -107,7 +108,7 @@ def test_a_rate_far_from_all_before_is_refined_as_long_as_that_costs_little():
 @given(rates=st.lists(st.sampled_from([0.0, 5.0, 20.0, 60.0, 110.0, 150.0, 1e4]), min_size=1, max_size=8))
 def test_every_window_that_can_be_answered_is(rates):
     rows = table()
-    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, strategy="exhaustive"))
+    windows = list(replay(rates, BUDGETS, rows, rows.__getitem__, SearchSettings("exhaustive")))
     assert [window.rate_per_s for window in windows] == rates
     for window in windows:
         good = feasible(rows, window.rate_per_s) if window.rate_per_s else []
@@ -116,7 +117,7 @@ def test_every_window_that_can_be_answered_is(rates):
 
 def test_where_known_points_do_not_serve_no_more_is_measured_than_it_takes():
     rows = table()
-    windows = list(replay((20.0, 110.0), BUDGETS, rows, rows.__getitem__, strategy="random", max_points=3))
+    windows = list(replay((20.0, 110.0), BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
     last = {row.point for row in rows.values()} - set(feasible(rows, 110.0))
     assert last
     assert windows[0].points == 3
@@ -126,7 +127,7 @@ def test_where_known_points_do_not_serve_no_more_is_measured_than_it_takes():
 
 def test_hopeless_rates_are_searched_for_once_and_hardly_again():
     rows = table()
-    windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, strategy="random", max_points=6))
+    windows = list(replay([1e4] * 5, BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=6)))
     assert [window.answer for window in windows] == [None] * 5
     assert [window.points for window in windows] == [6, REFINEMENT_POINTS, REFINEMENT_POINTS, 0, 0]
     assert [window.strategy_s > 0 for window in windows] == [True, True, True, False, False]
@@ -134,5 +135,5 @@ def test_hopeless_rates_are_searched_for_once_and_hardly_again():
 
 def test_a_window_in_which_nothing_measured_has_power_has_no_answer_and_ends_nothing():
     rows = {point: replace(row, power_w=None) for point, row in table().items()}
-    windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, strategy="random", max_points=3))
+    windows = list(replay([20.0, 60.0], BUDGETS, rows, rows.__getitem__, SearchSettings("random", max_points=3)))
     assert [window.answer for window in windows] == [None, None]

@@ -11,7 +11,7 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.history import half_of
 from edgetune.search.model.coordinates import ALL_AT_ONCE
 from edgetune.search.model.gain import pair_gain
@@ -39,7 +39,7 @@ def best_throughput(problem: Problem, rows: dict[Point, ProfileRow], background:
 
 
 def searched(problem: Problem, rows: dict[Point, ProfileRow], **options):
-    return run_search(problem, list(rows), rows.__getitem__, strategy="roofline", **options)
+    return run_search(problem, list(rows), rows.__getitem__, SearchSettings("roofline", **options))
 
 
 def test_fifteen_halves_find_the_best_pair_or_nearly_so():
@@ -104,7 +104,7 @@ def test_failed_halves_rule_their_pairs_out_and_another_is_tried():
             raise DeviceError("the run was killed", "try again")
         return ROWS[point]
 
-    result = run_search(PAIR, list(ROWS), measure, strategy="roofline")
+    result = run_search(PAIR, list(ROWS), measure, SearchSettings("roofline"))
     assert result.plan.configuration.mode.mem_mhz == 2133.0
     asked = [
         (row.task, row.batch_size, row.cpu_cores, row.cpu_mhz, row.gpu_mhz, row.mem_mhz) for row in result.trace.rows
@@ -117,7 +117,7 @@ def test_a_workload_that_never_runs_ends_the_search_with_its_reason():
         return replace(ROWS[point], minibatch_s=None, status="failed", reason="out of memory")
 
     with pytest.raises(InfeasibleError, match="out of memory"):
-        run_search(PAIR, list(ROWS), measure, strategy="roofline")
+        run_search(PAIR, list(ROWS), measure, SearchSettings("roofline"))
 
 
 def test_wavering_power_is_confirmed_and_hardly_an_answer_exceeds_the_budget():
@@ -130,7 +130,7 @@ def test_wavering_power_is_confirmed_and_hardly_an_answer_exceeds_the_budget():
             return replace(row, power_w=row.power_w * float(np.exp(0.015 * random.normal())))
 
         if best_throughput(problem, ROWS):
-            plan = run_search(problem, list(ROWS), measure, strategy="roofline", power_noise=0.015).plan
+            plan = run_search(problem, list(ROWS), measure, SearchSettings("roofline", power_noise=0.015)).plan
             size = plan.configuration.infer_batch_size
             halves = [row for point, row in ROWS.items() if point.mode == plan.configuration.mode]
             true_w = max(row.power_w for row in halves if row.task == "train" or row.batch_size == size)

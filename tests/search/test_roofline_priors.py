@@ -11,7 +11,7 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.model.board_laws import COMPUTE, TRAFFIC, WEIGHTS, PowerModel, TimeModel
 from edgetune.search.model.coordinates import Coordinates
 from edgetune.search.model.priors import LIMIT, TRUST, informed_priors
@@ -49,7 +49,9 @@ def mean_excess(hints: Hints) -> float:
     excess = []
     for budget_w in BUDGETS:
         problem = Problem("train", power_budget_w=budget_w)
-        plan = run_search(problem, list(ROWS), ROWS.__getitem__, strategy="roofline", max_points=10, hints=hints).plan
+        plan = run_search(
+            problem, list(ROWS), ROWS.__getitem__, SearchSettings("roofline", max_points=10, hints=hints)
+        ).plan
         best = min(row.minibatch_s for row in ROWS.values() if row.power_w <= budget_w)
         assert plan.measured.power_w <= budget_w
         excess.append(plan.measured.minibatch_s / best - 1)

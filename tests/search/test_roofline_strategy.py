@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.problem import judge
 from edgetune.search.space import Space
 from edgetune.search.strategies import find_strategy
@@ -84,7 +84,7 @@ def test_batches_that_fill_too_slowly_are_never_measured():
     # At 10 requests per s a batch of 64 takes 6.3 s to fill and one of 16 takes 1.5 s.
     points = clocks("infer", (1, 4, 16, 64))
     problem = Problem("infer", power_budget_w=25.0, latency_budget_s=1.5, arrival_rate_per_s=10.0)
-    result = run_search(problem, points, board_row, strategy="roofline", max_points=40)
+    result = run_search(problem, points, board_row, SearchSettings("roofline", max_points=40))
     assert {row.batch_size for row in result.trace.rows} <= {1, 4}
 
 
@@ -159,20 +159,22 @@ def test_without_a_power_budget_and_without_power_it_finds_the_fastest():
     def measure(point: Point) -> ProfileRow:
         return replace(board_row(point), power_w=None)
 
-    result = run_search(Problem("train"), clocks(), measure, strategy="roofline")
+    result = run_search(Problem("train"), clocks(), measure, SearchSettings("roofline"))
     assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)
     assert result.plan.search.points_measured <= 6
     assert result.plan.predicted.power_w is None
 
 
 def test_what_it_believed_of_the_answer_is_in_the_plan():
-    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline")
+    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, SearchSettings("roofline"))
     assert result.plan.predicted.minibatch_s == pytest.approx(result.plan.measured.minibatch_s, rel=0.1)
     assert result.plan.predicted.power_w == pytest.approx(result.plan.measured.power_w, rel=0.1)
 
 
 def test_the_start_is_the_middle_and_the_top():
-    result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline", max_points=2)
+    result = run_search(
+        Problem("train", power_budget_w=25.0), clocks(), board_row, SearchSettings("roofline", max_points=2)
+    )
     assert [(row.cpu_mhz, row.gpu_mhz, row.mem_mhz) for row in result.trace.rows] == [
         (1000.0, 500.0, 2100.0),  # half-way between linear and logarithmic
         (2200.0, 1300.0, 3200.0),
@@ -182,7 +184,10 @@ def test_the_start_is_the_middle_and_the_top():
 def test_known_points_replace_the_designed_start():
     known = [board_row(point) for point in clocks()[::9]]
     result = run_search(
-        Problem("train", power_budget_w=25.0), clocks(), board_row, strategy="roofline", known=known, max_points=3
+        Problem("train", power_budget_w=25.0),
+        clocks(),
+        board_row,
+        SearchSettings("roofline", known=known, max_points=3),
     )
     truth = max(1 / row.minibatch_s for row in map(board_row, clocks()) if row.power_w <= 25)
     assert result.plan.search.points_measured <= 3
@@ -195,7 +200,9 @@ def test_points_that_fail_are_left_and_the_rest_is_searched():
             raise DeviceError("the board hung", "reset it")
         return board_row(point)
 
-    result = run_search(Problem("train", power_budget_w=60.0), clocks(), measure, strategy="roofline", max_points=20)
+    result = run_search(
+        Problem("train", power_budget_w=60.0), clocks(), measure, SearchSettings("roofline", max_points=20)
+    )
     assert result.plan.configuration.mode.gpu_mhz == 700
 
 
@@ -211,6 +218,8 @@ def test_any_subset_of_points_and_any_budget_is_searched_without_a_broken_promis
 
 
 def test_a_search_ends_when_nothing_promises_a_gain():
-    result = run_search(Problem("train", power_budget_w=100.0), clocks(), board_row, strategy="roofline", max_points=60)
+    result = run_search(
+        Problem("train", power_budget_w=100.0), clocks(), board_row, SearchSettings("roofline", max_points=60)
+    )
     assert result.plan.search.points_measured <= 10
     assert result.plan.configuration.mode == Mode(None, 2200, 1300, 3200)

@@ -10,7 +10,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InputError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.space import Space
 from edgetune.search.strategies.staircase import Staircase
 
@@ -29,7 +29,7 @@ TABLE = {r.point: r for r in (row(size, clock) for size in SIZES for clock in CL
 
 def walk(budget_w: float | None, measure=TABLE.__getitem__, points=tuple(TABLE)) -> list[tuple[int, float]]:
     problem = Problem("accuracy", power_budget_w=budget_w, epochs_to_target=EPOCHS)
-    result = run_search(problem, points, measure, strategy="staircase")
+    result = run_search(problem, points, measure, SearchSettings("staircase"))
     return [(step.batch_size, step.gpu_mhz) for step in result.trace.rows]
 
 
@@ -66,8 +66,8 @@ def test_one_failure_is_stepped_over_and_two_end_a_size():
 def test_every_size_gets_its_highest_clock_within_any_budget(budget_w):
     """Where power grows with clock and batch, the sweep finds the true optimum, in few points."""
     problem = Problem("accuracy", power_budget_w=budget_w, epochs_to_target=EPOCHS)
-    result = run_search(problem, TABLE, TABLE.__getitem__, strategy="staircase")
-    exact = run_search(problem, TABLE, TABLE.__getitem__, strategy="exhaustive")
+    result = run_search(problem, TABLE, TABLE.__getitem__, SearchSettings("staircase"))
+    exact = run_search(problem, TABLE, TABLE.__getitem__, SearchSettings("exhaustive"))
     assert result.plan.configuration == exact.plan.configuration
     assert len(result.trace.rows) <= 2 * len(SIZES) + len(CLOCKS)
 

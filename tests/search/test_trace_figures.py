@@ -8,7 +8,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InputError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.figures import trace_figure
 
 PROBLEM = {"kind": "train", "power_budget_w": 30.0, "latency_budget_s": None, "objective": None, "margin": 0.0}
@@ -152,7 +152,7 @@ def test_an_empty_trace_is_refused():
 def test_a_search_tells_its_trace_what_was_asked():
     point = Point("net", "train", 16, Mode(gpu_mhz=300.0))
     row = ProfileRow("net", "train", 16, 0.1, gpu_mhz=300.0, power_w=20.0)
-    result = run_search(Problem("train", power_budget_w=30.0), [point], lambda _: row, strategy="gmd", seed=3)
+    result = run_search(Problem("train", power_budget_w=30.0), [point], lambda _: row, SearchSettings("gmd", seed=3))
     facts = result.trace.header.conditions
     assert (facts["strategy"], facts["seed"], facts["problem"]["power_budget_w"]) == ("gmd", 3, 30.0)
     _, power = trace_figure(result.trace).axes

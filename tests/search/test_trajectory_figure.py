@@ -13,7 +13,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.search.figures import search_figure, trajectory_figure
 from edgetune.search.figures.trajectory import TrajectoryPoint, grid_of, positions
 
@@ -38,7 +38,7 @@ def searched(problem=TRAIN, rows=TABLE, *, failing=(), **options):
         return replace(found, minibatch_s=None, status="failed", reason="no memory") if found in failing else found
 
     try:
-        result = run_search(problem, list(table), measure, **{"strategy": "exhaustive"} | options)
+        result = run_search(problem, list(table), measure, SearchSettings(**{"strategy": "exhaustive"} | options))
     except InfeasibleError as error:
         return error.trace, None
     return result.trace, result.plan

@@ -6,23 +6,22 @@ import math
 import random
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import BothHalves, run_search
+from edgetune.search.driver import BothHalves, Measure, SearchSettings, run_search, start_strategy
 from edgetune.search.evaluation.cases import EvaluationCase
 from edgetune.search.evaluation.problems import Array, Measured, Rows
 from edgetune.search.evaluation.truth import best_answers
 from edgetune.search.history import SearchHistory
-from edgetune.search.problem import PAIRS
-from edgetune.search.strategies import find_strategy
-from edgetune.search.strategy import AskTell
+from edgetune.search.strategies import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,11 @@ class Contender:
     @property
     def measures_once(self) -> bool:
         """Whether it ignores the budget while it measures, so that one search serves every problem."""
-        return find_strategy(self.strategy).budget_free
+        return STRATEGIES.find(self.strategy).budget_free
+
+    def settings(self, seed: int, noise: float) -> SearchSettings:
+        """Return how it searches where times waver by ``noise``, a relative deviation, and powers by half of it."""
+        return SearchSettings(self.strategy, self.max_points, seed, noise / 2)
 
     def __str__(self) -> str:
         return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
@@ -58,7 +61,7 @@ def parse_contenders(text: str) -> list[Contender]:
 
 def _contender(word: str) -> Contender:
     name, colon, points = word.partition(":")
-    find_strategy(name)
+    STRATEGIES.find(name)
     if not colon:
         return Contender(name)
     if not points.isdecimal() or int(points) < 1:
@@ -121,41 +124,37 @@ def answer_once(
 
 def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
-) -> StrategyAnswers:
+) -> list[StrategyAnswers]:
     """Search anew for each of the problems ``numbers``; each has a seed of its own, whoever solves it."""
     place = {point: row for row, point in enumerate(case.space.points)}
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
-        found, points[at], own_s[at] = search_one(
-            case, int(number), contender, seed=zlib.crc32(name.encode()), noise=noise, noise_seed=name
-        )
+        settings = contender.settings(zlib.crc32(name.encode()), noise)
+        found, points[at], own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
         rows[at] = -1 if found is None else place[found]
-    return StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s)
+    return [StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s)]
 
 
 def search_one(
-    case: EvaluationCase, number: int, contender: Contender, *, seed: int, noise: float, noise_seed: str
+    case: EvaluationCase, number: int, measure: Measure, settings: SearchSettings
 ) -> tuple[Point | None, int, float]:
     """Return the answer to one problem, the points it took and the computation, s: a measurement is a look-up here."""
-    measure, started_s = noisy(case.rows, noise, noise_seed), time.perf_counter()
+    started_s = time.perf_counter()
     try:
-        result = run_search(
-            case.problems.problem(number),
-            case.space,
-            measure,
-            strategy=contender.strategy,
-            max_points=contender.max_points,
-            seed=seed,
-            power_noise=noise / 2,
-        )
+        result = run_search(case.problems.problem(number), case.space, measure, settings)
     except (NothingFeasibleError, NoPowerError) as error:  # that nothing measured has power is no reason to stop
         steps = () if error.trace is None else error.trace.rows
         return None, len(steps), time.perf_counter() - started_s
-    chosen, first = result.plan.configuration, case.space.points[0]
+    own_s = time.perf_counter() - started_s
+    return chosen_point(result.plan, case.space.points[0]), result.plan.search.points_measured, own_s
+
+
+def chosen_point(plan: Plan, first: Point) -> Point:
+    """Return the point that a plan chooses, of the workload and task of ``first``."""
+    chosen = plan.configuration
     size = chosen.batch_size or chosen.infer_batch_size or first.batch_size
-    answer = replace(first, batch_size=size, mode=chosen.mode)
-    return answer, result.plan.search.points_measured, time.perf_counter() - started_s
+    return replace(first, batch_size=size, mode=chosen.mode)
 
 
 def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) -> None:
@@ -166,10 +165,10 @@ def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) ->
     """
     for contender in contenders:
         for case in cases[:1]:
-            find_strategy(contender.strategy)(case.space, case.problems.problem(0), seed=0)
+            STRATEGIES.find(contender.strategy)(case.space, case.problems.problem(0), seed=0)
 
 
-def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Callable[[Point], ProfileRow]:
+def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Measure:
     """Return what measures a point: times waver by ``noise``, a relative standard deviation, powers by half of it."""
     if not noise:
         return rows.__getitem__
@@ -188,16 +187,12 @@ def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) ->
 
 
 def _explore(
-    case: EvaluationCase, contender: Contender, seed: int, measure: Callable[[Point], ProfileRow]
+    case: EvaluationCase, contender: Contender, seed: int, measure: Measure
 ) -> tuple[object, SearchHistory, float]:
     """Let a strategy measure for a problem without budgets; return it, what it measured and its own time, s."""
     problem, space = case.problems.unbounded(), case.space
-    kind = find_strategy(contender.strategy)
-    strategy = kind(space, problem, seed=seed)
-    searcher: AskTell = strategy
-    if problem.kind in PAIRS and not kind.learns_halves:
-        searcher = BothHalves(searcher, space, problem)
-    limit = contender.max_points or kind.default_max_points(problem) or len(space.halves)
+    settings = contender.settings(seed, 0.0)
+    searcher, limit = start_strategy(space, problem, settings), settings.limit(problem, len(space.halves))
     history, own_s = SearchHistory(problem, space), 0.0
     while len(history.steps) < limit:
         started_s = time.perf_counter()
@@ -208,4 +203,4 @@ def _explore(
         searcher.tell(suggestion.point, history.add(suggestion, measure(suggestion.point)))
     if not any(row.minibatch_s is not None for rows in history.readings.values() for row in rows):
         raise InputError(f"{contender} measured nothing in {case.table}", "give it more points")
-    return strategy, history, own_s
+    return searcher.inner if isinstance(searcher, BothHalves) else searcher, history, own_s

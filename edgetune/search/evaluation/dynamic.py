@@ -12,7 +12,7 @@ known points first when the rate changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,15 +20,15 @@ import numpy as np
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import SearchResult, run_search
-from edgetune.search.evaluation.answering import Contender, StrategyAnswers, noisy
+from edgetune.search.driver import Measure, SearchSettings, run_search
+from edgetune.search.evaluation.answering import Contender, StrategyAnswers, chosen_point, noisy
 from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.problems import Array, ProblemSet
 from edgetune.search.evaluation.runner import EvaluationConditions, judged_run
 from edgetune.search.evaluation.truth import best_answers
-from edgetune.search.strategies import find_strategy
 
 WINDOW_S = 300.0
 DURATION_S = 7200.0
@@ -119,53 +119,43 @@ def duration_of(row: ProfileRow) -> float:
 
 
 def replay(
-    rates: Sequence[float],
-    problem: Problem,
-    candidates: Iterable[Point],
-    measure: Callable[[Point], ProfileRow],
-    *,
-    strategy: str,
-    max_points: int | None = None,
-    seed: int = 0,
-    power_noise: float = 0.0,
-    window_s: float = WINDOW_S,
+    rates: Sequence[float], problem: Problem, candidates: Iterable[Point], measure: Measure, settings: SearchSettings
 ) -> Iterator[Window]:
     """Answer one window after another; a window without requests needs no answer and gets none.
 
     Args:
         rates: Requests per s of each window.
-        problem: The budgets, an ``infer`` problem; its own rate is not looked at.
+        problem: The budgets, an ``infer`` problem; its own rate is not used.
         candidates: The points that may be chosen.
         measure: Measures one.
-        strategy: Name of the strategy that chooses what to measure.
-        max_points: Most points where nothing known serves; ``None`` takes the strategy's default.
-        seed: Of the strategy.
-        power_noise: See ``run_search``.
-        window_s: Length of a window, s.
+        settings: How to search where nothing known serves.
     """
     memory, offered = _Memory(measure), list(candidates)
-    allowed_s = MEASURING_SHARE * window_s * len(rates)
-    limit = max_points or find_strategy(strategy).default_max_points(problem) or len(offered)
+    allowed_s = MEASURING_SHARE * WINDOW_S * len(rates)
+    limit = settings.limit(problem, len(offered))
     for rate in rates:
         before, spent_s = len(memory.rows), memory.spent_s
-        result, strategy_s = None, 0.0
+        answer, strategy_s = None, 0.0
         if rate > 0:
             now = replace(problem, arrival_rate_per_s=rate)
             for points in memory.tries(rate, allowed_s, limit):
-                found, own_s = _search(
-                    now, offered, memory, strategy=strategy, max_points=points, seed=seed, power_noise=power_noise
-                )
-                result = found or result
-                strategy_s += own_s
-                memory.note(rate, solved=result is not None, searched=points != 0)
-        answer = None if result is None else _answer(result, offered[0])
+                known = replace(settings, max_points=points, known=tuple(memory.rows))
+                trace: Trace | None
+                try:
+                    result = run_search(now, offered, memory.measure, known)
+                except (NothingFeasibleError, NoPowerError) as error:
+                    trace = error.trace
+                else:
+                    answer, trace = chosen_point(result.plan, offered[0]), result.trace
+                strategy_s += sum(step.strategy_s or 0.0 for step in trace.rows) if trace is not None else 0.0
+                memory.note(rate, solved=answer is not None, searched=points != 0)
         yield Window(rate, answer, len(memory.rows) - before, memory.spent_s - spent_s, strategy_s)
 
 
 class _Memory:
     """What was measured, how long that took, and at which rates something was searched for."""
 
-    def __init__(self, measure: Callable[[Point], ProfileRow]) -> None:
+    def __init__(self, measure: Measure) -> None:
         self._measure = measure
         self.rows: list[ProfileRow] = []
         self.spent_s = 0.0
@@ -223,41 +213,6 @@ def _near(rate: float, others: Sequence[float]) -> int:
     return sum(max(rate, other) <= FAR * min(rate, other) for other in others)
 
 
-def _search(
-    problem: Problem,
-    offered: Sequence[Point],
-    memory: _Memory,
-    *,
-    strategy: str,
-    max_points: int,
-    seed: int,
-    power_noise: float,
-) -> tuple[SearchResult | None, float]:
-    """Return the answer, if there is one, and the strategy's own computation, s."""
-    found: SearchResult | None = None
-    try:
-        found = run_search(
-            problem,
-            offered,
-            memory.measure,
-            strategy=strategy,
-            max_points=max_points,
-            seed=seed,
-            power_noise=power_noise,
-            known=tuple(memory.rows),
-        )
-    except (NothingFeasibleError, NoPowerError) as error:
-        trace = error.trace
-    else:
-        trace = found.trace
-    return found, sum(step.strategy_s or 0.0 for step in trace.rows) if trace is not None else 0.0
-
-
-def _answer(result: SearchResult, first: Point) -> Point:
-    chosen = result.plan.configuration
-    return replace(first, batch_size=chosen.batch_size or first.batch_size, mode=chosen.mode)
-
-
 def window_cases(
     subjects: Sequence[ProfiledWorkload], rates: Sequence[float], power_w: float, latency_s: float
 ) -> list[EvaluationCase]:
@@ -296,18 +251,9 @@ def _windows(
     """Return the answers to all windows, and the time spent measuring in each, s."""
     place = {point: row for row, point in enumerate(case.space.points)}
     first = case.problems.problem(0)
-    windows = list(
-        replay(
-            rates,
-            Problem("infer", first.power_budget_w, first.latency_budget_s),
-            case.space.points,
-            noisy(case.rows, noise, f"{seed} dynamic {case.label}"),
-            strategy=contender.strategy,
-            max_points=contender.max_points,
-            seed=seed,
-            power_noise=noise / 2,
-        )
-    )
+    problem = Problem("infer", first.power_budget_w, first.latency_budget_s)
+    measure = noisy(case.rows, noise, f"{seed} dynamic {case.label}")
+    windows = list(replay(rates, problem, case.space.points, measure, contender.settings(seed, noise)))
     rows = np.array([-1 if window.answer is None else place[window.answer] for window in windows], dtype=np.intp)
     points = np.array([window.points for window in windows], dtype=np.intp)
     own_s = np.array([window.strategy_s for window in windows])

@@ -71,7 +71,7 @@ class EvaluationTask:
 
     def run(self, case: EvaluationCase) -> list[StrategyAnswers]:
         """Return the answers."""
-        answer = answer_once if self.contender.measures_once else _answers_each
+        answer = answer_once if self.contender.measures_once else answer_each
         return answer(case, self.contender, self.numbers, seed=self.seed, noise=self.noise)
 
 
@@ -215,12 +215,6 @@ def judged_run(
 def truths(cases: Sequence[EvaluationCase]) -> list[Best]:
     """Return the best answers to all problems of each case."""
     return [best_answers(case.measured, case.problems) for case in cases]
-
-
-def _answers_each(
-    case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
-) -> list[StrategyAnswers]:
-    return [answer_each(case, contender, numbers, seed=seed, noise=noise)]
 
 
 _cases: tuple[EvaluationCase, ...] = ()

@@ -17,7 +17,7 @@ from edgetune.plotting.figure_file import require_figure
 from edgetune.profiling.disturbances import contention_warning
 from edgetune.roofline.balance import balance
 from edgetune.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
-from edgetune.search.driver import SearchResult, run_search
+from edgetune.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.search.problem import needs_power, validate
 from edgetune.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
@@ -249,17 +249,19 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                 task.problem,
                 candidates.points,
                 kept.measure,
-                strategy=str(task.choice.name),
-                max_points=opts.max_points,
-                seed=opts.seed,
-                power_noise=_power_noise(candidates, opts),
-                time_budget_s=task.time_budget_s,
-                hints=_hints(candidates, opts),
-                known=known.rows,
-                on_step=on_step,
-                inputs=candidates.inputs,
-                conditions=candidates.conditions,
-                warnings=(*candidates.warnings, *known.data_warnings),
+                SearchSettings(
+                    strategy=str(task.choice.name),
+                    max_points=opts.max_points,
+                    seed=opts.seed,
+                    power_noise=_power_noise(candidates, opts),
+                    time_budget_s=task.time_budget_s,
+                    hints=_hints(candidates, opts),
+                    known=known.rows,
+                    on_step=on_step,
+                    inputs=candidates.inputs,
+                    conditions=candidates.conditions,
+                    warnings=(*candidates.warnings, *known.data_warnings),
+                ),
             )
     except STOPS:
         if known.rows or (kept is not None and kept.rows):
@@ -281,9 +283,7 @@ def _report_stopped(task: SearchTask, kept: SavedPoints | None, reporter: Report
             task.problem,
             candidates.points,
             candidates.measure,
-            strategy=DEFAULT,
-            max_points=0,
-            known=(*known, *measured),
+            SearchSettings(DEFAULT, max_points=0, known=(*known, *measured)),
         ).plan
     except (InfeasibleError, InputError, DeviceError):
         best = "nothing that keeps the budgets"
