@@ -63,8 +63,8 @@ def bench(
       edgetune schedule kernels bench D --load 30% --json
       edgetune schedule kernels bench --device nvidia:0 --sms 16
     """
-    from edgetune.cli.run_kernel_bench import KernelBenchOptions, run_kernel_bench
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.kernels.bench import KernelBenchOptions, run_kernel_bench
 
     begin_outputs(force=force)
     opts = KernelBenchOptions(

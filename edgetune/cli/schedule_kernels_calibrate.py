@@ -49,11 +49,11 @@ def calibrate(
     from math import nan
 
     from edgetune.cli.launch_costs import costs_folder
-    from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.calibrate import calibrate as measure
     from edgetune.elastic.cuda.calibrate import compiled_for, costs_path, write_costs
     from edgetune.elastic.cuda.context import why_not_green
     from edgetune.elastic.cuda.gpu_session import open_gpu_session
+    from edgetune.workflows.kernels.gpu import gpu_index
     from edgetune.workflows.output import Target
 
     begin_outputs(force=force)

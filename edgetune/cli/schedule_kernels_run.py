@@ -59,10 +59,10 @@ def run(
       edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
     """
-    from edgetune.cli.kernel_plan import KernelRunOptions
-    from edgetune.cli.run_kernel_device import KernelDeviceOptions, run_kernel_device
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
+    from edgetune.workflows.kernels.gpu import KernelDeviceOptions, run_kernel_device
+    from edgetune.workflows.kernels.plan import KernelRunOptions
 
     begin_outputs(force=force)
     if plot is not None and not blocks:

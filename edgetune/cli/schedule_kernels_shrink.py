@@ -69,9 +69,9 @@ def shrink(
       edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 -o kept.parquet --figure kept.svg
       edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 --gpu rtx-2060
     """
-    from edgetune.cli.run_kernel_shrink import ShrinkOptions, rules_of, run_kernel_shrink
     from edgetune.cli.screen import Screen
     from edgetune.elastic.compiler import CompileOptions
+    from edgetune.workflows.kernels.shrink import ShrinkOptions, rules_of, run_kernel_shrink
 
     begin_outputs(force=force)
     rules = rules_of(wiscore, keep, launch_time, most_overhead, costs=costs, strict=strict_paper)

@@ -55,9 +55,9 @@ def simulate(
       edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.kernel_plan import KernelRunOptions
-    from edgetune.cli.run_kernel_simulate import run_kernel_simulate
     from edgetune.cli.screen import Screen
+    from edgetune.workflows.kernels.plan import KernelRunOptions
+    from edgetune.workflows.kernels.share import run_kernel_simulate
 
     begin_outputs(force=force)
     opts = KernelRunOptions(

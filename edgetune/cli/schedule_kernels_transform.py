@@ -64,9 +64,9 @@ def transform(
       edgetune schedule kernels transform conv.cu --explain --check
       edgetune schedule kernels transform conv.cu --check --device nvidia:0
     """
-    from edgetune.cli.run_kernel_transform import TransformOptions, run_kernel_transform
     from edgetune.cli.screen import Screen
     from edgetune.errors import InputError
+    from edgetune.workflows.kernels.transform import TransformOptions, run_kernel_transform
 
     begin_outputs(force=force)
     if device is not None and not (check or launch):

@@ -30,7 +30,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.cli.run_kernel_device import gpu_index
 from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench, runner
 from edgetune.elastic.compiler import CompileOptions
 from edgetune.elastic.cuda.blocks import Delay
@@ -48,6 +47,7 @@ from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.units import parse_time_s
 from edgetune.version import __version__
+from edgetune.workflows.kernels.gpu import gpu_index
 
 PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30

@@ -62,7 +62,7 @@ def fake(monkeypatch):
 @pytest.fixture
 def no_compiler(monkeypatch):
     """Leave out the check on the CPU."""
-    monkeypatch.setattr("edgetune.cli.kernel_check.shutil.which", lambda name: None)
+    monkeypatch.setattr("edgetune.workflows.kernels.check.shutil.which", lambda name: None)
 
 
 def told(ended) -> dict[str, dict]:

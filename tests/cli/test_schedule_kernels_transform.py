@@ -7,9 +7,9 @@ import sys
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.cli import run_kernel_transform
 from edgetune.elastic.cpu_equivalence import Verdict
 from edgetune.elastic.source import syntax
+from edgetune.workflows.kernels import transform
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150
 __global__ void scale(float *x, int n) {
@@ -233,6 +233,6 @@ def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
     ],
 )
 def test_what_an_original_does_wrong_is_named(answer, reason, hint):
-    told = run_kernel_transform._unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
+    told = transform._unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
     assert reason in told.message
     assert told.hint.startswith(hint)

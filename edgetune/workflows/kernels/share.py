@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.kernel_plan import (
+from edgetune.cli.progress import simple_bar
+from edgetune.cli.screen import Screen, answer
+from edgetune.errors import PartialError
+from edgetune.units import NS
+from edgetune.workflows.kernels.plan import (
     KernelRun,
     KernelRunOptions,
     check_view,
@@ -20,10 +24,6 @@ from edgetune.cli.kernel_plan import (
     report_unused,
     target_of,
 )
-from edgetune.cli.progress import simple_bar
-from edgetune.cli.screen import Screen, answer
-from edgetune.errors import PartialError
-from edgetune.units import NS
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import Stopping, noting_signals
 

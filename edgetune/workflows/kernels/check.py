@@ -172,9 +172,9 @@ def tried_on_gpu(source: KernelSource, launches: Launches, device: str, screen: 
 @contextmanager
 def _opened(device: str) -> Iterator[Context]:
     """Open a GPU; whoever has none is told how to check without one."""
-    from edgetune.cli.run_kernel_device import gpu_index
     from edgetune.elastic.cuda.context import open_context
     from edgetune.elastic.cuda.driver import WITHOUT, load_driver
+    from edgetune.workflows.kernels.gpu import gpu_index
 
     with ExitStack() as stack:
         try:

@@ -8,10 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgetune.cli.kernel_check import CHECK_WITHOUT, CheckResult, KernelSource, launches_of, tried_on_cpu, tried_on_gpu
 from edgetune.cli.screen import Screen, answer, print_document, print_lines, table
 from edgetune.errors import InputError, PartialError
 from edgetune.processes.streams import write_bytes
+from edgetune.workflows.kernels.check import (
+    CHECK_WITHOUT,
+    CheckResult,
+    KernelSource,
+    launches_of,
+    tried_on_cpu,
+    tried_on_gpu,
+)
 
 if TYPE_CHECKING:
     from edgetune.elastic.cpu_equivalence import Verdict
@@ -66,7 +73,7 @@ def run_kernel_transform(request: TransformOptions, screen: Screen) -> None:
     from edgetune.workflows.output import check_outputs
 
     if request.device is not None:
-        from edgetune.cli.run_kernel_device import gpu_index
+        from edgetune.workflows.kernels.gpu import gpu_index
 
         gpu_index(request.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
     check_outputs({"-o": request.output}, [request.file], {"-o": "CUDA source"})

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from edgetune.cli.kernel_plan import (
+from edgetune.cli.launch_costs import costs_folder
+from edgetune.cli.screen import Screen
+from edgetune.elastic.cuda.driver import WITHOUT
+from edgetune.errors import InputError, PartialError, blaming
+from edgetune.units import NS
+from edgetune.workflows.cache_folder import compiled_folder
+from edgetune.workflows.kernels.plan import (
     KernelRun,
     KernelRunOptions,
     check_kernels,
@@ -20,8 +26,7 @@ from edgetune.cli.kernel_plan import (
     report_unused,
     target_of,
 )
-from edgetune.cli.launch_costs import costs_folder
-from edgetune.cli.run_kernel_simulate import (
+from edgetune.workflows.kernels.share import (
     KernelSimulationResult,
     check_answered,
     finish,
@@ -29,11 +34,6 @@ from edgetune.cli.run_kernel_simulate import (
     run_all,
     timeline_of,
 )
-from edgetune.cli.screen import Screen
-from edgetune.elastic.cuda.driver import WITHOUT
-from edgetune.errors import InputError, PartialError, blaming
-from edgetune.units import NS
-from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:

@@ -135,10 +135,10 @@ def _figures(  # noqa: PLR0917 (what was asked for, read)
     screen: Screen,
 ) -> WorkloadBenchmark:
     """Run a workload alone and by all policies."""
-    from edgetune.cli.run_kernel_simulate import bar
     from edgetune.elastic.bench import bench, runner
     from edgetune.elastic.tasks import check_count
     from edgetune.units import format_duration
+    from edgetune.workflows.kernels.share import bar
 
     critical, normal = place.fitted((each.critical, each.normal))
     fitted = replace(each, critical=critical, normal=normal)
@@ -167,7 +167,7 @@ def _share(words: str | None) -> float | None:
 def _place(opts: KernelBenchOptions) -> Iterator[BenchTarget]:
     """Give the model of a GPU, or the GPU that was asked for."""
     if opts.device is not None:
-        from edgetune.cli.run_kernel_device import KernelDeviceOptions, conditions, opened
+        from edgetune.workflows.kernels.gpu import KernelDeviceOptions, conditions, opened
 
         where = KernelDeviceOptions(opts.device, opts.sms, records=False)
         with opened(where, seed=opts.seed) as ready:
@@ -179,9 +179,9 @@ def _place(opts: KernelBenchOptions) -> Iterator[BenchTarget]:
         return
     if opts.sms is not None:
         raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
-    from edgetune.cli.run_kernel_simulate import simulated_on
     from edgetune.elastic.bench import simulated
     from edgetune.elastic.gpu import find_gpu
+    from edgetune.workflows.kernels.share import simulated_on
 
     gpu = find_gpu(opts.gpu)
     yield BenchTarget(gpu, simulated(gpu), tuple, simulated_on(gpu))
