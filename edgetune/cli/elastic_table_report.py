@@ -1,19 +1,49 @@
-"""Kept pieces of kernels as people read them: what each form asks for, and what is launched beside what."""
+"""Kept pieces of kernels for people: what each form needs, and which piece is launched beside which leftover."""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.cli.screen import print_folded, table
+from edgetune.artifacts.plain import plain
+from edgetune.cli.screen import answer, print_folded, table
 from edgetune.units import format_bytes
 
 if TYPE_CHECKING:
     from edgetune.artifacts.elastic_table import ElasticRow
+    from edgetune.cli.command import Terminal
     from edgetune.elastic.forms import Forms
     from edgetune.elastic.gpu import Resources
     from edgetune.elastic.shrink import Shrunk
+    from edgetune.workflows.kernels.shrink import KeptPieces
+
+
+def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
+    """Print what each form needs, and the pieces beside no critical block; with --verbose all pieces."""
+    table, shrunk = kept.table, kept.shrunk
+    if terminal.json:
+        answer({
+            "file": str(kept.target.path or "-"), "kernel": shrunk.kernel, "gpu": shrunk.gpu.name,
+            "designs": len(shrunk.designs), "pruned_share": shrunk.pruned_share,
+            "forms": form_rows(kept.forms, shrunk),
+            "rows": [{key: value for key, value in plain(row).items() if value is not None} for row in table.rows],
+        })  # fmt: skip
+    if terminal.quiet:
+        return
+    show_forms(kept.forms, shrunk, stream=sys.stderr)
+    dropped = Counter(row.reason for row in table.rows if row.status == "dropped")
+    reasons = ", ".join(f"{count}: {reason}" for reason, count in dropped.items())
+    beside = len(shrunk.leftovers) * shrunk.gpu.sm_count
+    terminal.screen.info(
+        f"{len(shrunk.designs)} pieces, each beside {beside} kinds of critical kernel: {len(shrunk.places)} of "
+        f"{len(shrunk.designs) * beside} combinations are kept, {shrunk.pruned_share:.1%} of the space pruned"
+        f"{f'; pieces that are kept beside none: {reasons}' if reasons else ''}"
+    )
+    best = [row for row in table.rows if row.rank == 0 and row.critical_blocks == 0]
+    show_pieces(table.rows if terminal.verbose else best, stream=sys.stderr)
 
 
 def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:

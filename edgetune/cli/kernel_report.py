@@ -6,21 +6,60 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.cli.screen import print_folded, print_lines, table
-from edgetune.units import format_si
+import typer
+
+from edgetune.artifacts.plain import plain
+from edgetune.cli.plot import draw_kept
+from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
+from edgetune.elastic.timeline import PolicyFigures, TaskFigures, summarise
+from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.elastic.timeline import PolicyFigures, TaskFigures
+    from edgetune.cli.command import Terminal
+    from edgetune.workflows.kernels.options import ShareOptions
+    from edgetune.workflows.kernels.plan import KernelRun
+    from edgetune.workflows.kernels.share import Shared
 
 _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "per s>", "missed>", "note")
 """Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
 
 
+def report_plan(plan: KernelRun, screen: Screen) -> None:
+    """Print what would run."""
+    for task in plan.tasks:
+        blocks = [call.logical.blocks for call in task.network.calls]
+        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
+        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
+        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
+        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
+        screen.info(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
+    alone = sum(task.critical for task in plan.tasks)
+    runs = f"{', '.join(plan.policies)}; {alone} critical task{'' if alone == 1 else 's'} alone before"
+    screen.info(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
+
+
+def report_shared(shared: Shared, opts: ShareOptions, terminal: Terminal) -> None:
+    """Print the figures of a timeline, draw it, and end with the exit code of a signal that stopped it.
+
+    Raises:
+        PartialError: requests failed, or the GPU cannot be used any more.
+        typer.Exit: a signal stopped it.
+    """
+    target, timeline = shared.plan.target, shared.timeline
+    if terminal.json:
+        answer(report_answer(timeline))
+    elif not terminal.quiet:
+        show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
+    draw_kept(timeline, opts.plot, terminal.screen, view=opts.view, file=target.file)
+    shared.check_gpu()
+    if shared.signal is not None:
+        raise typer.Exit(128 + shared.signal)
+    shared.check_answered()
+
+
 def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:
     """Print a row per policy and task, how each policy compares with the first, and how busy multiprocessors were."""
-    from edgetune.elastic.timeline import summarise
-
     out = stream or sys.stdout
     found = summarise(timeline)
     if not found:
@@ -34,9 +73,6 @@ def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = No
 
 def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
     """Return the same figures for machines: where they come from, and those of every policy."""
-    from edgetune.artifacts.plain import plain
-    from edgetune.elastic.timeline import summarise
-
     return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
 
 

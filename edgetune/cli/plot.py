@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 from edgetune.cli.screen import Screen, print_lines
 from edgetune.errors import InputError
 from edgetune.plotting.page import is_page
+from edgetune.workflows.timeline_view import kernel_view, timeline_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.screen import Screen
-    from edgetune.schedule.figures import View as TimelineView
     from edgetune.search.figures import View
 
 
@@ -209,44 +209,6 @@ def _kernel_figure(artifact: KernelTimeline, words: str) -> Figure:
 
     policy, from_s, to_s = kernel_view(words)
     return gantt_figure(artifact, policy=policy, from_s=from_s, to_s=to_s)
-
-
-def kernel_view(words: str) -> tuple[str | None, float | None, float | None]:
-    """Return which part of a timeline of kernels words name: of which policy, from when to when, s.
-
-    Raises:
-        InputError: there is no such figure, or it is no such part of the time.
-    """
-    view, policy, from_s, to_s = timeline_view(words)
-    if view != "gantt":
-        raise InputError(f"a timeline of kernels has no figure {view!r}", "write --view gantt, or gantt:POLICY")
-    return policy, from_s, to_s
-
-
-def timeline_view(words: str) -> tuple[TimelineView, str | None, float | None, float | None]:
-    """Return the figure of a timeline that words name: which, of which policy, from when to when, s.
-
-    Raises:
-        InputError: there is no such figure, or it is no such part of the time.
-    """
-    from edgetune.choices import choose
-    from edgetune.schedule.figures import VIEWS
-    from edgetune.units import parse_time_s
-
-    chosen, at, part = words.partition("@")
-    word, colon, policy = chosen.partition(":")
-    view = cast("TimelineView", choose(word, VIEWS, what="view"))
-    if view == "responses" and (colon or at):
-        raise InputError("the figure of responses has every policy and all of the time", "write --view responses")
-    if not at:
-        return view, policy or None, None, None
-    begin, dash, end = part.partition("-")
-    first = begin.strip() in ("", "0", "0s", "0ms", "0us", "0µs")
-    from_s = 0.0 if first else parse_time_s(begin, what="--view: where it begins")
-    to_s = parse_time_s(end, what="--view: where it ends") if dash and end else None
-    if not dash or (to_s is not None and to_s <= from_s):
-        raise InputError(f"--view: {part!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:masa@0s-1m")
-    return view, policy or None, from_s, to_s
 
 
 def _roofline_figure(artifact: Roofline, view: str) -> Figure:

@@ -42,11 +42,11 @@ def run_schedule(opts: ScheduleOptions, screen: Screen) -> None:
     from edgetune.artifacts.io import read_jobs
     from edgetune.artifacts.timeline import TimelineRow
     from edgetune.cli.schedule_networks import known_networks
-    from edgetune.cli.schedule_plot import check_figure
     from edgetune.cli.schedule_policies import choose_policies
     from edgetune.cli.schedule_timeline import timeline_of
     from edgetune.cli.schedule_turns import ScheduleResult
     from edgetune.workflows.cache_folder import prepared_folder
+    from edgetune.workflows.timeline_view import check_figure
 
     jobs = read_jobs(opts.jobs)
     policies = choose_policies(opts.policy or jobs.policy, opts.variant)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import print_document
+from edgetune.workflows.kernels.options import (
+    BenchOptions,
+    CalibrateOptions,
+    RunOptions,
+    ShrinkOptions,
+    SimulateOptions,
+    TransformOptions,
+)
 
 COMMANDS: dict[str, str] = {
     "transform": "Make the kernels of a CUDA C file elastic, or say why not.",
@@ -15,14 +27,20 @@ COMMANDS: dict[str, str] = {
     "bench": "Measure what policies make of critical and best-effort networks that share a GPU.",
     "calibrate": "Measure what launches cost on a GPU.",
 }
-"""Every subcommand and its line of help; ``edgetune.cli.schedule_kernels_NAME`` holds a typer app called ``app``."""
+"""Every subcommand and its line of help."""
 
 
 class KernelsGroup(LazyGroup):
-    """The subcommands of ``edgetune schedule kernels``."""
+    """The subcommands of ``edgetune schedule kernels``, all in this file."""
 
     lines = COMMANDS
-    prefix = "schedule_kernels_"
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of this name."""
+        found = TyperGroup.get_command(self, ctx, cmd_name)
+        if found is not None:
+            found.context_settings.update(CONTEXT)
+        return found
 
 
 app = typer.Typer(
@@ -40,3 +58,143 @@ def kernels(ctx: typer.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         print_document(ctx.get_help())
+
+
+@command(app)
+def transform(opts: TransformOptions, terminal: Terminal) -> None:
+    """Make the kernels of a CUDA C file elastic, or say why not.
+
+    All of the original stays, and behind each kernel stand its forms: KERNEL__grid runs any part of the logical blocks
+    on any number of physical ones, KERNEL__block2 and so on run several logical threads in a physical one. Results are
+    those of the original, bit by bit. What cannot be shown to be safe is refused with a line, a reason and a remedy.
+
+    Launches to check with are comments in the file, // launch KERNEL grid=... , or given here; where there are neither,
+    one is guessed for kernels that take plain pointers and numbers. Arguments stand in the order of the parameters:
+    TYPE[SIZE] is memory, TYPE:NUMBER a value. Types have their bits in their names: C's int is int32, unsigned int
+    uint32, long int64, float float32, double float64. shared=BYTES is dynamic shared memory. A kernel that was not
+    checked is an error (exit code 5).
+
+    With --device they run on a GPU, and before on the CPU where there is g++: each shows what the other may not. A GPU
+    has the compiler's own code; orders of the CPU shim show races that a GPU may hide. CUDA runs nothing more after a
+    kernel that fails, so that those behind it are not checked, nor are kernels that do not end on the CPU.
+
+    \b
+      edgetune schedule kernels transform conv.cu -o conv_elastic.cu
+      edgetune schedule kernels transform conv.cu --explain --check
+      edgetune schedule kernels transform conv.cu --check --device nvidia:0
+    """
+    from edgetune.cli.kernels_report import report_transformed, show_reasons
+    from edgetune.workflows.kernels.transform import judge
+    from edgetune.workflows.kernels.transform import transform as workflow
+
+    found = workflow(opts, terminal.screen, lambda found: show_reasons(found, opts, terminal))
+    report_transformed(found, opts, terminal)
+    judge(found)
+
+
+@command(app)
+def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
+    """Keep the pieces of a kernel that are worth launching beside a critical kernel.
+
+    Compiles the kernel's elastic forms, which needs no GPU, and drops those that do not fit, that have stack or spills
+    which the original has not, or whose smaller blocks take more registers than its blocks. The rest is cut into
+    slices; for everything that a critical kernel can leave of the GPU, the best of those that fit are kept: those that
+    fill it most, and are not too many to launch.
+
+    \b
+      edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 -o kept.parquet --figure kept.svg
+      edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 --gpu rtx-2060
+    """
+    from edgetune.cli.elastic_table_report import report_pieces
+    from edgetune.cli.plot import draw_kept
+    from edgetune.workflows.kernels.shrink import shrink as workflow
+
+    kept = workflow(opts, terminal.screen)
+    draw_kept(kept.table, opts.figure, terminal.screen, view=None, file=kept.target.file)
+    report_pieces(kept, terminal)
+
+
+@command(app)
+def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
+    """Share a GPU among tasks kernel by kernel, on a model of it: by one policy or several.
+
+    Every launch, request and stay of blocks on a multiprocessor becomes a row of the timeline that is written; latency
+    beside that of each critical task alone, and what was answered, are printed. The model knows threads, registers,
+    shared memory, peak, bandwidth and launches; it knows no caches and no clocks.
+
+    \b
+      edgetune schedule kernels simulate tasks.yaml
+      edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
+      edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
+    """
+    from edgetune.cli.kernel_report import report_plan, report_shared
+    from edgetune.workflows.kernels import share
+
+    if terminal.dry_run:
+        report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
+        return
+    report_shared(share.simulate(opts, terminal.screen), opts, terminal)
+
+
+@command(app)
+def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
+    """Share a GPU among tasks kernel by kernel: by one policy or several.
+
+    Kernels are made elastic and compiled for the GPU at hand; inputs and weights are made up. Every launch and request
+    becomes a row of the timeline that is written, with --blocks also every stay of blocks on a multiprocessor; latency
+    beside that of each critical task alone, and what was answered, are printed. CUDA cannot stop a kernel that never
+    ends: after 30 s without anything the run is given up, and the end of the process stops it.
+
+    \b
+      edgetune schedule kernels run tasks.yaml
+      edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
+      edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
+    """
+    from edgetune.cli.kernel_report import report_plan, report_shared
+    from edgetune.workflows.kernels import share
+
+    if terminal.dry_run:
+        report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
+        return
+    report_shared(share.run(opts, terminal.screen), opts, terminal)
+
+
+@command(app)
+def bench(opts: BenchOptions, terminal: Terminal) -> None:
+    """Measure what policies make of critical and best-effort networks that share a GPU.
+
+    The workloads are those of Miriam's benchmark. A: alexnet in a closed loop, and cifarnet. B: squeezenet 10/s, and
+    alexnet. C: gru 10/s at random, and resnet. D: lstm 10/s, and squeezenet. Kernels and sizes are ours; what was
+    published is printed beside. Policies take turns; latency is relative to the critical network alone, throughput to
+    the sequential policy.
+
+    \b
+      edgetune schedule kernels bench
+      edgetune schedule kernels bench A B --gpu xavier --policy sequential,elastic
+      edgetune schedule kernels bench D --load 30% --json
+      edgetune schedule kernels bench --device nvidia:0 --sms 16
+    """
+    from edgetune.cli.kernels_report import report_figures
+    from edgetune.workflows.kernels.bench import bench as workflow
+
+    figures = workflow(opts, terminal.screen)
+    report_figures(figures, terminal)
+    if figures.stopped:
+        raise typer.Exit(figures.stopped)
+
+
+@command(app)
+def calibrate(opts: CalibrateOptions, terminal: Terminal) -> None:
+    """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
+
+    It takes a second. Nothing else is to run on the GPU meanwhile. Also said is whether a part of the multiprocessors
+    can be used alone (--sms), by doing it: that takes green contexts, of CUDA 12.4.
+
+    \b
+      edgetune schedule kernels calibrate
+      edgetune schedule kernels calibrate --device nvidia:1 --sms 16 -o costs.yaml
+    """
+    from edgetune.cli.kernels_report import report_costs
+    from edgetune.workflows.kernels.gpu import calibrate as workflow
+
+    report_costs(workflow(opts, terminal.screen), terminal)

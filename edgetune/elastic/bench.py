@@ -278,17 +278,17 @@ def _mean(values: Sequence[float]) -> float:
 _TURNS = 10_000
 """More than there are turns: seeds of different runs are different."""
 
-StageFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
+BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
 """Gives a stage for tasks, and takes it back."""
 
 
-def simulated(gpu: Gpu) -> StageFactory:
+def simulated(gpu: Gpu) -> BackendFactory:
     """Return what gives simulated stages of a GPU."""
     return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks))
 
 
 def runner(
-    backend: StageFactory,
+    backend: BackendFactory,
     policies: Mapping[str, ElasticPolicy],
     gpu: Gpu,
     *,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from edgetune.elastic.backend import Launch
 from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.pieces import Tables
 from edgetune.elastic.work import Call, GpuTask
 
 
@@ -98,7 +99,7 @@ class ElasticPolicy(Protocol):
 
 
 class NamedElasticPolicy(ElasticPolicy, Protocol):
-    """A policy with a name, made without being told anything."""
+    """A policy of the table: it has a name and is made without arguments."""
 
     name: ClassVar[str]
 
@@ -116,3 +117,12 @@ def upcoming(state: TaskState) -> tuple[Call, int] | None:
 def by_priority(states: Iterable[TaskState]) -> Sequence[TaskState]:
     """Return tasks, the most critical first; in the order of the task file where they are equal."""
     return sorted(states, key=lambda state: -state.task.priority)
+
+
+@runtime_checkable
+class PieceLauncher(Protocol):
+    """A policy that looks up the pieces that it launches."""
+
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
+        """Compute the look-ups for a run that are not in ``kept``."""
+        ...

@@ -220,7 +220,7 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
         asked = fitted(ready, workload("A", sizes=sizes))
         tasks = (asked.critical, asked.normal)
         policy = make_policy("elastic", tasks, ready.gpu)
-        with ready.stage(tasks) as stage:
+        with ready.open_backend(tasks) as stage:
             begin_ns = stage.now_ns()
             loop = ElasticLoop(policy, stage, tasks, gpu=ready.gpu, duration_s=0.1)
             loop.run()

@@ -14,7 +14,7 @@ from edgetune.elastic import compiler
 from edgetune.elastic.cuda import gpu_session
 from edgetune.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_clock import FakeClock
-from edgetune.workflows.kernels import gpu
+from edgetune.workflows.kernels import share
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 from fakes.cuda_handles import CUresult
@@ -58,14 +58,14 @@ def tasks(tmp_path, monkeypatch):
 @pytest.fixture
 def once_it_runs(monkeypatch):
     """Have something done when kernels are compiled and timed, and the first task is about to run."""
-    real = gpu.run_all
+    real = share.run_all
 
     def put(act):
         def run_all(*arguments):
             act()
-            real(*arguments)
+            return real(*arguments)
 
-        monkeypatch.setattr(gpu, "run_all", run_all)
+        monkeypatch.setattr(share, "run_all", run_all)
 
     return put
 

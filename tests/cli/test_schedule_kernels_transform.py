@@ -233,6 +233,6 @@ def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
     ],
 )
 def test_what_an_original_does_wrong_is_named(answer, reason, hint):
-    told = transform._unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
+    told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
     assert reason in told.message
     assert told.hint.startswith(hint)

@@ -56,7 +56,7 @@ def test_what_was_measured_is_ready_and_not_made_anew() -> None:
     with ready(machine) as (gpu, built):
         tasks = gpu.measured(gpu.fitted([task("a"), task("b")]))
         used_bytes = machine.cuda.works[0].memory.used_bytes
-        with gpu.stage(tasks):
+        with gpu.open_backend(tasks):
             pass
         assert (built, machine.cuda.works[0].memory.used_bytes) == (["pair"], used_bytes)
     assert machine.cuda.leaked() == []

@@ -112,7 +112,7 @@ def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> No
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))
         ready = GpuSession(context, builder=lambda *_: built)
         tasks = ready.fitted([GpuTask("urgent", asked, 1, "uniform:2000/s"), GpuTask("normal", asked)])
-        with ready.stage(tasks) as stage:
+        with ready.open_backend(tasks) as stage:
             wanted = {each.name: ready.program("urgent").read(each.name) for each in asked.buffers}  # by warming up
             for task in tasks:
                 for buffer in asked.buffers:

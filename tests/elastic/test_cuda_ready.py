@@ -45,7 +45,7 @@ def test_a_network_is_built_once_and_every_task_has_its_own_buffers() -> None:
     machine = Machine()
     with ready(machine) as (gpu, built):
         for _ in range(3):
-            with gpu.stage([task("a", 1), task("b")]) as stage:
+            with gpu.open_backend([task("a", 1), task("b")]) as stage:
                 stage.launch(launch(0, "a"))
                 moments(stage)
         assert built == ["pair"]
@@ -59,7 +59,7 @@ def test_streams_and_events_go_with_their_stage() -> None:
     with ready(machine) as (gpu, _):
         gpu.prepare([task("a")])
         before = machine.cuda.leaked()
-        with gpu.stage([task("a")]) as stage:
+        with gpu.open_backend([task("a")]) as stage:
             stage.launch(launch(0))
             moments(stage)
             assert len(machine.cuda.leaked()) > len(before)
@@ -68,7 +68,7 @@ def test_streams_and_events_go_with_their_stage() -> None:
 
 def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
     with ready(Machine()) as (gpu, _):
-        with gpu.stage([task("a")]):
+        with gpu.open_backend([task("a")]):
             assert not gc.isenabled()
         assert gc.isenabled()
 
@@ -76,7 +76,7 @@ def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
 def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
     with ready(Machine()) as (gpu, _):
         (fitted,) = gpu.fitted([task("a")])
-        with gpu.stage([fitted]):
+        with gpu.open_backend([fitted]):
             pass
     calls = fitted.network.calls
     assert [sorted(call.resources) for call in calls] == [[1, 2], [1]]
@@ -96,7 +96,7 @@ def test_a_part_of_the_gpu() -> None:
     machine = Machine()
     with ready(machine, sm_count=8) as (gpu, _):
         assert (gpu.gpu.sm_count, gpu.gpu.launch_s) == (8, LAUNCH_S)
-        with gpu.stage([task("a")]) as stage:
+        with gpu.open_backend([task("a")]) as stage:
             stage.launch(launch(0))
             moments(stage)
     assert {each.sm_count for each in machine.cuda.launches} == {8}
@@ -106,12 +106,12 @@ def test_a_part_of_the_gpu() -> None:
 def test_block_records_of_a_run() -> None:
     machine = Machine(kernels=RECORDING)
     with ready(machine, recorded=True) as (gpu, _):
-        with gpu.stage([task("a")]) as stage:
+        with gpu.open_backend([task("a")]) as stage:
             stage.launch(launch(3, count=4, blocks=4))
             moments(stage)
         assert [(each.launch, each.sm) for each in gpu.residencies] == [(3, sm) for sm in (0, 2, 4, 6)]
         assert gpu.unrecorded == 0
-        with gpu.stage([task("a")]):
+        with gpu.open_backend([task("a")]):
             pass
         assert gpu.residencies == ()
 
@@ -120,7 +120,7 @@ def test_the_benchmark_runs_on_it() -> None:
     machine = Machine()
     with ready(machine) as (gpu, _):
         policies = {name: find_policy(name)() for name in ("sequential", "elastic")}
-        run = runner(gpu.stage, policies, gpu.gpu, duration_s=0.02)
+        run = runner(gpu.open_backend, policies, gpu.gpu, duration_s=0.02)
         tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
         for policy in policies:
             answers = run(tasks, policy, 0)

@@ -228,7 +228,7 @@ class GpuSession:
         return self._programs[task]
 
     @contextmanager
-    def stage(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
+    def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
         """Give a stage for one run of tasks.
 
         Raises:

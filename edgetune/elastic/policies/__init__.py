@@ -1,4 +1,4 @@
-"""The policies, one file each, and the one table of them.
+"""The table of policies, one file each.
 
 A new policy is one file, one row here and one line in the tests (``edgetune.testing.elastic_contract``).
 """
@@ -9,15 +9,23 @@ from collections.abc import Iterable
 
 from edgetune.elastic.gpu import Gpu
 from edgetune.elastic.pieces import Tables
-from edgetune.elastic.policies.barrier import Barrier
-from edgetune.elastic.policies.elastic import Elastic, tables_for
-from edgetune.elastic.policies.multistream import MultiStream
-from edgetune.elastic.policies.sequential import Sequential
-from edgetune.elastic.view import NamedElasticPolicy
+from edgetune.elastic.view import NamedElasticPolicy, PieceLauncher
 from edgetune.elastic.work import GpuTask
-from edgetune.plugins import find, table_of
+from edgetune.plugins import Registry
 
-POLICIES: dict[str, type[NamedElasticPolicy]] = table_of([Sequential, MultiStream, Barrier, Elastic], kinds="policies")
+_HERE = "edgetune.elastic.policies"
+POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
+    "policy",
+    {
+        "sequential": f"{_HERE}.sequential:Sequential",
+        "multistream": f"{_HERE}.multistream:MultiStream",
+        "barrier": f"{_HERE}.barrier:Barrier",
+        "elastic": f"{_HERE}.elastic:Elastic",
+    },
+    group="edgetune.policies",
+    prefix="elastic.",
+    contract=NamedElasticPolicy,
+)
 
 
 def find_policy(name: str) -> type[NamedElasticPolicy]:
@@ -26,20 +34,22 @@ def find_policy(name: str) -> type[NamedElasticPolicy]:
     Raises:
         InputError: there is none; the hint names the nearest.
     """
-    return find(POLICIES, name, kind="policy")
+    return POLICIES.find(name)
 
 
 def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables | None = None) -> NamedElasticPolicy:
-    """Return a new policy; what it is to look up is worked out now, and not while a GPU waits.
+    """Return a new policy, whose look-ups of pieces are computed now and not while a GPU waits.
 
     Args:
         name: In the table.
-        tasks: That it is to decide for.
-        gpu: Where.
-        kept: What to look up instead, where somebody kept it.
+        tasks: The tasks that it decides for.
+        gpu: The GPU that they share.
+        kept: Look-ups that were computed before.
 
     Raises:
         InputError: there is no such policy; the hint names the nearest.
     """
-    found = find_policy(name)
-    return Elastic({**tables_for(tasks, gpu), **(kept or {})}) if found is Elastic else found()
+    policy = find_policy(name)()
+    if isinstance(policy, PieceLauncher):
+        policy.prepare(tasks, gpu, kept or {})
+    return policy

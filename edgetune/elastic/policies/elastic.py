@@ -44,6 +44,10 @@ class Elastic:
         """Made once, so that nothing is made on the critical path."""
         self._sizes: Sizes | None = None
 
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
+        """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
+        self._tables |= {**tables_for(tasks, gpu), **kept}
+
     def decide(self, view: View) -> Sequence[Decision]:
         """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
         urgent: TaskState | None = None

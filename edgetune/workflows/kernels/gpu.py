@@ -1,80 +1,60 @@
-"""From the options of ``edgetune schedule kernels run`` to a kernel timeline of a real GPU."""
+"""Opens the GPU that an option names, and measures what launches cost on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
-
-from edgetune.cli.launch_costs import costs_folder
-from edgetune.cli.screen import Screen
+from edgetune.artifacts.plain import plain
+from edgetune.elastic.compiler import CompileOptions
+from edgetune.elastic.cuda import calibrate as launch_costs
+from edgetune.elastic.cuda import gpu_session
+from edgetune.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
+from edgetune.elastic.cuda.context import Context, why_not_green
 from edgetune.elastic.cuda.driver import WITHOUT
-from edgetune.errors import InputError, PartialError, blaming
-from edgetune.units import NS
-from edgetune.workflows.cache_folder import compiled_folder
-from edgetune.workflows.kernels.plan import (
-    KernelRun,
-    KernelRunOptions,
-    check_kernels,
-    check_view,
-    plan_of,
-    report_plan,
-    report_unused,
-    target_of,
-)
-from edgetune.workflows.kernels.share import (
-    KernelSimulationResult,
-    check_answered,
-    finish,
-    report_stopped,
-    run_all,
-    timeline_of,
-)
-from edgetune.workflows.stopping import Stopping, noting_signals
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.kernel_tasks import KernelTasks
-    from edgetune.elastic.backend import Record
-    from edgetune.elastic.cuda.context import Context
-    from edgetune.elastic.cuda.gpu_session import GpuSession
-    from edgetune.elastic.cuda.program import Build
-    from edgetune.elastic.view import ElasticPolicy
-    from edgetune.elastic.work import GpuTask, KernelSequence
-
-_LOOK_NS = 100_000_000
-"""How soon a signal is noted, at the latest."""
+from edgetune.elastic.cuda.gpu_session import GpuSession
+from edgetune.elastic.cuda.program import Build, build
+from edgetune.elastic.work import KernelSequence
+from edgetune.errors import InputError
+from edgetune.workflows.cache_folder import cache_folder, compiled_folder
+from edgetune.workflows.kernels.options import CalibrateOptions
+from edgetune.workflows.output import Target
+from edgetune.workflows.reporting import Reporter
 
 
 @dataclass(frozen=True, slots=True)
-class KernelDeviceOptions:
-    """Where to run, as written on the command line.
+class Calibrated:
+    """Measured launch costs.
 
     Args:
-        device: E.g. ``nvidia:0``.
-        sms: Multiprocessors to use; ``None`` for all.
-        records: Whether blocks write down where they run.
-        include: Folders of headers.
+        costs: The costs.
+        path: The file that holds them.
+        refused: Why a part of the multiprocessors cannot be used alone; ``None`` where it can.
     """
 
-    device: str
-    sms: int | None
-    records: bool
-    include: tuple[str, ...] = ()
+    costs: LaunchCosts
+    path: Path
+    refused: str | None
+
+
+def costs_folder() -> Path:
+    """Return the folder of launch costs that ``calibrate`` writes by default and ``run`` reads."""
+    return cache_folder("launch_costs")
 
 
 def gpu_index(device: str, without: str = WITHOUT) -> int:
     """Return the number in ``nvidia:0``.
 
     Args:
-        device: As it was asked for.
+        device: The option.
         without: What can be done without a GPU, for the hint.
 
     Raises:
-        InputError: it is no NVIDIA GPU.
+        InputError: the device is no NVIDIA GPU.
     """
     kind, _, number = device.partition(":")
     if kind == "jetson" and not number:
@@ -85,168 +65,79 @@ def gpu_index(device: str, without: str = WITHOUT) -> int:
 
 
 @contextmanager
-def opened(where: KernelDeviceOptions, *, seed: int = 0) -> Iterator[GpuSession]:
-    """Open the GPU that was asked for.
+def opened(
+    device: str, *, sms: int | None, seed: int, records: bool = False, include: Sequence[str] = ()
+) -> Iterator[GpuSession]:
+    """Open a GPU.
+
+    Args:
+        device: E.g. ``nvidia:0``.
+        sms: Multiprocessors to use; ``None`` for all.
+        seed: Of what inputs and weights are filled with.
+        records: Whether blocks write down where they run.
+        include: Folders of headers.
 
     Raises:
-        InputError: it is no NVIDIA GPU.
-        DeviceError: cuda-bindings, the driver or the GPU is missing; the message says which, and that simulating works.
+        InputError: the device is no NVIDIA GPU.
+        DeviceError: cuda-bindings, the driver or the GPU is missing; the hint says that simulating works.
     """
-    from edgetune.elastic.compiler import CompileOptions
-    from edgetune.elastic.cuda.gpu_session import open_gpu_session
-    from edgetune.elastic.cuda.program import build
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        options = CompileOptions(include=where.include)
+        options = CompileOptions(include=tuple(include))
         return build(network, context, recorded=recorded, options=options, cache=compiled_folder())
 
-    index = gpu_index(where.device)
-    with open_gpu_session(
-        index, sm_count=where.sms, recorded=where.records, seed=seed, launch_s=known_launch_s, builder=builder
+    with gpu_session.open_gpu_session(
+        gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s, builder=builder
     ) as ready:
         yield ready
 
 
 def known_launch_s(context: Context) -> float:
-    """Return how soon a kernel can follow another on a GPU, s: as it was measured before, else as it is now.
-
-    What is measured now is kept.
-    """
-    from edgetune.elastic.cuda.calibrate import calibrate, compiled_for, costs_of, costs_path, write_costs
-
+    """Return how soon a kernel can follow another on a GPU, s: as kept from before, else measured now and kept."""
     costs = costs_of(context.facts, costs_folder())
     if costs is None:
         with context.scope():
-            costs = calibrate(context, compiled_for(context))
+            costs = launch_costs.calibrate(context, compiled_for(context))
         with suppress(InputError, OSError):  # a cache that cannot be written is no reason not to run
             costs_folder().mkdir(parents=True, exist_ok=True)
             write_costs(costs, costs_path(context.facts, costs_folder()))
     return costs.reaction_s
 
 
-def run_kernel_device(opts: KernelRunOptions, where: KernelDeviceOptions, screen: Screen) -> None:
-    """Run every critical task alone and all tasks by every policy on a GPU; write the timeline and say what came of it.
+def gpu_conditions(ready: GpuSession, *, part: bool, records: bool) -> dict[str, Any]:
+    """Return the conditions of runs on a GPU.
 
-    Raises:
-        InputError, DeviceError: see the command's help.
-        PartialError: a kernel failed, or hangs; what ran until then is written.
-        typer.Exit: stopped by a signal; what ran until then is written.
+    Args:
+        ready: The GPU.
+        part: Whether a part of its multiprocessors is used.
+        records: Whether blocks write down where they run.
     """
-    from edgetune.artifacts.files import name_of
-    from edgetune.artifacts.io import read_kernel_tasks
-    from edgetune.cli.schedule_plot import check_figure
-    from edgetune.elastic.cuda.program import check_source
-
-    document = read_kernel_tasks(opts.tasks)
-    check_figure(opts.plot, opts.view)
-    plan, target = plan_of(opts, document, simulated=False), target_of(opts, document)
-    check_view(opts, plan)
-    file = name_of(opts.tasks)
-    for task in plan.tasks:
-        with blaming(f"{file}: task {task.name}"):
-            check_source(task.network)
-    where = replace(where, include=(*_beside(opts, document), *where.include))
-    with opened(where, seed=plan.seed) as ready:
-        screen.info(f"compiling for {ready.gpu.name}")
-        plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
-        with blaming(file):
-            check_kernels(plan.tasks, plan.gpu, simulated=False)
-        report_unused(plan, screen)
-        if opts.dry_run:
-            report_plan(plan, screen)
-            return
-        outcome = KernelSimulationResult()
-        screen.info("timing their kernels")
-        plan = replace(plan, tasks=ready.measured(plan.tasks))
-        with noting_signals(screen, "the launches in flight") as stopping:
-            run_all(plan, outcome, screen, stopping, on(ready))
-        timeline = timeline_of(opts.tasks, plan, outcome, conditions(ready, where))
-        report_stopped(plan, outcome, stopping, screen)
-        finish(opts, timeline, target, screen)
-        if ready.lost is not None:
-            message = f"the GPU cannot be used any more by this process: {ready.lost}"
-            raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
-    if stopping.number is not None:
-        raise typer.Exit(128 + stopping.number)
-    check_answered(timeline)
-
-
-def _beside(opts: KernelRunOptions, document: KernelTasks) -> Iterator[str]:
-    """Yield the folders of source files, where headers are looked for first."""
-    folder = Path() if opts.tasks == "-" else Path(opts.tasks).parent
-    sources = (each.source for each in document.networks if each.source is not None)
-    yield from dict.fromkeys(str((folder / source).parent) for source in sources)
-
-
-def on(ready: GpuSession) -> Callable[..., None]:
-    """Return what runs tasks by a policy on a GPU; see ``run_kernel_simulate.RunOne``."""
-    from edgetune.elastic.loop import ElasticLoop
-    from edgetune.elastic.timeline import timeline_rows
-
-    def run_one(  # noqa: PLR0917 (as ``RunOne`` says)
-        plan: KernelRun,
-        outcome: KernelSimulationResult,
-        name: str,
-        turn: int,
-        policy: ElasticPolicy,
-        tasks: Sequence[GpuTask],
-        stopping: Stopping,
-        advance: Callable[[float], None],
-    ) -> None:
-        if ready.lost is not None:
-            return
-        with ready.stage(tasks) as backend:
-            begin_ns, told_s = backend.now_ns(), 0.0
-
-            def note(record: Record) -> None:
-                nonlocal told_s
-                at_s = min((record.ended_ns - begin_ns) / NS, plan.duration_s)
-                if at_s - told_s > plan.duration_s / 50:
-                    advance(at_s - told_s)
-                    told_s = at_s
-
-            loop = ElasticLoop(
-                policy,
-                backend,
-                tasks,
-                gpu=plan.gpu,
-                duration_s=plan.duration_s,
-                seed=plan.seed,
-                poll_interval_ns=_LOOK_NS,
-                stopped=lambda: stopping.number is not None or backend.lost is not None,
-                on_record=note,
-            )
-            loop.run()
-        advance(plan.duration_s - told_s)
-        records: list[Record] = [*loop.launches, *loop.requests]
-        outcome.rows += timeline_rows(records, ready.residencies, policy=name, turn=turn, begin_ns=begin_ns)
-        blocks = sum(each.launch.physical_blocks for each in loop.launches)
-        outcome.blocks += blocks
-        cost = loop.overhead
-        ended_s = max(((each.ended_ns - begin_ns) / NS for each in loop.requests), default=0.0)
-        early = stopping.number is not None or backend.lost is not None
-        stopped = {"stopped_s": min(ended_s, plan.duration_s)} if early else {}
-        outcome.conditions.setdefault(name, []).append({
-            "decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s,
-            "blocks": blocks, "clocks_apart_s": backend.uncertain_ns / NS, "unrecorded_launches": ready.unrecorded,
-            **({} if ready.records_apart_ns is None else {"block_clocks_apart_s": ready.records_apart_ns / NS}),
-            **stopped,
-        })  # fmt: skip
-
-    return run_one
-
-
-def conditions(ready: GpuSession, where: KernelDeviceOptions) -> dict[str, Any]:
-    """Return what figures of a GPU depend on."""
-    from edgetune.artifacts.plain import plain
-
     facts = ready.context.facts
     return {
-        "simulated": False,
-        "device": facts.gpu.name,
-        "gpu": plain(facts.gpu),
-        "uuid": facts.uuid,
-        "cuda": facts.driver,
-        "part_of_the_gpu": where.sms is not None,
-        "block_records": where.records,
-    }
+        "simulated": False, "device": facts.gpu.name, "gpu": plain(facts.gpu), "uuid": facts.uuid,
+        "cuda": facts.driver, "part_of_the_gpu": part, "block_records": records,
+    }  # fmt: skip
+
+
+def calibrate(opts: CalibrateOptions, reporter: Reporter) -> Calibrated:
+    """Measure what launches cost on a GPU and keep it.
+
+    Raises:
+        InputError: the device is no NVIDIA GPU, or the costs cannot be written.
+        DeviceError: cuda-bindings, NVRTC, the driver or the GPU is missing.
+    """
+    index, folder = gpu_index(opts.device), costs_folder()
+    if opts.output is not None:
+        Target(Path(opts.output)).check("set of constants")
+    else:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the folder {folder}: {error.strerror}", "name a file with -o") from None
+    with gpu_session.open_gpu_session(index, sm_count=opts.sms, launch_s=lambda _: nan) as ready:
+        costs = launch_costs.calibrate(ready.context, compiled_for(ready.context))
+        refused = None if opts.sms is not None else why_not_green(ready.context)
+        path = costs_path(ready.context.facts, folder) if opts.output is None else Path(opts.output)
+    write_costs(costs, path)
+    reporter.info(f"wrote {path}")
+    return Calibrated(costs, path, refused)

@@ -1,57 +1,53 @@
-"""From the options of ``edgetune schedule kernels simulate`` and ``run`` to what is to run, and where it is written."""
+"""What ``simulate`` and ``run`` are to run: tasks, policies, a GPU, and the file of the timeline."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from edgetune.cli.screen import Screen
+from edgetune.artifacts.files import name_of
+from edgetune.artifacts.io import read_kernel_tasks
+from edgetune.artifacts.kernel_tasks import KernelTasks
+from edgetune.choices import choose
+from edgetune.elastic.gpu import Gpu, find_gpu
+from edgetune.elastic.loop import check_tasks
+from edgetune.elastic.model import GpuTimingModel, check_fits, check_known
+from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.elastic.policies.multistream import SOLO
+from edgetune.elastic.tables import read_tables
+from edgetune.elastic.tasks import check_count, tasks_of
+from edgetune.elastic.view import PieceLauncher
+from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError, blaming
-from edgetune.units import format_duration, parse_time_s
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.kernel_tasks import KernelTasks
-    from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.model import GpuTimingModel
-    from edgetune.elastic.work import GpuTask
-    from edgetune.workflows.output import Target
+from edgetune.units import format_duration, parse_share, parse_time_s
+from edgetune.workflows.kernels.options import ShareOptions, SimulateOptions
+from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.timeline_view import check_figure, kernel_view
 
 _DEFAULT_NAME = "kernels.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRunOptions:
-    """What was asked for, as written on the command line."""
-
-    tasks: str
-    policy: str | None
-    gpu: str | None
-    duration: str | None
-    output: str | None
-    plot: str | None
-    view: str | None
-    seed: int | None
-    dry_run: bool = False
-    json: bool = False
-    assume: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
+_TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s"}
+_SHARES = {"bandwidth": "bandwidth_sms", "serial": "serial_cost"}
+_ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
+"""Names of ``--assume``: times of the GPU and of the host, shares, and threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """What is to run.
+    """A run as asked for.
 
     Args:
-        document: As the file has it.
-        tasks: Who asks.
+        document: The file of tasks.
+        tasks: Its tasks.
         policies: Their names, in the order in which they are compared.
-        gpu: On what.
+        gpu: The GPU.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
-        model: What is assumed of the GPU where it is simulated; ``None`` for what is usual.
-        kept: Files of kept pieces; what is in none of them is worked out.
+        target: Where the timeline goes.
+        model: Assumptions about a simulated GPU.
+        kept: Files of kept pieces; pieces that are in none of them are computed.
     """
 
     document: KernelTasks
@@ -60,45 +56,53 @@ class KernelRun:
     gpu: Gpu
     duration_s: float
     seed: int
-    model: GpuTimingModel | None = None
-    kept: Sequence[str] = ()
+    target: Target
+    model: GpuTimingModel
+    kept: Sequence[str]
+
+    @property
+    def runs(self) -> list[str]:
+        """The runs in order, in words: critical tasks alone, then policies."""
+        return [*(f"{task.name} alone" for task in self.tasks if task.critical), *self.policies]
 
 
-def plan_of(opts: KernelRunOptions, document: KernelTasks, *, simulated: bool = True) -> KernelRun:
-    """Return what is to run.
+def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
+    """Return the run; a GPU that is not simulated, and what its kernels need, are known once it is open.
 
     Raises:
-        InputError: a policy, GPU, network or duration that there is not, more requests than can be kept, or something
-            to simulate that does not fit the GPU or of which nobody knows how long it takes.
+        InputError: an unknown policy, GPU, network or duration; more requests than can be kept; or a simulated kernel
+            that does not fit the GPU, or whose duration is unknown.
+        DeviceError: a figure is asked for, and matplotlib is missing.
     """
-    from edgetune.artifacts.files import name_of
-    from edgetune.cli.kernel_model import assumed
-    from edgetune.elastic.gpu import find_gpu
-    from edgetune.elastic.loop import check_tasks
-    from edgetune.elastic.tables import read_tables
-    from edgetune.elastic.tasks import check_count, tasks_of
-
-    file = name_of(opts.tasks)
+    document, file = read_kernel_tasks(opts.tasks), name_of(opts.tasks)
+    check_figure(opts.plot, opts.view)
     names = _policies(opts, document, file)
-    with blaming(file if opts.gpu is None else "--gpu"):
-        gpu = find_gpu(document.gpu if opts.gpu is None else opts.gpu)
-    gpu, model = assumed(opts.assume, gpu)
+    simulated = opts if isinstance(opts, SimulateOptions) else None
+    chosen = None if simulated is None else simulated.gpu
+    with blaming(file if chosen is None else "--gpu"):
+        gpu = find_gpu(document.gpu if chosen is None else chosen)
+    gpu, model = assumed(() if simulated is None else simulated.assume, gpu)
     duration_s = document.duration_s if opts.duration is None else parse_time_s(opts.duration, what="--duration")
-    seed = document.seed if opts.seed is None else opts.seed
     with blaming(file):
-        tasks = tasks_of(document, folder=Path() if opts.tasks == "-" else Path(opts.tasks).parent)
+        tasks = tasks_of(document, folder=folder_of(opts))
         check_tasks(tasks)
-        if simulated:  # of a real GPU the limits are known once it is open, and what is compiled needs is, too
+        if simulated is not None:
             check_kernels(tasks, gpu)
-        check_count(tasks, names, gpu if simulated else None, duration_s=duration_s)
-    if simulated:
+        check_count(tasks, names, None if simulated is None else gpu, duration_s=duration_s)
+    if simulated is not None:
         read_tables(opts.kept, gpu)
-    return KernelRun(document, tasks, names, gpu, duration_s, seed, model, opts.kept)
+    seed = document.seed if opts.seed is None else opts.seed
+    target = _target(opts, document, reporter)
+    _check_view(opts.view or "gantt", names, tasks, duration_s)
+    return KernelRun(document, tasks, names, gpu, duration_s, seed, target, model, tuple(opts.kept))
 
 
-def _policies(opts: KernelRunOptions, document: KernelTasks, file: str) -> list[str]:
-    from edgetune.elastic.policies import find_policy
+def folder_of(opts: ShareOptions) -> Path:
+    """Return the folder that the sources of the tasks are relative to."""
+    return Path() if opts.tasks == "-" else Path(opts.tasks).parent
 
+
+def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]:
     words = document.policy if opts.policy is None else opts.policy
     names = [word.strip() for word in words.split(",")]
     with blaming(file if opts.policy is None else "--policy"):
@@ -110,13 +114,11 @@ def _policies(opts: KernelRunOptions, document: KernelTasks, file: str) -> list[
 
 
 def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True) -> None:
-    """Check that blocks of all kernels fit on a GPU, and where it is simulated, that it is known how long they take.
+    """Check that blocks of all kernels fit on a GPU, and that the durations of simulated ones are known.
 
     Raises:
-        InputError: they do not, or it is not.
+        InputError: a block does not fit, or a duration is unknown.
     """
-    from edgetune.elastic.model import check_fits, check_known
-
     for task in tasks:
         with blaming(f"task {task.name}, network {task.network.name}"):
             for call in task.network.calls:
@@ -125,63 +127,75 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
                 check_fits(call, gpu)
 
 
-def target_of(opts: KernelRunOptions, document: KernelTasks) -> Target:
+def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Target:
     """Return where the timeline goes; no file that is read is written, and none twice."""
-    from edgetune.workflows.output import check_outputs, choose_target
-
-    target = choose_target(opts.output, _DEFAULT_NAME, last=True, json=opts.json)
-    outputs = {"-o": target.file, "--plot": opts.plot}
+    target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     folder = Path(opts.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
+    outputs = {"-o": target.file, "--plot": opts.plot}
     check_outputs(outputs, [opts.tasks, *sources, *opts.kept], {"-o": "kernel_timeline"})
     return target
 
 
-def check_view(opts: KernelRunOptions, plan: KernelRun) -> None:
+def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], duration_s: float) -> None:
     """Refuse a part of the figure that there will not be.
 
     Raises:
-        InputError: there is no such figure, it is of a policy that does not run, or of a time when nothing comes.
+        InputError: the view is unknown, its policy does not run, or it begins after the last request.
     """
-    from edgetune.cli.plot import kernel_view
-    from edgetune.elastic.policies.multistream import SOLO
-
-    policy, from_s, _ = kernel_view(opts.view or "gantt")
-    drawn = [*plan.policies, *([SOLO] if any(task.critical for task in plan.tasks) else [])]
+    policy, from_s, _ = kernel_view(view)
+    drawn = [*policies, *([SOLO] if any(task.critical for task in tasks) else [])]
     if policy is not None and policy not in drawn:
         raise InputError(f"--view: policy {policy!r} does not run", f"there will be: {', '.join(drawn)}")
-    if from_s is not None and from_s >= plan.duration_s:
-        message = (
-            f"--view begins at {format_duration(from_s)}, and requests come for {format_duration(plan.duration_s)}"
-        )
+    if from_s is not None and from_s >= duration_s:
+        message = f"--view begins at {format_duration(from_s)}, and requests come for {format_duration(duration_s)}"
         raise InputError(message, "choose an earlier part, or run longer with --duration")
 
 
-def report_unused(plan: KernelRun, screen: Screen) -> None:
-    """Say which files of kept pieces nothing will be looked up in."""
-    from edgetune.elastic.policies.elastic import Elastic
-    from edgetune.elastic.tables import read_tables
-
-    if plan.kept and Elastic.name not in plan.policies:
-        screen.info(f"--kept is not used: only the policy {Elastic.name} launches pieces")
+def report_unused(plan: KernelRun, reporter: Reporter) -> None:
+    """Report the files of kept pieces that no policy or kernel uses."""
+    launchers = [name for name in POLICIES if issubclass(POLICIES[name], PieceLauncher)]
+    if plan.kept and not set(launchers) & set(plan.policies):
+        reporter.info(f"--kept is not used: only the policy {' or '.join(launchers)} launches pieces")
         return
     cut = {(call.kernel, call.logical) for task in plan.tasks if not task.critical for call in task.network.calls}
     for file in plan.kept:
         if not cut & read_tables([file], plan.gpu).keys():
-            told = "it has no kernel of a best-effort task at the launch that the task makes"
-            screen.info(f"--kept {file} is not used: {told}; pieces are worked out")
+            why = "it has no kernel of a best-effort task at the launch that the task makes"
+            reporter.info(f"--kept {file} is not used: {why}; pieces are worked out")
 
 
-def report_plan(plan: KernelRun, screen: Screen) -> None:
-    """Say what would run."""
-    for task in plan.tasks:
-        blocks = [call.logical.blocks for call in task.network.calls]
-        kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
-        size = f"{min(blocks)} to {max(blocks)}" if min(blocks) < max(blocks) else f"{max(blocks)}"
-        due = "" if task.deadline_s is None else f", due after {format_duration(task.deadline_s)}"
-        kind = f"critical, priority {task.priority}" if task.critical else "best effort"
-        screen.info(f"{task.name}: {task.network.name}, {kernels} of {size} blocks; {task.arrivals}; {kind}{due}")
-    alone = sum(task.critical for task in plan.tasks)
-    before = f"{alone} critical task{'' if alone == 1 else 's'} alone before"
-    runs = f"{', '.join(plan.policies)}; {before}"
-    screen.info(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
+def assumed(words: Sequence[str], gpu: Gpu) -> tuple[Gpu, GpuTimingModel]:
+    """Return the GPU and the model with these assumptions.
+
+    Args:
+        words: Each ``NAME=VALUE``, or several of them with commas between.
+        gpu: Of the catalogue.
+
+    Raises:
+        InputError: an unknown name, or a value that is no time, share or number of threads.
+    """
+    said: dict[str, Any] = {}
+    for word in (each.strip() for listed in words for each in listed.split(",")):
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise InputError(f"--assume: {word!r} has no value", f"e.g. host=20us; known: {', '.join(_ASSUMED)}")
+        choose(name, _ASSUMED, what="assumption")
+        what = f"--assume: {name}"
+        if name == "launch":
+            gpu = replace(gpu, launch_s=_time_s(value, what), source=f"{gpu.source}; launch_s: --assume")
+        elif name in _TIMES:
+            said[_TIMES[name]] = _time_s(value, what)
+        elif name in _SHARES:
+            said[_SHARES[name]] = share = parse_share(value, what=what)
+            if share == 0 and name == "bandwidth":
+                raise InputError(f"{what} is {value}: no multiprocessor would draw anything", "e.g. bandwidth=50%")
+        elif not value.isascii() or not value.isdigit() or int(value) == 0:
+            raise InputError(f"{what} is {value!r}", "a number of threads above zero, e.g. saturating=512")
+        else:
+            said["saturating_threads"] = int(value)
+    return gpu, GpuTimingModel(**said)
+
+
+def _time_s(value: str, what: str) -> float:
+    return 0.0 if value in ("0", "0s") else parse_time_s(value, what=what)

@@ -1,262 +1,329 @@
-"""From the options of ``edgetune schedule kernels simulate`` to a kernel timeline, its figures and its drawing."""
+"""Tasks that share a GPU kernel by kernel, by one policy or several: on a model of the GPU or on a real one.
+
+plan -> each critical task alone (solo), then all tasks by each policy -> rows and costs -> kernel timeline
+"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import typer
-
-from edgetune.cli.progress import simple_bar
-from edgetune.cli.screen import Screen, answer
-from edgetune.errors import PartialError
+from edgetune.artifacts import kernel_timeline
+from edgetune.artifacts.files import name_of
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
+from edgetune.artifacts.plain import plain
+from edgetune.elastic.backend import GpuBackend, Record, Residency
+from edgetune.elastic.cuda.backend import CudaBackend
+from edgetune.elastic.cuda.gpu_session import GpuSession
+from edgetune.elastic.cuda.program import check_source
+from edgetune.elastic.gpu import Gpu
+from edgetune.elastic.loop import ElasticLoop
+from edgetune.elastic.model import GpuTimingModel, note_of
+from edgetune.elastic.policies import make_policy
+from edgetune.elastic.policies.multistream import SOLO, Solo
+from edgetune.elastic.simulated import SimulatedGpu
+from edgetune.elastic.tables import read_tables
+from edgetune.elastic.timeline import timeline_rows
+from edgetune.elastic.view import ElasticPolicy
+from edgetune.elastic.work import GpuTask
+from edgetune.errors import InputError, PartialError, blaming
+from edgetune.serving.clock import EventClock
 from edgetune.units import NS
-from edgetune.workflows.kernels.plan import (
-    KernelRun,
-    KernelRunOptions,
-    check_view,
-    plan_of,
-    report_plan,
-    report_unused,
-    target_of,
-)
-from edgetune.workflows.reporting import SimulationLabel
+from edgetune.workflows.kernels.gpu import gpu_conditions, opened
+from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
+from edgetune.workflows.kernels.plan import KernelRun, check_kernels, folder_of, plan_of, report_unused
+from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
 
-if TYPE_CHECKING:
-    from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-    from edgetune.elastic.backend import Record
-    from edgetune.elastic.gpu import Gpu
-    from edgetune.elastic.model import GpuTimingModel
-    from edgetune.elastic.view import ElasticPolicy
-    from edgetune.elastic.work import GpuTask
-    from edgetune.workflows.output import Target
-
 _MOST_RESIDENCIES = 100_000
-"""Of each run: some fifty megabytes of memory, and more than a figure can show."""
+"""Kept of each simulated run: some fifty megabytes of memory, and more than a figure can show."""
+_POLL_INTERVAL_NS = 100_000_000
+"""Delay of a signal on a real GPU, at most."""
 
-RunOne = Callable[
-    [
-        "KernelRun",
-        "KernelSimulationResult",
-        str,
-        int,
-        "ElasticPolicy",
-        Sequence["GpuTask"],
-        "Stopping",
-        Callable[[float], None],
-    ],
-    None,
-]
-"""Runs tasks by a policy (its name, its turn, itself) until somebody stops it, puts what came of it into the outcome,
-and tells how much of the time has passed, s."""
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of tasks by a policy.
+
+    Args:
+        plan: The whole run.
+        name: Of the policy.
+        number: How often this policy ran before.
+        policy: The policy.
+        tasks: The tasks that share the GPU.
+        stopping: Whether a signal asked to stop.
+        advance: Takes how much more of the time has passed, s.
+    """
+
+    plan: KernelRun
+    name: str
+    number: int
+    policy: ElasticPolicy
+    tasks: Sequence[GpuTask]
+    stopping: Stopping
+    advance: Callable[[float], None]
 
 
 @dataclass(slots=True)
-class KernelSimulationResult:
-    """What came of all runs.
+class Runs:
+    """The results of all runs.
 
     Args:
         rows: Of all policies.
-        conditions: What deciding cost, by policy.
-        blocks: Physical blocks that were run.
+        conditions: What deciding cost in each run, by policy.
+        signal: The signal that stopped them; ``None`` where none did.
+        lost: Why the GPU cannot be used any more; ``None`` where it can.
     """
 
     rows: list[KernelTimelineRow] = field(default_factory=list)
     conditions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    blocks: int = 0
+    signal: int | None = None
+    lost: str | None = None
 
 
-def run_kernel_simulate(opts: KernelRunOptions, screen: Screen) -> None:
-    """Run every critical task alone and all tasks by every policy, write the timeline and say what came of it.
-
-    Raises:
-        InputError, DeviceError: see the command's help.
-        PartialError: requests failed; the timeline is written.
-        typer.Exit: stopped by a signal; what ran until then is written.
-    """
-    from edgetune.artifacts.io import read_kernel_tasks
-    from edgetune.cli.schedule_plot import check_figure
-
-    document = read_kernel_tasks(opts.tasks)
-    check_figure(opts.plot, opts.view)
-    plan, target = plan_of(opts, document), target_of(opts, document)
-    check_view(opts, plan)
-    report_unused(plan, screen)
-    if opts.dry_run:
-        report_plan(plan, screen)
-        return
-    SimulationLabel(True, screen).announce()
-    outcome = KernelSimulationResult()
-    with noting_signals(screen, "what is being simulated now") as stopping:
-        run_all(plan, outcome, screen, stopping, simulate_one)
-    timeline = timeline_of(opts.tasks, plan, outcome, simulated_on(plan.gpu, plan.model))
-    report_stopped(plan, outcome, stopping, screen)
-    finish(opts, timeline, target, screen)
-    if stopping.number is not None:
-        raise typer.Exit(128 + stopping.number)
-    check_answered(timeline)
-
-
-def run_all(
-    plan: KernelRun, outcome: KernelSimulationResult, screen: Screen, stopping: Stopping, run_one: RunOne
-) -> None:
-    """Run every critical task alone, and all tasks by every policy, one after another.
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The result of ``simulate`` and ``run``.
 
     Args:
-        plan: What is to run.
-        outcome: Where everything is put.
-        screen: For progress.
-        stopping: Whether somebody asked to stop.
-        run_one: Runs tasks by a policy, on a model or a device.
+        timeline: Every launch, request and residency.
+        plan: The run.
+        signal: The signal that stopped it; ``None`` where none did.
+        lost: Why the GPU cannot be used any more; ``None`` where it can.
     """
-    from edgetune.elastic.policies import make_policy
-    from edgetune.elastic.policies.multistream import SOLO, Solo
-    from edgetune.elastic.tables import read_tables
 
-    kept = read_tables(plan.kept, plan.gpu)
-    critical = [task for task in plan.tasks if task.critical]
-    runs: list[tuple[str, int, Callable[[], ElasticPolicy], Sequence[GpuTask]]] = []
-    runs += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(critical)]
-    for name in plan.policies:
-        runs.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
-    with bar(screen, len(runs) * plan.duration_s) as advance:
-        for name, turn, make, tasks in runs:
-            if stopping.number is not None:
-                return
-            screen.detail(name if turn == 0 and name != SOLO else f"{tasks[0].name} alone")
-            run_one(plan, outcome, name, turn, make(), tasks, stopping, advance)
+    timeline: KernelTimeline
+    plan: KernelRun
+    signal: int | None
+    lost: str | None = None
+
+    def check_gpu(self) -> None:
+        """Check that the GPU can still be used.
+
+        Raises:
+            PartialError: it cannot.
+        """
+        if self.lost is not None:
+            message = f"the GPU cannot be used any more by this process: {self.lost}"
+            raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
+
+    def check_answered(self) -> None:
+        """Check that no request failed.
+
+        Raises:
+            PartialError: a request failed.
+        """
+        failed = [row for row in self.timeline.rows if row.event == "request" and row.status == "failed"]
+        if failed:
+            tasks = ", ".join(dict.fromkeys(str(row.task) for row in failed))
+            policies = ", ".join(dict.fromkeys(row.policy for row in failed))
+            raise PartialError(
+                f"{len(failed)} requests of {tasks} failed (by {policies}), the first: {failed[0].reason}",
+                "the timeline is written all the same, and has the reason of each",
+            )
 
 
-def report_stopped(plan: KernelRun, outcome: KernelSimulationResult, stopping: Stopping, screen: Screen) -> None:
-    """Say which runs somebody stopped before their time, and which before they began."""
-    from edgetune.elastic.policies.multistream import SOLO
-
-    if stopping.number is None:
-        return
-    critical = [f"{task.name} alone" for task in plan.tasks if task.critical]
-    opts = [*critical, *plan.policies]
-    begun = len(outcome.conditions.get(SOLO, ())) + sum(name in outcome.conditions for name in plan.policies)
-    not_run = f"; not run: {', '.join(opts[begun:])}" if begun < len(opts) else ""
-    screen.info(f"stopped in: {opts[begun - 1]}{not_run}" if begun else f"stopped before anything ran{not_run}")
+def plan_simulate(opts: SimulateOptions, reporter: Reporter) -> KernelRun:
+    """Return what ``simulate`` would run; errors as ``simulate``."""
+    plan = plan_of(opts, reporter)
+    report_unused(plan, reporter)
+    return plan
 
 
-def simulate_one(  # noqa: PLR0917 -- as RunOne
-    plan: KernelRun,
-    outcome: KernelSimulationResult,
-    name: str,
-    turn: int,
-    policy: ElasticPolicy,
-    tasks: Sequence[GpuTask],
-    stopping: Stopping,
-    advance: Callable[[float], None],
-) -> None:
-    """Run tasks by a policy on the model; see ``RunOne``."""
-    from edgetune.elastic.simulated import simulate
-    from edgetune.elastic.timeline import timeline_rows
+def simulate(opts: SimulateOptions, reporter: Reporter) -> Shared:
+    """Run every critical task alone and all tasks by every policy on a model, and write the timeline.
 
-    told_s = 0.0
+    Raises:
+        InputError: the tasks or options are wrong, or cannot be simulated.
+        DeviceError: a figure is asked for, and matplotlib is missing.
+    """
+    plan = plan_simulate(opts, reporter)
+    reporter.simulated()
+    with noting_signals(reporter, "what is being simulated now") as stopping:
+        runs = run_all(plan, reporter, stopping, _simulated)
+    return _finished(opts, plan, runs, simulated_conditions(plan.gpu, plan.model), reporter)
 
-    def note(record: Record) -> None:
-        nonlocal told_s
-        at_s = min(record.ended_ns / NS, plan.duration_s)
-        if at_s - told_s > plan.duration_s / 50:
-            advance(at_s - told_s)
-            told_s = at_s
 
-    done = simulate(
-        policy, tasks, plan.gpu, duration_s=plan.duration_s, seed=plan.seed, model=plan.model,
-        most_residencies=_MOST_RESIDENCIES, on_record=note,
-        stopped=lambda: stopping.number is not None,
-    )  # fmt: skip
-    advance(plan.duration_s - told_s)
-    outcome.rows += timeline_rows([*done.launches, *done.requests], done.residencies, policy=name, turn=turn)
-    outcome.blocks += done.blocks
-    cost = done.overhead
-    told = {"decisions": cost.decisions, "decisions_s": cost.decisions_s, "longest_decision_s": cost.longest_s}
-    ended_s = max((each.ended_ns / NS for each in done.requests), default=0.0)
-    stopped = {} if stopping.number is None else {"stopped_s": min(ended_s, plan.duration_s)}
-    cut = {} if done.residencies_until_s is None else {"residencies_until_s": done.residencies_until_s}
-    outcome.conditions.setdefault(name, []).append({**told, "blocks": done.blocks, **stopped, **cut})
+def plan_run(opts: RunOptions, reporter: Reporter) -> KernelRun:
+    """Compile, and return what ``run`` would run; errors as ``run``."""
+    with _ready(opts, reporter) as (_, plan):
+        return plan
+
+
+def run(opts: RunOptions, reporter: Reporter) -> Shared:
+    """Run every critical task alone and all tasks by every policy on a GPU, and write the timeline.
+
+    Raises:
+        InputError: the tasks or options are wrong, or a kernel does not compile or fit the GPU.
+        DeviceError: the GPU, its driver or the compiler is missing, or a figure is asked for without matplotlib.
+    """
+    with _ready(opts, reporter) as (ready, compiled):
+        reporter.info("timing their kernels")
+        plan = replace(compiled, tasks=ready.measured(compiled.tasks))
+        with noting_signals(reporter, "the launches in flight") as stopping:
+            runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready))
+        conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks)
+        runs.lost = ready.lost
+        return _finished(opts, plan, runs, conditions, reporter)
 
 
 @contextmanager
-def bar(screen: Screen, total: float) -> Iterator[Callable[[float], None]]:
-    """Return what to tell how much more of all is done, e.g. how much time of the runs; a bar on terminals only."""
-    with simple_bar(screen, "running", total) as advance:
+def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, KernelRun]]:
+    """Open the GPU and compile the tasks; give both."""
+    if opts.plot is not None and not opts.blocks:
+        raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
+    plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts)
+    for task in plan.tasks:
+        with blaming(f"{file}: task {task.name}"):
+            check_source(task.network)
+    sources = (each.source for each in plan.document.networks if each.source is not None)
+    include = [*dict.fromkeys(str((folder / source).parent) for source in sources), *opts.include]
+    with opened(opts.device, sms=opts.sms, seed=plan.seed, records=opts.blocks, include=include) as ready:
+        reporter.info(f"compiling for {ready.gpu.name}")
+        plan = replace(plan, gpu=ready.gpu, tasks=ready.fitted(plan.tasks))
+        with blaming(file):
+            check_kernels(plan.tasks, plan.gpu, simulated=False)
+        report_unused(plan, reporter)
+        yield ready, plan
+
+
+def run_all(plan: KernelRun, reporter: Reporter, stopping: Stopping, run_turn: Callable[[Turn, Runs], None]) -> Runs:
+    """Run every critical task alone, and all tasks by every policy, one after another.
+
+    Args:
+        plan: The run.
+        reporter: For progress.
+        stopping: Whether a signal asked to stop.
+        run_turn: Runs tasks by a policy, on a model or a device.
+    """
+    kept, found = read_tables(plan.kept, plan.gpu), Runs()
+    turns: list[tuple[str, int, Callable[[], ElasticPolicy], Sequence[GpuTask]]] = []
+    turns += [(SOLO, turn, Solo, [task]) for turn, task in enumerate(task for task in plan.tasks if task.critical)]
+    for name in plan.policies:
+        turns.append((name, 0, partial(make_policy, name, plan.tasks, plan.gpu, kept=kept), plan.tasks))
+    with progress(reporter, len(turns) * plan.duration_s) as advance:
+        for (name, number, make, tasks), words in zip(turns, plan.runs, strict=True):
+            if stopping.number is not None:
+                break
+            reporter.detail(words)
+            run_turn(Turn(plan, name, number, make(), tasks, stopping, advance), found)
+    found.signal = stopping.number
+    return found
+
+
+@contextmanager
+def progress(reporter: Reporter, total: float) -> Iterator[Callable[[float], None]]:
+    """Give a function that takes how much more of a total is done."""
+    with reporter.bar("running", total) as advance:
         yield lambda done: None if advance is None else advance(done, "running")
 
 
-def simulated_on(gpu: Gpu, model: GpuTimingModel | None = None) -> dict[str, Any]:
-    """Return the conditions of runs on the model of a GPU; ``None`` for what is usually assumed of it."""
-    from edgetune.artifacts.plain import plain
-    from edgetune.elastic.model import GpuTimingModel, note_of
+def _simulated(turn: Turn, runs: Runs) -> None:
+    """Run tasks by a policy on the model."""
+    plan, stopping = turn.plan, turn.stopping
+    backend = SimulatedGpu(
+        EventClock(), plan.gpu, turn.tasks, model=plan.model, most_residencies=_MOST_RESIDENCIES
+    )  # fmt: skip
+    loop = _looped(turn, backend, stopped=lambda: stopping.number is not None)
+    until_ns = backend.residencies_until_ns
+    more = {} if until_ns is None else {"residencies_until_s": until_ns / NS}
+    costs = {"blocks": backend.blocks, **more}
+    _note(turn, loop, runs, backend.residencies, costs, early=stopping.number is not None)
 
-    told = {"note": note_of(gpu), **plain(model or GpuTimingModel())}
-    return {"simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": told}
+
+def _on_gpu(ready: GpuSession, turn: Turn, runs: Runs) -> None:
+    """Run tasks by a policy on a GPU that is not lost."""
+    if ready.lost is not None:
+        return
+    stopping = turn.stopping
+    backend: CudaBackend
+    with ready.open_backend(turn.tasks) as backend:
+        begin_ns = backend.now_ns()
+        loop = _looped(
+            turn, backend, stopped=lambda: stopping.number is not None or backend.lost is not None,
+            poll_interval_ns=_POLL_INTERVAL_NS,
+        )  # fmt: skip
+    apart_ns = ready.records_apart_ns
+    costs = {
+        "blocks": sum(each.launch.physical_blocks for each in loop.launches),
+        "clocks_apart_s": backend.uncertain_ns / NS,
+        "unrecorded_launches": ready.unrecorded,
+        **({} if apart_ns is None else {"block_clocks_apart_s": apart_ns / NS}),
+    }
+    early = stopping.number is not None or backend.lost is not None
+    _note(turn, loop, runs, ready.residencies, costs, early=early, begin_ns=begin_ns)
 
 
-def timeline_of(
-    name: str, plan: KernelRun, outcome: KernelSimulationResult, where: Mapping[str, Any]
-) -> KernelTimeline:
-    """Return what came of all runs, with what ran under which conditions; ``where``: on what."""
-    from edgetune.artifacts import kernel_timeline
-    from edgetune.artifacts.header import Header
+def _looped(
+    turn: Turn, backend: GpuBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
+) -> ElasticLoop:
+    """Run the loop of a turn, and tell of its progress in steps of two percent."""
+    duration_s, begin_ns, told_s = turn.plan.duration_s, backend.now_ns(), 0.0
 
+    def note(record: Record) -> None:
+        nonlocal told_s
+        at_s = min((record.ended_ns - begin_ns) / NS, duration_s)
+        if at_s - told_s > duration_s / 50:
+            turn.advance(at_s - told_s)
+            told_s = at_s
+
+    loop = ElasticLoop(
+        turn.policy, backend, turn.tasks, gpu=turn.plan.gpu, duration_s=duration_s, seed=turn.plan.seed,
+        poll_interval_ns=poll_interval_ns, stopped=stopped, on_record=note,
+    )  # fmt: skip
+    loop.run()
+    turn.advance(duration_s - told_s)
+    return loop
+
+
+def _note(
+    turn: Turn, loop: ElasticLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
+    early: bool, begin_ns: int = 0,
+) -> None:  # fmt: skip
+    """Add the rows and the costs of a turn to those of all."""
+    records: list[Record] = [*loop.launches, *loop.requests]
+    runs.rows += timeline_rows(records, residencies, policy=turn.name, turn=turn.number, begin_ns=begin_ns)
+    spent = loop.overhead
+    ended_s = max(((each.ended_ns - begin_ns) / NS for each in loop.requests), default=0.0)
+    stopped = {"stopped_s": min(ended_s, turn.plan.duration_s)} if early else {}
+    decided = {"decisions": spent.decisions, "decisions_s": spent.decisions_s, "longest_decision_s": spent.longest_s}
+    runs.conditions.setdefault(turn.name, []).append({**decided, **costs, **stopped})
+
+
+def simulated_conditions(gpu: Gpu, model: GpuTimingModel) -> dict[str, Any]:
+    """Return the conditions of runs on the model of a GPU."""
+    return {
+        "simulated": True, "device": gpu.name, "gpu": plain(gpu), "model": {"note": note_of(gpu), **plain(model)}
+    }  # fmt: skip
+
+
+def _finished(opts: ShareOptions, plan: KernelRun, runs: Runs, where: Mapping[str, Any], reporter: Reporter) -> Shared:
+    """Write the timeline of all runs and return it; ``where`` are the conditions of the GPU."""
     tasks = [
         {
-            "name": task.name,
-            "network": task.network.name,
-            "priority": task.priority,
-            "arrivals": task.arrivals,
+            "name": task.name, "network": task.network.name, "priority": task.priority, "arrivals": task.arrivals,
             "deadline_s": task.deadline_s,
         }
         for task in plan.tasks
-    ]
+    ]  # fmt: skip
     header = Header.new(
         kernel_timeline.KIND,
         kernel_timeline.VERSION,
-        inputs={"tasks": name, **({"kept": list(plan.kept)} if plan.kept else {})},
+        inputs={"tasks": opts.tasks, **({"kept": list(plan.kept)} if plan.kept else {})},
         conditions={
-            **where,
-            "duration_s": plan.duration_s,
-            "seed": plan.seed,
-            "tasks": tasks,
-            "policies": outcome.conditions,
+            **where, "duration_s": plan.duration_s, "seed": plan.seed, "tasks": tasks, "policies": runs.conditions,
         },
-    )
-    return kernel_timeline.KernelTimeline(header, tuple(outcome.rows))
-
-
-def finish(opts: KernelRunOptions, timeline: KernelTimeline, target: Target, screen: Screen) -> None:
-    """Write the timeline, say what came of it, and draw it."""
-    from edgetune.cli.kernel_report import report_answer, show_kernel_timeline
-    from edgetune.cli.plot import draw_kept
-
-    target.write(timeline)
-    target.report(screen)
-    if opts.json:
-        answer(report_answer(timeline))
-    elif not screen.quiet:
-        show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    draw_kept(timeline, opts.plot, screen, view=opts.view, file=target.file)
-
-
-def check_answered(timeline: KernelTimeline) -> None:
-    """Check that no request failed.
-
-    Raises:
-        PartialError: one did; which and why.
-    """
-    failed = [row for row in timeline.rows if row.event == "request" and row.status == "failed"]
-    if failed:
-        tasks = ", ".join(dict.fromkeys(str(row.task) for row in failed))
-        policies = ", ".join(dict.fromkeys(row.policy for row in failed))
-        raise PartialError(
-            f"{len(failed)} requests of {tasks} failed (by {policies}), the first: {failed[0].reason}",
-            "the timeline is written all the same, and has the reason of each",
-        )
+    )  # fmt: skip
+    timeline = KernelTimeline(header, tuple(runs.rows))
+    if runs.signal is not None:
+        begun = sum(len(costs) for costs in runs.conditions.values())
+        not_run = f"; not run: {', '.join(plan.runs[begun:])}" if begun < len(plan.runs) else ""
+        where_stopped = f"stopped in: {plan.runs[begun - 1]}" if begun else "stopped before anything ran"
+        reporter.info(f"{where_stopped}{not_run}")
+    plan.target.write(timeline)
+    plan.target.report(reporter)
+    return Shared(timeline, plan, runs.signal, runs.lost)
