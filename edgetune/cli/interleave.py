@@ -110,10 +110,10 @@ def interleave(
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
-    from edgetune.cli.interleave_options import InterleaveOptions
-    from edgetune.cli.run_interleave import run_interleave
     from edgetune.cli.screen import Screen
-    from edgetune.cli.tenant_options import TenantOptions
+    from edgetune.workflows.interleave.interleave import run_interleave
+    from edgetune.workflows.interleave.options import InterleaveOptions
+    from edgetune.workflows.interleave.tenants import TenantOptions
 
     begin_outputs(force=force)
     said = TenantOptions(

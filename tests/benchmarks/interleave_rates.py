@@ -30,12 +30,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
-from edgetune.cli.interleave_options import InterleaveJob
-from edgetune.cli.interleave_plan import choose_tenants
-from edgetune.cli.interleave_points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
-from edgetune.cli.interleave_turns import Turns
 from edgetune.cli.screen import Screen
-from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError
 from edgetune.interleave.cycle import CycleGoals
@@ -45,6 +40,11 @@ from edgetune.interleave.power import Budgets
 from edgetune.search.driver import SearchSettings, run_search
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.workflows.device_option import open_named
+from edgetune.workflows.interleave.options import InterleaveJob
+from edgetune.workflows.interleave.planning import choose_tenants
+from edgetune.workflows.interleave.points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
+from edgetune.workflows.interleave.tenants import TenantSpec
+from edgetune.workflows.interleave.turns import Turns
 from edgetune.workflows.parse_options import choose_modes, profile_options
 from edgetune.workloads.resolve import resolve
 

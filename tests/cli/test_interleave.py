@@ -14,9 +14,9 @@ from command_line import assert_two_lines
 from small_network import TRAINING, small_network
 
 from edgetune.artifacts.io import read_run
-from edgetune.cli.interleave_turns import Turns
 from edgetune.cli.main import run
 from edgetune.errors import InputError
+from edgetune.workflows.interleave.turns import Turns
 
 TWIN = ("--device", "twin:orin-agx")
 

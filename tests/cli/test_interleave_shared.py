@@ -2,12 +2,12 @@
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.cli.interleave_plan import choose_tenants, explained
-from edgetune.cli.interleave_points import TenantMeasurements
-from edgetune.cli.interleave_shared import measure_shared
-from edgetune.cli.tenant_options import TenantSpec
 from edgetune.devices.host import open_host
 from edgetune.serving.arrivals import parse_arrivals
+from edgetune.workflows.interleave.planning import choose_tenants, explained
+from edgetune.workflows.interleave.points import TenantMeasurements
+from edgetune.workflows.interleave.shared_points import measure_shared
+from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workloads.resolve import resolve
 
 JOB = """

@@ -8,9 +8,9 @@ from command_line import assert_two_lines
 from small_network import small_network
 
 from edgetune.artifacts.io import read_plan, read_run
-from edgetune.cli.plan_workloads import workloads_of
-from edgetune.cli.tenant_options import TenantOptions, tenants_of_options
 from edgetune.errors import InputError
+from edgetune.workflows.interleave.plan_workloads import workloads_of
+from edgetune.workflows.interleave.tenants import TenantOptions, tenants_of_options
 from edgetune.workloads.resolve import resolve
 
 ANSWERS = ("--latency-budget", "2s", "--arrival-rate", "40/s")

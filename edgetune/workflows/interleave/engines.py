@@ -11,9 +11,9 @@ from edgetune.units import NS
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.cli.interleave_options import InterleaveJob
-    from edgetune.cli.interleave_points import Measuring
     from edgetune.devices.device import Device
+    from edgetune.workflows.interleave.options import InterleaveJob
+    from edgetune.workflows.interleave.points import Measuring
 
 
 class PointModel:

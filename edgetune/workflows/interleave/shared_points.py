@@ -20,10 +20,10 @@ from edgetune.units import NS
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveMinibatchBackend
     from edgetune.interleave.tenants import Tenant
+    from edgetune.workflows.interleave.points import TenantMeasurements
 
 MOST, LEAST, ENOUGH_S, LONGEST_S = 100, 20, 3.0, 10.0
 """Minibatches of a point: as many as fill these seconds within these bounds, or with those of the others ten; of 20 the

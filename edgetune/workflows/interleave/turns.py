@@ -17,8 +17,6 @@ from edgetune.workflows.stopping import Stopping, noting_signals
 
 if TYPE_CHECKING:
     from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.cli.interleave_options import InterleaveJob
-    from edgetune.cli.interleave_points import Measuring
     from edgetune.devices.device import Device
     from edgetune.interleave.live import LiveMinibatchBackend
     from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from edgetune.interleave.simulated import SimulatedMinibatchBackend
     from edgetune.interleave.snapshot import InterleavePolicy
     from edgetune.serving.sources import ArrivalSource
+    from edgetune.workflows.interleave.options import InterleaveJob
+    from edgetune.workflows.interleave.points import Measuring
 
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
@@ -150,10 +150,10 @@ class Turns:
             self._live(engine, turn)
 
     def _simulate(self, turn: int) -> None:
-        from edgetune.cli.interleave_model import PointModel
         from edgetune.interleave.policies.managed import Managed
         from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
         from edgetune.serving.clock import EventClock
+        from edgetune.workflows.interleave.engines import PointModel
 
         model, clock, recorded = PointModel(self._device, self._planned, self._measure), EventClock(), self._recorded
         measured = resampled(model.times_ns, self._seed)
@@ -180,9 +180,9 @@ class Turns:
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
     def _live(self, engine: Engine, turn: int) -> None:
-        from edgetune.cli.interleave_shared import apply_mode
         from edgetune.interleave.live import LiveMinibatchBackend
         from edgetune.interleave.policies import find_policy
+        from edgetune.workflows.interleave.shared_points import apply_mode
 
         with ExitStack() as stack:
             backend = LiveMinibatchBackend(
@@ -284,7 +284,7 @@ class Turns:
     def _watchers(
         self, backend: LiveMinibatchBackend | SimulatedMinibatchBackend, stack: ExitStack | None = None
     ) -> list[Watcher]:
-        from edgetune.cli.interleave_watchers import power_watcher, replanner
+        from edgetune.workflows.interleave.watchers import power_watcher, replanner
 
         found: list[Watcher] = []
         begin_ns = backend.now_ns()

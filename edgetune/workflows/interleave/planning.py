@@ -12,12 +12,12 @@ from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
-    from edgetune.cli.interleave_options import InterleaveJob
-    from edgetune.cli.interleave_points import TenantMeasurements
     from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
     from edgetune.serving.arrivals import ArrivalSpec
+    from edgetune.workflows.interleave.options import InterleaveJob
+    from edgetune.workflows.interleave.points import TenantMeasurements
 
 
 def choose_tenants(
@@ -43,7 +43,7 @@ def choose_tenants(
         InfeasibleError: it cannot be served; the nearest rate that can be is named.
         InputError: a power budget without power, or nothing measured in one mode.
     """
-    from edgetune.cli.interleave_options import InterleaveJob
+    from edgetune.workflows.interleave.options import InterleaveJob
 
     answering = [each for each in known if each.asked.task == "infer"]
     training = [each for each in known if each.asked.task == "train"]

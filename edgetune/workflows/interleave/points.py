@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.profile import Point, ProfileRow, Task
     from edgetune.cli.screen import Screen
-    from edgetune.cli.tenant_options import TenantSpec
     from edgetune.devices.device import Device
     from edgetune.profiling.options import ProfileOptions
     from edgetune.profiling.profiler import Profiler
+    from edgetune.workflows.interleave.tenants import TenantSpec
     from edgetune.workloads.workload import Workload
 
 INFER_SIZES = (1, 2, 4, 8, 16)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.choices import nearest
-from edgetune.cli.plan_workloads import PlannedWorkload, workloads_of
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
+from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, workloads_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.plan import Plan

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+import typer
+
 from edgetune.choices import choose
-from edgetune.cli.interleave_options import InterleaveJob, InterleaveOptions, InterleaveSetup
-from edgetune.cli.interleave_outcome import finish, run_of
-from edgetune.cli.interleave_plot import check_figure, draw_plan
+from edgetune.cli.interleave_report import check_figure, draw_plan
+from edgetune.cli.plot import draw_kept
 from edgetune.cli.screen import Screen, answer, print_lines
-from edgetune.cli.tenant_options import KIND as TENANTS
-from edgetune.cli.tenant_options import TenantSpec, given, tenants_of_document, tenants_of_options
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError
 from edgetune.units import format_duration, parse_power_w, parse_time_s
-from edgetune.workflows.kept_rows import keep_rows
+from edgetune.workflows.interleave.options import InterleaveJob, InterleaveOptions, InterleaveSetup
+from edgetune.workflows.interleave.tenants import KIND as TENANTS
+from edgetune.workflows.interleave.tenants import (
+    TenantSpec,
+    given,
+    plain_tenant,
+    tenants_of_document,
+    tenants_of_options,
+)
+from edgetune.workflows.kept_rows import keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
@@ -26,14 +35,15 @@ if TYPE_CHECKING:
     from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Point, ProfileRow
     from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.artifacts.run import Engine
-    from edgetune.cli.interleave_points import TenantMeasurements
-    from edgetune.cli.interleave_turns import InterleaveResult
+    from edgetune.artifacts.run import Engine, Run
     from edgetune.devices.device import Device
     from edgetune.interleave.power import Budgets
     from edgetune.profiling.options import ProfileOptions
     from edgetune.serving.arrivals import ArrivalSpec
+    from edgetune.workflows.interleave.points import TenantMeasurements
+    from edgetune.workflows.interleave.turns import InterleaveResult
     from edgetune.workflows.output import Target
+
 
 TRIED_GRID = "grid:441"
 """Modes to try where nobody says which: as many as in Fulcrum's study (2025)."""
@@ -49,8 +59,8 @@ def run_interleave(opts: InterleaveOptions, screen: Screen) -> None:
         typer.Exit: stopped by a signal; what ran until then is written, whatever ended it.
     """
     from edgetune.artifacts.run import RunRow
-    from edgetune.cli.interleave_points import measuring, read_tables
-    from edgetune.cli.interleave_turns import InterleaveResult
+    from edgetune.workflows.interleave.points import measuring, read_tables
+    from edgetune.workflows.interleave.turns import InterleaveResult
 
     if opts.adapt and opts.govern:
         raise InputError("--adapt and --govern both choose modes", "leave --govern out: --adapt heeds the budget too")
@@ -191,9 +201,9 @@ def _options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOptions:
 
 def _planned(setting: InterleaveSetup, plan: Plan | None, known: Sequence[TenantMeasurements]) -> InterleaveJob | None:
     """Return what is to run, measured where it was not known; ``None`` after a dry run."""
-    from edgetune.cli.interleave_plan import choose_tenants
-    from edgetune.cli.interleave_points import measure_missing, wanted_points
     from edgetune.serving.arrivals import parse_arrivals
+    from edgetune.workflows.interleave.planning import choose_tenants
+    from edgetune.workflows.interleave.points import measure_missing, wanted_points
     from edgetune.workflows.parse_options import choose_modes, mode_here
 
     opts, device, screen = setting.asked, setting.device, setting.screen
@@ -256,8 +266,8 @@ def _measure(
     Raises:
         InputError, DeviceError: see ``measure_shared``.
     """
-    from edgetune.cli.interleave_shared import measure_shared
     from edgetune.devices.device import Absent, LiveSource
+    from edgetune.workflows.interleave.shared_points import measure_shared
 
     opts, device = setting.asked, setting.device
     if not isinstance(device.source, LiveSource) or not any(points.values()):
@@ -316,7 +326,7 @@ def _report_dry_run(
 
 def _report(planned: InterleaveJob, screen: Screen, *, json: bool, explain: bool) -> None:
     """Say what is to run; as the answer where that was asked for."""
-    from edgetune.cli.interleave_plan import cycle_figures, explained
+    from edgetune.workflows.interleave.planning import cycle_figures, explained
 
     lines = explained(planned)
     if explain and json:
@@ -329,8 +339,8 @@ def _report(planned: InterleaveJob, screen: Screen, *, json: bool, explain: bool
 
 
 def _run(setting: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None) -> InterleaveResult:
-    from edgetune.cli.interleave_turns import Turns
     from edgetune.devices.device import Absent
+    from edgetune.workflows.interleave.turns import Turns
 
     opts, device = setting.asked, setting.device
     turns = Turns(
@@ -344,3 +354,76 @@ def _run(setting: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None
         except EdgetuneError as error:
             outcome.failure = error
     return outcome
+
+
+def finish(
+    setting: InterleaveSetup, planned: InterleaveJob, outcome: InterleaveResult, target: Target, rows: RowsFile | None
+) -> None:
+    """Write the run, draw it and say what came of it.
+
+    Raises:
+        BaseException: what ended the run before its time, now that the rows so far are written.
+    """
+    opts, device, screen = setting.asked, setting.device, setting.screen
+    from edgetune.cli.interleave_report import report_answer, show_run
+    from edgetune.cli.screen import answer
+    from edgetune.workflows.device_option import recovered
+
+    for sentence in recovered(device):
+        screen.info(f"note: {sentence}")
+    if outcome.failure is not None and not outcome.rows:
+        if rows is not None:
+            rows.discard()
+        raise outcome.failure
+    run = run_of(setting, planned, outcome)
+    try:
+        write_run(target, run, rows, screen)
+    except (EdgetuneError, OSError) as error:  # a full disk: the figures at least are told
+        outcome.failure = error
+    for note in outcome.notes:
+        screen.info(note)
+    if opts.json:
+        answer(report_answer(run))
+    elif not screen.quiet:
+        show_run(run, stream=sys.stderr if target.path is None else None)
+    draw_kept(run, opts.plot, screen, view=opts.view, file=target.file)
+    if outcome.failure is not None:
+        raise outcome.failure
+    if outcome.stopped_by is not None:
+        raise typer.Exit(128 + outcome.stopped_by)
+    if outcome.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def run_of(setting: InterleaveSetup, planned: InterleaveJob, outcome: InterleaveResult) -> Run:
+    """Return what came of all turns, with what ran under which conditions."""
+    from edgetune.artifacts import run as runs
+    from edgetune.artifacts.header import DataWarning, Header
+
+    opts, device, tenants = setting.asked, setting.device, []
+    ran = {row.engine for row in outcome.rows}
+    for known, tenant in zip(planned.known, planned.tenants, strict=True):
+        path = known.workload.path
+        described = {**plain_tenant(known.asked), "sha256": known.workload.sha256}
+        described |= {} if path is None else {"path": str(path.resolve())}
+        tenants.append({**described, "batch_size": tenant.batch_size, "minibatch_s": tenant.minibatch_s})
+    conditions = {
+        **device.conditions,
+        "device": device.name,
+        "simulated": setting.simulated or ran == {"simulated"},
+        "duration_s": parse_time_s(opts.duration, what="--duration"),
+        "mode": dict(planned.mode.settings()),
+        "seed": opts.seed,
+        "overhead": outcome.overhead,
+        "turns": opts.turns,
+        "options": [name for name in ("adapt", "govern", "best_effort") if getattr(opts, name)],
+    }
+    lost = DataWarning("tenant-lost", f"{', '.join(sorted(outcome.lost))} could not go on; see the reason in its rows")
+    header = Header.new(
+        runs.KIND,
+        runs.VERSION,
+        inputs={"tenants": tenants},
+        conditions=conditions,
+        warnings=(lost,) if outcome.lost else (),
+    )
+    return runs.Run(header, tuple(outcome.rows))

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Screen
-from edgetune.cli.tenant_options import TenantOptions
+from edgetune.workflows.interleave.tenants import TenantOptions
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
     from edgetune.artifacts.run import Engine
-    from edgetune.cli.interleave_points import Measuring, TenantMeasurements
     from edgetune.devices.device import Device
     from edgetune.interleave.cycle import Cycle, CycleGoals
     from edgetune.interleave.power import Budgets
     from edgetune.interleave.tenants import Tenant
     from edgetune.serving.arrivals import ArrivalSpec
+    from edgetune.workflows.interleave.points import Measuring, TenantMeasurements
 
 
 @dataclass(frozen=True, slots=True)
