@@ -12,7 +12,6 @@ from edgetune.artifacts.header import Header
 KIND = "run"
 VERSION = 1
 
-Engine = Literal["managed", "native", "streams", "simulated"]
 Event = Literal["request", "train", "plan", "mode", "power"]
 Outcome = Literal["ok", "failed", "abandoned"]
 
@@ -43,7 +42,7 @@ class RunRow:
         cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w, power_mode: The mode, in ``plan`` and ``mode`` rows.
     """
 
-    engine: Engine
+    engine: str
     event: Event
     finished_s: NonNegativeFloat
     tenant: str | None = None

@@ -2,107 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgetune.cli import options
-from edgetune.cli.options import Root
-from edgetune.workflows.output import begin_outputs
+from edgetune.cli.command import PlanningTerminal, command
+from edgetune.errors import ExitCode, InputError
+from edgetune.units import format_duration
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.options import Option
+
+if TYPE_CHECKING:
+    from edgetune.workflows.interleave.interleave import FinishedInterleave, InterleaveRequest
+    from edgetune.workflows.interleave.planning import InterleaveJob
+    from edgetune.workflows.interleave.turns import InterleaveSetup
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-def interleave(
-    plan: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PLAN]",
-            help="A plan, as edgetune search prints it (- reads it from the pipe), or a file of tenants.",
-            show_default=False,
-        ),
-    ] = None,
-    *,
-    infer: Annotated[str | None, typer.Option("--infer", metavar="MODEL", help="Answers: ONNX file, zoo:NAME.")] = None,
-    train: Annotated[
-        str | None, typer.Option("--train", metavar="MODEL", help="Trains: Python file, ONNX file, zoo:NAME.")
-    ] = None,
-    arrivals: Annotated[
-        str | None,
-        typer.Option(
-            "--arrivals",
-            metavar="HOW",
-            help="uniform:60, poisson:60, closed, trace:FILE, trace:FILE@60/s, or - for a line of input a request.",
-        ),
-    ] = None,
-    latency_budget: options.LatencyBudget = None,
-    power_budget: Annotated[
-        str | None, typer.Option(metavar="POWER", help="Power at most, e.g. 30W, or 30W,20W@60s from a minute on.")
-    ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", "-b", min=1, metavar="N", help="Requests answered together.")
-    ] = None,
-    train_batch_size: Annotated[
-        int | None, typer.Option("--train-batch-size", min=1, metavar="N", help="Samples per training minibatch.")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine", "-e", metavar="LIST", help="managed (the default), native, streams, simulated; or several."
-        ),
-    ] = None,
-    turns: Annotated[
-        int, typer.Option("--turns", min=1, max=1000, metavar="N", help="How often each engine runs.")
-    ] = 1,
-    duration: Annotated[str, typer.Option("--duration", metavar="TIME", help="Of one turn, e.g. 10m.")] = "60s",
-    device: options.Device = "auto",
-    root: Root = None,
-    modes: options.Modes = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option("--profile", metavar="FILE", help="Points measured earlier, to plan from. Repeatable."),
-    ] = None,
-    adapt: Annotated[
-        bool, typer.Option("--adapt", help="Plan anew when the rate of requests changes, from known points first.")
-    ] = False,
-    govern: Annotated[
-        bool, typer.Option("--govern", help="Step between measured modes so that power stays within --power-budget.")
-    ] = False,
-    best_effort: Annotated[bool, typer.Option("--best-effort", help="Run also what cannot be served in time.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say where each millisecond of a cycle goes, and run nothing.")
-    ] = False,
-    inputs: options.Inputs = None,
-    handler: Annotated[
-        str | None,
-        typer.Option("--handler", metavar="FILE", help="Python file with inputs(request, line) and outputs(...)."),
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", metavar="FILE", help="Where the trained state goes.")
-    ] = None,
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="FILE", help="A checkpoint that training begins from.")
-    ] = None,
-    dim: options.Dim = None,
-    batch_axis: options.BatchAxis = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="The run. Default: run.parquet.")
-    ] = None,
-    plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the run: svg, png, pdf or html; with --explain the cycle."),
-    ] = None,
-    view: Annotated[
-        str | None, typer.Option("--view", metavar="NAME", help="What to draw: latency, timeline or cycle.")
-    ] = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class InterleaveTerminal(PlanningTerminal):
+    """How the command answers."""
+
+    explain: Annotated[bool, Option("Say where each millisecond of a cycle goes, and run nothing.", group="Output")] = (
+        False
+    )
+
+
+@command(app)
+def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
     """Answer requests in time, and train in what is left.
 
     PLAN says which networks, batch sizes and power mode; options go before it. Without one, name the networks: how long
@@ -110,19 +40,99 @@ def interleave(
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
-    from edgetune.cli.screen import Screen
-    from edgetune.workflows.interleave.interleave import run_interleave
-    from edgetune.workflows.interleave.options import InterleaveOptions
-    from edgetune.workflows.interleave.tenants import TenantOptions
+    from edgetune.workflows.interleave import interleave as workflow
 
-    begin_outputs(force=force)
-    said = TenantOptions(
-        infer, train, arrivals, latency_budget, batch_size, train_batch_size, inputs=inputs, handler=handler,
-        checkpoint=checkpoint, resume=resume, batch_axis=",".join(batch_axis or ()) or None,
-    )  # fmt: skip
-    opts = InterleaveOptions(
-        plan, said, device, root, engine, turns, duration, power_budget, modes, tuple(profile or ()),
-        tuple(dim or ()), output, plot, view, seed, adapt=adapt, govern=govern, best_effort=best_effort,
-        explain=explain, dry_run=dry_run, json=json,
-    )  # fmt: skip
-    run_interleave(opts, Screen(quiet, verbose))
+    _check_figure(opts, explain=terminal.explain)
+    if not (terminal.dry_run or terminal.explain):
+        _report(workflow.interleave(opts, terminal.screen), opts, terminal)
+        return
+    with workflow.requested(opts, terminal.screen) as request:
+        if terminal.dry_run:
+            _report_dry_run(request)
+        else:
+            _report_plan(request.setup, workflow.plan_of(request), terminal)
+
+
+def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
+    """Refuse a figure that cannot be drawn before anything is run for it.
+
+    Raises:
+        InputError: no known format or view, or a view without a figure.
+        DeviceError: matplotlib is missing.
+    """
+    from edgetune.choices import choose
+    from edgetune.cli.plot import is_page
+    from edgetune.drawing import require_figure, styled
+    from edgetune.interleave.figures import VIEWS
+
+    if opts.plot is None:
+        if opts.view is not None:
+            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        return
+    if is_page(opts.plot) and not explain:
+        if opts.view is not None:
+            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+        with styled():  # which needs matplotlib
+            return
+    require_figure(opts.plot)
+    views = ("cycle",) if explain else VIEWS
+    choose((opts.view or views[0]).partition(":")[0], views, what="view")
+
+
+def _report(done: FinishedInterleave, opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
+    """Print what came of a run, and draw it.
+
+    Raises:
+        BaseException: what ended the run early; its rows are written.
+        typer.Exit: a signal ended it, or a tenant was lost.
+    """
+    from edgetune.cli.interleave_report import report_answer, show_run
+    from edgetune.cli.plot import draw_kept
+    from edgetune.cli.screen import answer
+
+    run, target, result = done.run, done.target, done.result
+    if terminal.json:
+        answer(report_answer(run))
+    elif not terminal.quiet:
+        show_run(run, stream=sys.stderr if target.path is None else None)
+    draw_kept(run, opts.plot, terminal.screen, view=opts.view, file=target.file)
+    if result.failure is not None:
+        raise result.failure
+    if result.stopped_by is not None:
+        raise typer.Exit(128 + result.stopped_by)
+    if result.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _report_dry_run(request: InterleaveRequest) -> None:
+    """Print what would be measured first, and how long everything would run."""
+    opts, info = request.setup.opts, request.setup.reporter.info
+    for each in request.known:
+        name = each.asked.name
+        how = f", requests {each.asked.arrivals}" if name in request.specs else ""
+        info(f"{name}: {each.asked.task}{how}; {len(request.points[name])} points to measure first")
+    whole_s = request.setup.duration_s * opts.turns * len(request.setup.engines)
+    info(f"then {format_duration(whole_s)} of running in all")
+
+
+def _report_plan(setup: InterleaveSetup, planned: InterleaveJob, terminal: InterleaveTerminal) -> None:
+    """Print what would run, and draw its cycle where a figure was asked for.
+
+    Raises:
+        InputError: there is no cycle to draw: more than two share the device, or the rate is unknown.
+    """
+    from edgetune.cli.plot import write_drawing
+    from edgetune.cli.screen import answer, print_lines
+    from edgetune.interleave.figures.planned import planned_figure
+    from edgetune.workflows.interleave.planning import cycle_figures, explained
+
+    if terminal.json:
+        answer({"cycle": cycle_figures(planned), "explanation": explained(planned)})
+    else:
+        print_lines(*explained(planned))
+    if setup.opts.plot is None:
+        return
+    if planned.cycle is None or planned.goals is None:
+        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
+    cycle, budget_s = planned.cycle, planned.goals.latency_budget_s
+    write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setup.simulated), setup.opts.plot, terminal.screen)

@@ -1,4 +1,4 @@
-"""What ``edgetune interleave`` says of a run: who was answered in time, what was learned meanwhile, at what power."""
+"""Prints what ``edgetune interleave`` plans and did: answers in time, training meanwhile, and power."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.choices import choose
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
-from edgetune.errors import InputError
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
     from edgetune.interleave.summary import EngineSummary, InferenceSummary, TrainingSummary
-    from edgetune.workflows.interleave.options import InterleaveJob, InterleaveOptions, InterleaveSetup
-
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, and rows."""
@@ -24,7 +20,6 @@ _COLUMNS = ("engine", "workload", "done>", "violations>", "median>", "p99>", "pe
 
 def show_run(run: Run, *, stream: TextIO | None = None) -> None:
     """Print a row per engine and workload, where time and power went, and how engines compare."""
-
     out = stream or sys.stdout
     tables, lines = report_tables(run)
     for columns, rows in tables:
@@ -186,48 +181,3 @@ def _time(value_s: float | None) -> str | None:
 
 def _unit(unit: str) -> Callable[[float | None], str | None]:
     return lambda value: None if value is None else format_si(value, unit, zeros=True)
-
-
-def check_figure(opts: InterleaveOptions) -> None:
-    """Refuse a figure that cannot be drawn before anything is run for it.
-
-    Raises:
-        InputError: no known format or view, or a view without a figure.
-        DeviceError: matplotlib is missing.
-    """
-    from edgetune.cli.plot import is_page
-    from edgetune.drawing import require_figure, styled
-
-    if opts.plot is None:
-        if opts.view is not None:
-            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
-        return
-    from edgetune.interleave.figures import VIEWS
-
-    if is_page(opts.plot) and not opts.explain:
-        if opts.view is not None:
-            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
-        with styled():  # which needs matplotlib
-            pass
-        return
-    require_figure(opts.plot)
-    views = ("cycle",) if opts.explain else VIEWS
-    choose((opts.view or views[0]).partition(":")[0], views, what="view")
-
-
-def draw_plan(setting: InterleaveSetup, planned: InterleaveJob) -> None:
-    """Draw the cycle that is planned, where a figure was asked for.
-
-    Raises:
-        InputError: there is no cycle, for more than two share the device or nobody knows the rate.
-    """
-    from edgetune.cli.plot import write_drawing
-    from edgetune.interleave.figures.planned import planned_figure
-
-    plot = setting.asked.plot
-    if plot is None:
-        return
-    if planned.cycle is None or planned.goals is None:
-        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
-    cycle, budget_s = planned.cycle, planned.goals.latency_budget_s
-    write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setting.simulated), plot, setting.screen)

@@ -21,11 +21,11 @@ from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.run import Engine
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch
+from edgetune.interleave.engines import find_engine
 from edgetune.interleave.live_tenants import ExternalRequests, LiveTenant, SavedCheckpoint
 from edgetune.interleave.tenants import Inference
 from edgetune.processes.child import Child
@@ -70,7 +70,7 @@ class LiveMinibatchBackend:
     Making it loads every tenant, one after the other, which takes seconds; ``close`` ends it.
 
     Args:
-        engine: ``managed`` and ``native`` give each tenant a process, ``streams`` gives all of them one.
+        engine: Name of a row of ``ENGINES``.
         device: Where to run; its source must be live.
         tenants: What to hold ready.
         outside: Where requests come from outside, by tenant.
@@ -86,7 +86,7 @@ class LiveMinibatchBackend:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: str,
         device: Device,
         tenants: Sequence[LiveTenant],
         *,
@@ -103,7 +103,7 @@ class LiveMinibatchBackend:
         self.warm_up_s: dict[str, list[float]] = {}
         """How long each minibatch took that warmed a tenant up, s, by tenant."""
         self._source, self._modes, self._outside = device.source, device.modes, dict(outside)
-        self._shared, self._save_every_s, self._warmup, self._seed = engine == "streams", save_every_s, warmup, seed
+        self._engine, self._save_every_s, self._warmup, self._seed = find_engine(engine), save_every_s, warmup, seed
         self._hang_s = hang_s
         self._cores: int | None = None
         self._held: dict[str, _Held] = {}
@@ -113,7 +113,7 @@ class LiveMinibatchBackend:
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
         self._woken = SignalPipe()
-        self._turn_signal = new_turn_signal(len(tenants)) if engine == "managed" else None
+        self._turn_signal = new_turn_signal(len(tenants)) if self._engine.lines_up else None
         self._turn = 0
         try:
             self._open(tenants)
@@ -123,8 +123,8 @@ class LiveMinibatchBackend:
 
     def _open(self, tenants: Sequence[LiveTenant]) -> None:
         for live in tenants:  # processes first: they import what they need while others load
-            if not self._children or not self._shared:
-                environment = {**_QUIET_THREADS, **self._source.environment}
+            if not self._children or not self._engine.one_process:
+                environment = {**_QUIET_THREADS, **self._source.environment, **self._engine.environment}
                 descriptors = () if self._turn_signal is None else self._turn_signal.descriptors
                 self._children.append(Child(_WORKER, environment=environment, descriptors=descriptors))
             self._held[live.tenant.name] = _Held(live, self._children[-1])
@@ -361,7 +361,7 @@ class LiveMinibatchBackend:
             "task": "infer" if isinstance(live.tenant, Inference) else "train",
             "workload": live.workload.plain(),
             "batch_size": batch_size,
-            "shared": self._shared,
+            "shared": self._engine.one_process,
             "baton": None if self._turn_signal is None else self._turn_signal.descriptors,
             "place": self._place(self._held[live.tenant.name]),
             "cpus": cpus,

@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.run import Engine, Outcome, RunRow
+from edgetune.artifacts.run import RunRow
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
 from edgetune.interleave.estimate import DurationEstimate
 from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
 from edgetune.interleave.tenant_state import TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.serving.clock import earliest_ns
+from edgetune.serving.requests import Outcome
 from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
 
@@ -78,7 +79,7 @@ class InterleaveLoop:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: str,
         backend: MinibatchBackend,
         policy: InterleavePolicy,
         tenants: Sequence[Tenant],

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgetune.artifacts.run import Engine, Run, RunRow
+from edgetune.artifacts.run import Run, RunRow
 from edgetune.interleave.occupancy import Occupancy, minibatches, occupancy
 from edgetune.interleave.power_use import PowerUse, power_use, together
 from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
@@ -96,7 +96,7 @@ class EngineSummary:
         exploring_s: Time spent exploring, s.
     """
 
-    engine: Engine
+    engine: str
     turns: tuple[int, ...]
     answered: tuple[InferenceSummary, ...]
     trained: tuple[TrainingSummary, ...]
@@ -109,7 +109,7 @@ class EngineSummary:
 
 def summarise(run: Run, *, by_turn: bool = False) -> tuple[EngineSummary, ...]:
     """Return a summary per engine, or per engine and turn, in the order of their first rows."""
-    turns: dict[tuple[Engine, int], list[RunRow]] = {}
+    turns: dict[tuple[str, int], list[RunRow]] = {}
     for row in run.rows:
         turns.setdefault((row.engine, row.turn), []).append(row)
     tasks = _tasks(run)
@@ -129,7 +129,7 @@ def _tasks(run: Run) -> dict[str, str]:
     return tasks | {row.tenant or "": row.event for row in run.rows if row.event in ("request", "train")}
 
 
-def _summary(engine: Engine, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[str, str]) -> EngineSummary:
+def _summary(engine: str, turns: Mapping[int, Sequence[RunRow]], tasks: Mapping[str, str]) -> EngineSummary:
     durations_s = [max(row.finished_s for row in rows) for rows in turns.values()]
     power = together([power_use(rows, s) for rows, s in zip(turns.values(), durations_s, strict=True)], durations_s)
     rows = _end_to_end(list(turns.values()), durations_s)

@@ -19,7 +19,7 @@ import argparse
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,22 +30,23 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
-from edgetune.cli.screen import Screen
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError
 from edgetune.interleave.cycle import CycleGoals
 from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
+from edgetune.interleave.engines import find_engine
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import SearchSettings, run_search
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.workflows.device_option import open_named
-from edgetune.workflows.interleave.options import InterleaveJob
-from edgetune.workflows.interleave.planning import choose_tenants
-from edgetune.workflows.interleave.points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements, measuring
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.interleave.planning import InterleaveJob, choose_tenants
+from edgetune.workflows.interleave.points import INFER_SIZES, TRAIN_SIZE, Measuring, TenantMeasurements
 from edgetune.workflows.interleave.tenants import TenantSpec
-from edgetune.workflows.interleave.turns import Turns
+from edgetune.workflows.interleave.turns import InterleaveSetup, Turns
 from edgetune.workflows.parse_options import choose_modes, profile_options
+from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.resolve import resolve
 
 NS = 1_000_000_000
@@ -114,7 +115,7 @@ def held(device: Device, pair: Pair) -> Iterator[tuple[list[TenantMeasurements],
     infer = TenantSpec("answers", "infer", f"zoo:{pair.infer}", latency_budget_s=pair.latency_budget_s)
     train = TenantSpec("trains", "train", f"zoo:{pair.train}", batch_size=TRAIN_SIZE)
     known = [TenantMeasurements(asked, resolve(asked.reference)) for asked in (infer, train)]
-    with measuring(device, known, lambda _: profile_options(dimensions=(), inputs=None, seed=0)) as measure:
+    with closing(Measuring(device, known, lambda _: profile_options())) as measure:
         yield known, measure
 
 
@@ -192,7 +193,6 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: str, seed
     scaled = tuple(low + (rate - least) * (high - low) / (most - least) for rate in rates)
     spec, duration_s = ArrivalSpec("trace", scaled, window_s, spacing), window_s * len(rates)
     modes = list(choose_modes(device, GRID).modes)
-    screen = Screen(quiet=True, verbose=False)
     with held(device, pair) as (known, measure):
         try:
             planned = planned_for(pair, known, modes, measure, spec)
@@ -203,11 +203,12 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: str, seed
         everything = CycleChooser(names_of(known), table, wanted, train_size=TRAIN_SIZE)
         grades = [everything.best(rate).grade for rate in scaled]
         feasible = [grade != "least" for grade in grades]
-        options = {"duration_s": duration_s, "seed": seed, "govern": False, "screen": screen}
-        rows = Turns(device, planned, measure, adapt=True, **options).run(["simulated"], 1).rows  # type: ignore[arg-type]
-        foreseen = Foreseen(device, planned, measure, adapt=True, **options)  # type: ignore[arg-type]
+        opts = InterleaveOptions(duration=duration_s, seed=seed, adapt=True)
+        setup = InterleaveSetup(opts, Reporter(), device, [find_engine("simulated")], measure)
+        rows = Turns(setup, planned).run().rows
+        foreseen = Foreseen(setup, planned)
         foreseen.clairvoyant = Clairvoyant(names_of(known), everything, scaled, window_s)
-        ideal = foreseen.run(["simulated"], 1).rows
+        ideal = foreseen.run().rows
     plans = [row for row in rows if row.event == "plan"]
     if steps:
         print_steps(rows, list(zip(scaled, grades, strict=True)), window_s)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgetune.artifacts.run import Engine
 from edgetune.devices.host import open_host
 from edgetune.interleave.backend import Minibatch
 from edgetune.interleave.live import LiveMinibatchBackend
@@ -31,7 +30,7 @@ def main() -> None:
     parser.add_argument("--minibatches", type=int, default=4000)
     count = parser.parse_args().minibatches
     print("engine    what                 median us   p99 us")
-    engines: tuple[Engine, ...] = ("managed", "streams")
+    engines = ("managed", "streams")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "nothing.py")
         path.write_text("def make(batch_size):\n    return lambda: None\n")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from small_network import TRAINING, small_network
 from edgetune.artifacts.io import read_run
 from edgetune.cli.main import run
 from edgetune.errors import InputError
+from edgetune.interleave.engines import ENGINES, Engine
+from edgetune.interleave.policies import POLICIES
+from edgetune.interleave.policies.native import Native
 from edgetune.workflows.interleave.turns import Turns
 
 TWIN = ("--device", "twin:orin-agx")
@@ -111,6 +115,7 @@ def test_a_pipe_from_search(shell, plan):
         (("--arrivals", "sometimes"), 2, ("sometimes", "uniform:60")),
         (("--engine", "native"), 2, ("no engine native", "simulated")),
         (("--engine", "natve"), 2, ("natve", "native")),
+        (("--policy", "managd"), 2, ("managd", "did you mean managed?")),
         (("--duration", "0s"), 2, ("--duration", "e.g.")),
         (("--plot", "figure.jpg"), 2, ("figure.jpg", ".svg")),
         (("--view", "latency"), 2, ("--view", "--plot")),
@@ -297,6 +302,28 @@ def test_training_alone_draws_power_too(edgetune, tmp_path):
     (summary,) = json.loads(ended.out)["engines"]
     assert summary["power"]["energy_j"] == pytest.approx(summary["power"]["mean_w"] * summary["device"]["duration_s"])
     assert summary["trained"][0]["energy_per_sample_j"] > 0
+
+
+def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_path, monkeypatch):
+    class Resting(Native):
+        name = "resting"
+
+        def decide(self, snapshot):
+            return super().decide(replace(snapshot, jobs=[]))
+
+    monkeypatch.setitem(POLICIES, "resting", Resting)
+    monkeypatch.setitem(ENGINES, "dozing", Engine("dozing", "resting", simulated=True))
+    path = str(tmp_path / "run.parquet")
+    common = ("interleave", plan, *TWIN, "--duration", "5s", "-o", path)
+    assert edgetune(*common, "--engine", "dozing,simulated").code == 0
+    assert {row.engine for row in read_run(path).rows if row.event == "train"} == {"simulated"}
+    assert edgetune(*common, "--policy", "resting").code == 0
+    found = read_run(path)
+    assert ({row.event for row in found.rows} & {"request", "train"}) == {"request"}
+    assert found.header.conditions["policy"] == "resting"
+    assert_two_lines(edgetune(*common, "--engine", "dozing", "--policy", "managed"), 2)
+    monkeypatch.delitem(ENGINES, "dozing")
+    assert_two_lines(edgetune(*common, "--engine", "dozing"), 2)
 
 
 def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monkeypatch):

@@ -9,8 +9,9 @@ from small_network import small_network
 
 from edgetune.artifacts.io import read_plan, read_run
 from edgetune.errors import InputError
+from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.plan_workloads import workloads_of
-from edgetune.workflows.interleave.tenants import TenantOptions, tenants_of_options
+from edgetune.workflows.interleave.tenants import tenants_of_options
 from edgetune.workloads.resolve import resolve
 
 ANSWERS = ("--latency-budget", "2s", "--arrival-rate", "40/s")
@@ -164,7 +165,7 @@ def test_dimensions_and_inputs_of_the_plan_are_those_of_the_run(there, tmp_path)
     samples.touch()
     document["inputs"]["workload"] |= {"dimensions": {"sequence": 128}, "inputs": str(samples), "precision": "fp16"}
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
-    (tenant,) = tenants_of_options(TenantOptions(), read_plan(str(tmp_path / "plan.yaml")))
+    (tenant,) = tenants_of_options(InterleaveOptions(), read_plan(str(tmp_path / "plan.yaml")))
     assert (dict(tenant.dimensions), tenant.inputs, tenant.precision) == ({"sequence": 128}, str(samples), "fp16")
 
 
@@ -174,4 +175,4 @@ def test_a_plan_whose_inputs_make_no_sense_is_refused(there, value, tmp_path):
     document["inputs"]["workload"] = value
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(InputError, match=r"inputs\.workload"):
-        tenants_of_options(TenantOptions(), read_plan(str(tmp_path / "plan.yaml")))
+        tenants_of_options(InterleaveOptions(), read_plan(str(tmp_path / "plan.yaml")))

@@ -116,6 +116,7 @@ class Managed:
     """
 
     name: ClassVar[str] = "managed"
+    lines_up: ClassVar[bool] = True
 
     def __init__(self, *, guard_ns: int = GUARD_NS) -> None:
         self._guard_ns = guard_ns

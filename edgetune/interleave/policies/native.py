@@ -23,6 +23,7 @@ class Native:
     """
 
     name: ClassVar[str] = "native"
+    lines_up: ClassVar[bool] = False
 
     def __init__(self, *, guard_ns: int = GUARD_NS) -> None:
         self._guard_ns = guard_ns

@@ -29,8 +29,12 @@ def guard_ns(budgets_s: Sequence[float]) -> int:
 
 
 class NamedInterleavePolicy(InterleavePolicy, Protocol):
-    """A policy with a name, made with the lateness of wake-ups that it is to allow for."""
+    """A policy with a name, made with the lateness of wake-ups that it is to allow for.
+
+    One that ``lines_up`` sends minibatches to begin when others end (``begin_by_ns``), which not every engine can.
+    """
 
     name: ClassVar[str]
+    lines_up: ClassVar[bool]
 
     def __init__(self, *, guard_ns: int = GUARD_NS) -> None: ...

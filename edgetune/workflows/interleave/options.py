@@ -1,88 +1,86 @@
-"""The options of ``edgetune interleave``, and what it plans and sets up from them."""
+"""The options of ``edgetune interleave``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from edgetune.cli.screen import Screen
-from edgetune.workflows.interleave.tenants import TenantOptions
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.run import Engine
-    from edgetune.devices.device import Device
-    from edgetune.interleave.cycle import Cycle, CycleGoals
-    from edgetune.interleave.power import Budgets
-    from edgetune.interleave.tenants import Tenant
-    from edgetune.serving.arrivals import ArrivalSpec
-    from edgetune.workflows.interleave.points import Measuring, TenantMeasurements
+from edgetune.workflows import options
+from edgetune.workflows.options import Option
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class InterleaveOptions:
-    """What was asked for, as written on the command line."""
+    """The options of ``edgetune interleave``; those of tenants go before what a plan says."""
 
-    plan: str | None
-    said: TenantOptions
-    device: str
-    root: str | None
-    engine: str | None
-    turns: int
-    duration: str
-    power_budget: str | None
-    modes: str | None
-    profiles: tuple[str, ...]
-    dimensions: tuple[str, ...]
-    output: str | None
-    plot: str | None
-    view: str | None
-    seed: int
-    adapt: bool = False
-    govern: bool = False
-    best_effort: bool = False
-    explain: bool = False
-    dry_run: bool = False
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class InterleaveJob:
-    """What is to run.
-
-    Args:
-        tenants: With their batch sizes and times.
-        known: The same, with all that was measured of them.
-        mode: The power mode.
-        specs: How requests arrive, by tenant.
-        cycle: Where one workload answers and at most one trains.
-        goals: What the cycle was planned for.
-        budgets: Of power; ``None`` where there is none.
-        tried: Modes that may be tried during the run.
-    """
-
-    tenants: tuple[Tenant, ...]
-    known: tuple[TenantMeasurements, ...]
-    mode: Mode
-    specs: dict[str, ArrivalSpec]
-    cycle: Cycle | None = None
-    goals: CycleGoals | None = None
-    budgets: Budgets | None = None
-    tried: tuple[Mode, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class InterleaveSetup:
-    """What was asked for, where, how the device is to be shared, and what measures there."""
-
-    asked: InterleaveOptions
-    device: Device
-    engines: Sequence[Engine]
-    measure: Measuring
-    screen: Screen
-
-    @property
-    def simulated(self) -> bool:
-        """Whether no figure will be of a device."""
-        return self.device.simulated or all(engine == "simulated" for engine in self.engines)
+    plan: Annotated[
+        str | None,
+        Option(
+            "A plan, as edgetune search prints it (- reads it from the pipe), or a file of tenants.",
+            metavar="PLAN", argument=True,
+        ),
+    ] = None  # fmt: skip
+    infer: Annotated[str | None, Option("Answers: ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")] = None
+    train: Annotated[
+        str | None, Option("Trains: Python file, ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")
+    ] = None
+    arrivals: Annotated[
+        str | None,
+        Option(
+            "uniform:60, poisson:60, closed, trace:FILE, trace:FILE@60/s, or - for a line of input a request.",
+            group="Problem", metavar="HOW",
+        ),
+    ] = None  # fmt: skip
+    latency_budget: Annotated[
+        str | float | None, Option("Every answer within, e.g. 80ms.", group="Problem", metavar="TIME")
+    ] = None
+    power_budget: Annotated[
+        str | float | None,
+        Option("Power at most, e.g. 30W, or 30W,20W@60s from a minute on.", group="Problem", metavar="POWER"),
+    ] = None
+    batch_size: Annotated[
+        int | None, Option("Requests answered together.", ("--batch-size", "-b"), "Problem", "N", least=1)
+    ] = None
+    train_batch_size: Annotated[
+        int | None, Option("Samples per training minibatch.", group="Problem", metavar="N", least=1)
+    ] = None
+    dim: options.Dim = ()
+    batch_axis: options.BatchAxis = ()
+    device: options.Device = "auto"
+    root: options.Root = None
+    modes: options.Modes = None
+    engine: Annotated[
+        str | None,
+        Option("managed (the default), native, streams, simulated; or several.", ("--engine", "-e"), metavar="LIST"),
+    ] = None
+    policy: Annotated[
+        str | None, Option("What decides: managed or native. Default: the engine's own.", metavar="NAME")
+    ] = None
+    turns: Annotated[int, Option("How often each engine runs.", metavar="N", least=1, most=1000)] = 1
+    duration: Annotated[str | float, Option("Of one turn, e.g. 10m.", metavar="TIME")] = "60s"
+    adapt: Annotated[bool, Option("Plan anew when the rate of requests changes, from known points first.")] = False
+    govern: Annotated[bool, Option("Step between measured modes so that power stays within --power-budget.")] = False
+    best_effort: Annotated[bool, Option("Run also what cannot be served in time.")] = False
+    seed: options.Seed = 0
+    profile: Annotated[
+        Sequence[str],
+        Option("Points measured earlier, to plan from. Repeatable.", group="Files", metavar="FILE", repeatable=True),
+    ] = ()
+    inputs: options.Inputs = None
+    handler: Annotated[
+        str | None, Option("Python file with inputs(request, line) and outputs(...).", group="Files", metavar="FILE")
+    ] = None
+    checkpoint: Annotated[str | None, Option("Where the trained state goes.", group="Files", metavar="FILE")] = None
+    resume: Annotated[str | None, Option("A checkpoint that training begins from.", group="Files", metavar="FILE")] = (
+        None
+    )
+    output: Annotated[str | None, Option("The run. Default: run.parquet.", ("-o", "--output"), "Files", "FILE")] = None
+    plot: Annotated[
+        str | None,
+        Option("Draw the run: svg, png, pdf or html; with --explain the cycle.", group="Files", metavar="FILE"),
+    ] = None
+    view: Annotated[str | None, Option("What to draw: latency, timeline or cycle.", group="Files", metavar="NAME")] = (
+        None
+    )
+    force: options.Force = False

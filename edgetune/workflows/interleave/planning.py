@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plain import plain
 from edgetune.errors import InfeasibleError
+from edgetune.interleave.admission import admit
+from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
+from edgetune.interleave.explain import explain, parts_of
+from edgetune.interleave.planner import best_cycle, halves, tenants_of
+from edgetune.interleave.policies.policy import guard_ns
+from edgetune.interleave.power import Budgets
+from edgetune.interleave.tenants import Inference, Tenant, Training
+from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.units import format_si
+from edgetune.workflows.interleave.points import TenantMeasurements
 
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
-    from edgetune.interleave.power import Budgets
-    from edgetune.interleave.tenants import Tenant
-    from edgetune.serving.arrivals import ArrivalSpec
-    from edgetune.workflows.interleave.options import InterleaveJob
-    from edgetune.workflows.interleave.points import TenantMeasurements
+
+@dataclass(frozen=True, slots=True)
+class InterleaveJob:
+    """What is to run.
+
+    Args:
+        tenants: With their batch sizes and times.
+        known: The same, with all that was measured of them.
+        mode: The power mode.
+        specs: How requests arrive, by tenant.
+        cycle: Where one workload answers and at most one trains.
+        goals: What the cycle was planned for.
+        budgets: Of power; ``None`` where there is none.
+        tried: Modes that may be tried during the run.
+    """
+
+    tenants: tuple[Tenant, ...]
+    known: tuple[TenantMeasurements, ...]
+    mode: Mode
+    specs: dict[str, ArrivalSpec]
+    cycle: Cycle | None = None
+    goals: CycleGoals | None = None
+    budgets: Budgets | None = None
+    tried: tuple[Mode, ...] = ()
 
 
 def choose_tenants(
@@ -43,20 +70,27 @@ def choose_tenants(
         InfeasibleError: it cannot be served; the nearest rate that can be is named.
         InputError: a power budget without power, or nothing measured in one mode.
     """
-    from edgetune.workflows.interleave.options import InterleaveJob
-
     answering = [each for each in known if each.asked.task == "infer"]
     training = [each for each in known if each.asked.task == "train"]
     rates = {name: _rate(spec, adapt=adapt) for name, spec in specs.items()}
-    if len(answering) == 1 and len(training) <= 1:
-        goals = _wanted(answering[0], rates, budgets)
-        cycle = _cycle(answering[0], training, modes, goals, best_effort=best_effort)
-        tenants = _tenants_of_cycle(cycle, goals, answering[0], training)
+    if len(answering) != 1 or len(training) > 1:
+        tenants = tuple(_tenant(each, modes[0], rates) for each in known)
         _admit(tenants, best_effort=best_effort)
-        return InterleaveJob(tenants, (*answering, *training), cycle.infer.mode, dict(specs), cycle, goals, budgets)
-    tenants = tuple(_tenant(each, modes[0], rates) for each in known)
+        return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+    asked = answering[0].asked
+    assert asked.latency_budget_s is not None
+    goals = CycleGoals(asked.latency_budget_s, rates[asked.name], None if budgets is None else budgets.at(0.0))
+    train = _halves(training[0], modes) if training else []
+    cycle = best_cycle(_halves(answering[0], modes), train, goals, best_effort=best_effort)
+    ordered = (*answering, *training)
+    tenants = tuple(_named(t, each) for t, each in zip(tenants_of(cycle, goals), ordered, strict=True))
     _admit(tenants, best_effort=best_effort)
-    return InterleaveJob(tenants, tuple(known), modes[0], dict(specs), budgets=budgets)
+    return InterleaveJob(tenants, ordered, cycle.infer.mode, dict(specs), cycle, goals, budgets)
+
+
+def _named(tenant: Tenant, known: TenantMeasurements) -> Tenant:
+    named = replace(tenant, name=known.asked.name)
+    return replace(named, weight=known.asked.weight) if isinstance(named, Training) else named
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
@@ -65,56 +99,16 @@ def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
     return first if adapt and first is not None else spec.peak_rate_per_s
 
 
-def _wanted(known: TenantMeasurements, rates: Mapping[str, float | None], budgets: Budgets | None) -> CycleGoals:
-    from edgetune.interleave.cycle import CycleGoals
-
-    assert known.asked.latency_budget_s is not None
-    power_w = None if budgets is None else budgets.at(0.0)
-    return CycleGoals(known.asked.latency_budget_s, rates[known.asked.name], power_w)
-
-
-def _cycle(
-    answering: TenantMeasurements,
-    training: Sequence[TenantMeasurements],
-    modes: Sequence[Mode],
-    goals: CycleGoals,
-    *,
-    best_effort: bool,
-) -> Cycle:
-    from edgetune.interleave.planner import best_cycle
-
-    infer = _halves(answering, modes)
-    train = _halves(training[0], modes) if training else []
-    return best_cycle(infer, train, goals, best_effort=best_effort)
-
-
 def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPoint]:
     """Return what may be chosen: the batch size asked for, or any; in the modes asked for."""
-    from edgetune.interleave.planner import halves
-
     size = known.asked.batch_size
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
     return chosen or [half for half in found if size in (None, half.batch_size)]
 
 
-def _tenants_of_cycle(
-    cycle: Cycle, goals: CycleGoals, answering: TenantMeasurements, training: Sequence[TenantMeasurements]
-) -> tuple[Tenant, ...]:
-    from edgetune.interleave.planner import tenants_of
-    from edgetune.interleave.tenants import Training
-
-    found: list[Tenant] = []
-    for tenant, known in zip(tenants_of(cycle, goals), (answering, *training), strict=True):
-        named = replace(tenant, name=known.asked.name)
-        found.append(replace(named, weight=known.asked.weight) if isinstance(named, Training) else named)
-    return tuple(found)
-
-
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
     """Return one of several tenants, at its batch size; where nobody said, at the smallest that was measured."""
-    from edgetune.interleave.tenants import Inference, Training
-
     opts = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
     half = found[0] if opts.task == "train" else min(found, key=lambda half: half.batch_size)
@@ -130,10 +124,6 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
     Raises:
         InfeasibleError: see ``admission``.
     """
-    from edgetune.interleave.admission import admit
-    from edgetune.interleave.policies.policy import guard_ns
-    from edgetune.interleave.tenants import Inference
-
     budgets_s = [tenant.latency_budget_s for tenant in tenants if isinstance(tenant, Inference)]
     admission = admit(tenants, guard_ns=guard_ns(budgets_s))
     if not admission.admitted and not best_effort:
@@ -142,9 +132,6 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
 
 def explained(planned: InterleaveJob) -> list[str]:
     """Return what is to run in words: where each millisecond of a cycle goes, or how busy several tenants are."""
-    from edgetune.interleave.explain import explain
-    from edgetune.interleave.tenants import Inference
-
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
@@ -194,9 +181,6 @@ def _at_random(planned: InterleaveJob) -> list[str]:
 
 def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
     """Return the figures of the cycle and its parts as plain data; ``None`` where there are more than two tenants."""
-    from edgetune.artifacts.plain import plain
-    from edgetune.interleave.explain import parts_of
-
     cycle = planned.cycle
     if cycle is None:
         return None

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from edgetune.artifacts import io
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow, Task
+from edgetune.devices.device import Device, ModelSource, TableSource
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.profile import Point, ProfileRow, Task
-    from edgetune.cli.screen import Screen
-    from edgetune.devices.device import Device
-    from edgetune.profiling.options import ProfileOptions
-    from edgetune.profiling.profiler import Profiler
-    from edgetune.workflows.interleave.tenants import TenantSpec
-    from edgetune.workloads.workload import Workload
+from edgetune.interleave.live_tenants import LiveTenant
+from edgetune.interleave.tenants import Tenant
+from edgetune.profiling.options import ProfileOptions
+from edgetune.profiling.profiler import Profiler, open_profiler
+from edgetune.units import format_si
+from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
+from edgetune.workflows.interleave.tenants import TenantSpec
+from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.batch import describe_axes
+from edgetune.workloads.onnx_file import network_batch
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
 
 INFER_SIZES = (1, 2, 4, 8, 16)
 TRAIN_SIZE = 16
@@ -41,13 +46,33 @@ class TenantMeasurements:
     workload: Workload
     rows: tuple[ProfileRow, ...] = ()
 
+    def live(self, tenant: Tenant) -> LiveTenant:
+        """Return what it takes to load it."""
+        asked = self.asked
+        files = (asked.handler, asked.checkpoint, asked.resume)
+        handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
+        return LiveTenant(tenant, self.workload, asked.inputs, handler, checkpoint, resume, dict(asked.dimensions))
+
 
 class Measuring:
-    """Measures points of tenants on a device, each once."""
+    """Holds a device and tenants ready and measures points of them, each once; ``close`` puts the device back.
 
-    def __init__(self, profilers: Mapping[tuple[str, Task], Profiler]) -> None:
-        self._profilers = profilers
+    Args:
+        device: Where.
+        tenants: What.
+        options: Returns how a tenant is measured.
+    """
+
+    def __init__(
+        self, device: Device, tenants: Sequence[TenantMeasurements], options: Callable[[TenantSpec], ProfileOptions]
+    ) -> None:
         self._rows: dict[Point, ProfileRow] = {}
+        self._profilers: dict[tuple[str, Task], Profiler] = {}
+        with ExitStack() as stack:
+            for each in tenants:
+                profiler = open_profiler(device, each.workload, each.asked.task, options(each.asked))
+                self._profilers[each.workload.name, each.asked.task] = stack.enter_context(profiler)
+            self.close = stack.pop_all().close
 
     def __call__(self, point: Point) -> ProfileRow:
         """Return the row of a point, measured now if it was not before."""
@@ -56,34 +81,12 @@ class Measuring:
         return self._rows[point]
 
 
-@contextmanager
-def measuring(
-    device: Device, tenants: Sequence[TenantMeasurements], options: Callable[[TenantSpec], ProfileOptions]
-) -> Iterator[Measuring]:
-    """Hold a device and the tenants ready to be measured; the device is put back in the end."""
-    from edgetune.profiling.profiler import open_profiler
-
-    with ExitStack() as stack:
-        profilers: dict[tuple[str, Task], Profiler] = {
-            (each.workload.name, each.asked.task): stack.enter_context(
-                open_profiler(device, each.workload, each.asked.task, options(each.asked))
-            )
-            for each in tenants
-        }
-        yield Measuring(profilers)
-
-
 def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Device) -> list[TenantMeasurements]:
     """Return the tenants with the rows that tables and the plan have of them.
 
     Raises:
         InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
     """
-    from edgetune.artifacts import io
-    from edgetune.devices.device import TableSource
-    from edgetune.workflows.batch_choice import parse_batch_axes
-    from edgetune.workloads.resolve import resolve
-
     rows: list[ProfileRow] = []
     for file in files:
         table = io.read_profile(file)
@@ -109,9 +112,6 @@ def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Dev
 
 def _require_first_axis(workload: Workload, opts: TenantSpec) -> None:
     """Refuse a handler, which puts requests along the first axis, where a network takes them along another."""
-    from edgetune.workloads.batch import describe_axes
-    from edgetune.workloads.onnx_file import network_batch
-
     axes = network_batch(workload, opts.dimensions).axes
     if any(axis for _, axis in axes):
         raise InputError(
@@ -125,8 +125,6 @@ def planned_row(opts: TenantSpec, workload: Workload, device: Device) -> Profile
 
     A model of a device is not measured: it is asked again, and tells the spread of times too, which a plan does not.
     """
-    from edgetune.devices.device import ModelSource
-
     planned = opts.planned
     if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
         return None
@@ -153,9 +151,6 @@ def wanted_points(
     Raises:
         InputError: the network cannot be given its batch size.
     """
-    from edgetune.artifacts.profile import Point
-    from edgetune.workflows.batch_choice import choose_batch_sizes
-
     opts = known.asked
     there = {row.point for row in known.rows}
     sizes: Sequence[int] = ()
@@ -174,15 +169,13 @@ def measure_missing(
     tenants: Sequence[TenantMeasurements],
     points: Mapping[str, Sequence[Point]],
     measure: Callable[[TenantSpec, Point], ProfileRow],
-    screen: Screen,
+    reporter: Reporter,
 ) -> list[TenantMeasurements]:
     """Return the tenants with the rows of these points too, which are measured now.
 
     Raises:
         InputError: a tenant has no point that could be measured.
     """
-    from edgetune.units import format_si
-
     complete = []
     for known in tenants:
         rows = list(known.rows)
@@ -191,13 +184,13 @@ def measure_missing(
             row = measure(known.asked, point)
             if row.status != "ok" or row.minibatch_s is None:
                 reason = row.reason or row.status
-                screen.info(f"{point}: {reason}")
+                reporter.info(f"{point}: {reason}")
                 continue
             rows.append(row)
             if len(points[known.asked.name]) <= len(INFER_SIZES):
                 slowest_s = max((row.times_s or ())[row.warmups or 0 :], default=0.0)
                 outlier = f", the slowest {format_si(slowest_s, 's')}" if slowest_s > OUTLIER * row.minibatch_s else ""
-                screen.info(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
+                reporter.info(f"measured {point}: {format_si(row.minibatch_s, 's')} a minibatch{outlier}")
         if not rows:
             raise InputError(f"{known.asked.name} could not be measured: {reason}", "try another batch size")
         complete.append(TenantMeasurements(known.asked, known.workload, tuple(rows)))

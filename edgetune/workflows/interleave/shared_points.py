@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.device import Absent, Device
 from edgetune.errors import InputError
+from edgetune.interleave.backend import Minibatch
+from edgetune.interleave.live import LiveMinibatchBackend
+from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.devices.device import Device
-    from edgetune.interleave.live import LiveMinibatchBackend
-    from edgetune.interleave.tenants import Tenant
-    from edgetune.workflows.interleave.points import TenantMeasurements
+from edgetune.workflows.interleave.points import TenantMeasurements
 
 MOST, LEAST, ENOUGH_S, LONGEST_S = 100, 20, 3.0, 10.0
 """Minibatches of a point: as many as fill these seconds within these bounds, or with those of the others ten; of 20 the
@@ -51,21 +50,8 @@ def measure_shared(
     Raises:
         InputError, DeviceError: a tenant cannot be loaded at all, or the device refused a mode.
     """
-    from edgetune.interleave.live import LiveMinibatchBackend, LiveTenant
-
     sizes = {each.asked.name: _first_size(each, points[each.asked.name]) for each in tenants}
-    live = []
-    for each in tenants:
-        tenant = _tenant(each, sizes[each.asked.name])
-        checkpoint, resume = (
-            None if file is None else Path(file) for file in (each.asked.checkpoint, each.asked.resume)
-        )
-        live.append(
-            LiveTenant(
-                tenant, each.workload, each.asked.inputs, checkpoint=checkpoint, resume=resume,
-                dimensions=dict(each.asked.dimensions),
-            )
-        )  # fmt: skip
+    live = [replace(each.live(_tenant(each, sizes[each.asked.name])), handler=None) for each in tenants]
     rows: dict[str, list[ProfileRow]] = {each.asked.name: [] for each in tenants}
     modes: list[Mode] = list(dict.fromkeys(point.mode for several in points.values() for point in several))
     backend = LiveMinibatchBackend("managed", device, live, seed=seed)
@@ -92,8 +78,6 @@ def measure_shared(
 
 def apply_mode(backend: LiveMinibatchBackend, device: Device, mode: Mode) -> None:
     """Set a mode; where none can be set, only one without knobs is no error."""
-    from edgetune.devices.device import Absent
-
     if mode.settings() or not isinstance(device.modes, Absent):
         backend.apply(mode)
 
@@ -105,8 +89,6 @@ def _first_size(known: TenantMeasurements, points: Sequence[Point]) -> int:
 
 
 def _tenant(known: TenantMeasurements, batch_size: int) -> Tenant:
-    from edgetune.interleave.tenants import Inference, Training
-
     opts = known.asked
     if opts.task == "train":
         return Training(opts.name, batch_size, 0.0)
@@ -121,10 +103,6 @@ def _row(
     held: int,
 ) -> ProfileRow:
     """Return what a minibatch of one tenant takes that is held ready at another batch size, or at this."""
-    from dataclasses import replace
-
-    from edgetune.artifacts.profile import ProfileRow
-
     knobs: dict[str, Any] = point.mode.settings()
     failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
@@ -143,8 +121,6 @@ def _alternate(
     backend: LiveMinibatchBackend, tenants: Sequence[TenantMeasurements], known: TenantMeasurements, batch_size: int
 ) -> list[float]:
     """Run every tenant's minibatches in turn, and return what those of one took, s."""
-    from edgetune.interleave.backend import Minibatch
-
     times_s: list[float] = []
     begun_s = time.monotonic()
     for number in range(MOST):

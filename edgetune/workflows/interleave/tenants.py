@@ -10,18 +10,19 @@ tenants:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Task
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
+from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.plan_workloads import PlannedWorkload, workloads_of
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.plan import Plan
-    from edgetune.artifacts.profile import Task
+from edgetune.workloads.resolve import resolve
 
 KIND = "tenants"
 VERSION = 1
@@ -68,24 +69,7 @@ class TenantSpec:
     batch_axis: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TenantOptions:
-    """What the command line says of the tenants itself; it goes before what a plan says."""
-
-    infer: str | None = None
-    train: str | None = None
-    arrivals: str | None = None
-    latency_budget: str | None = None
-    infer_batch_size: int | None = None
-    train_batch_size: int | None = None
-    inputs: str | None = None
-    handler: str | None = None
-    checkpoint: str | None = None
-    resume: str | None = None
-    batch_axis: str | None = None
-
-
-def tenants_of_options(options: TenantOptions, plan: Plan | None) -> tuple[TenantSpec, ...]:
+def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[TenantSpec, ...]:
     """Return the tenants of a plan, or of options alone.
 
     Raises:
@@ -96,35 +80,28 @@ def tenants_of_options(options: TenantOptions, plan: Plan | None) -> tuple[Tenan
     found += [_training(options, planned.get("train"))] if options.train or "train" in planned else []
     if not found:
         raise InputError("nothing to run", "name a plan, or --infer MODEL and --train MODEL")
-    _refuse_idle(options, {tenant.task for tenant in found})
-    return _unique(found)
-
-
-def _refuse_idle(options: TenantOptions, tasks: Collection[Task]) -> None:
-    """Refuse what is said of a tenant that there is not.
-
-    Raises:
-        InputError: the option is named, and how to name its tenant.
-    """
+    tasks = {tenant.task for tenant in found}
     for option, task in given(options).items():
         if task not in tasks:
             raise InputError(f"{option} is for a network that {task}s, and there is none", f"add --{task} MODEL")
+    return _unique(found)
 
 
-def given(options: TenantOptions) -> dict[str, Task]:
-    """Return the options that were given, as they are written, and which sort of tenant each is for."""
-    named: dict[Task, dict[str, Any]] = {
-        "infer": {
-            "--infer": options.infer, "--arrivals": options.arrivals, "--latency-budget": options.latency_budget,
-            "--batch-size": options.infer_batch_size, "--inputs": options.inputs, "--handler": options.handler,
-            "--batch-axis": options.batch_axis,
-        },
-        "train": {
-            "--train": options.train, "--train-batch-size": options.train_batch_size,
-            "--checkpoint": options.checkpoint, "--resume": options.resume,
-        },
-    }  # fmt: skip
-    return {option: task for task, said in named.items() for option, value in said.items() if value is not None}
+_OPTIONS: dict[Task, Sequence[str]] = {
+    "infer": ("infer", "arrivals", "latency_budget", "batch_size", "inputs", "handler", "batch_axis"),
+    "train": ("train", "train_batch_size", "checkpoint", "resume"),
+}
+"""Options that describe one tenant, by its task."""
+
+
+def given(options: InterleaveOptions) -> dict[str, Task]:
+    """Return the options of tenants that were given, as they are written, and the task of the tenant of each."""
+    return {
+        f"--{name.replace('_', '-')}": task
+        for task, names in _OPTIONS.items()
+        for name in names
+        if getattr(options, name) not in (None, ())
+    }
 
 
 def _planned(plan: Plan) -> dict[Task, TenantSpec]:
@@ -150,22 +127,23 @@ def _planned(plan: Plan) -> dict[Task, TenantSpec]:
     return found
 
 
-def _inference(options: TenantOptions, planned: TenantSpec | None) -> TenantSpec:
-    tenant = planned or TenantSpec("", "infer", "")
-    tenant = _named(tenant, options.infer)
+def _inference(options: InterleaveOptions, planned: TenantSpec | None) -> TenantSpec:
+    tenant = _named(planned or TenantSpec("", "infer", ""), options.infer)
     tenant = replace(
         tenant,
         inputs=options.inputs or tenant.inputs,
         handler=options.handler,
-        batch_axis=options.batch_axis or tenant.batch_axis,
+        batch_axis=",".join(options.batch_axis) or tenant.batch_axis,
     )
     _require_files(tenant, "")
-    if options.arrivals is not None:
-        tenant = replace(tenant, arrivals=options.arrivals)
-    if options.latency_budget is not None:
-        tenant = replace(tenant, latency_budget_s=parse_time_s(options.latency_budget, what="--latency-budget"))
-    if options.infer_batch_size is not None:
-        tenant = replace(tenant, batch_size=options.infer_batch_size)
+    said = {
+        "arrivals": options.arrivals,
+        "batch_size": options.batch_size,
+        "latency_budget_s": None
+        if options.latency_budget is None
+        else parse_time_s(options.latency_budget, what="--latency-budget"),
+    }
+    tenant = replace(tenant, **{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
     if tenant.arrivals is None:
         raise InputError("nothing says how requests arrive", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
     if tenant.latency_budget_s is None:
@@ -173,11 +151,10 @@ def _inference(options: TenantOptions, planned: TenantSpec | None) -> TenantSpec
     return tenant
 
 
-def _training(options: TenantOptions, planned: TenantSpec | None) -> TenantSpec:
+def _training(options: InterleaveOptions, planned: TenantSpec | None) -> TenantSpec:
     tenant = _named(planned or TenantSpec("", "train", ""), options.train)
-    if options.train_batch_size is not None:
-        tenant = replace(tenant, batch_size=options.train_batch_size)
-    tenant = replace(tenant, checkpoint=options.checkpoint, resume=options.resume)
+    size = tenant.batch_size if options.train_batch_size is None else options.train_batch_size
+    tenant = replace(tenant, batch_size=size, checkpoint=options.checkpoint, resume=options.resume)
     _require_files(tenant, "")
     return tenant
 
@@ -188,8 +165,6 @@ def _named(tenant: TenantSpec, reference: str | None) -> TenantSpec:
     Raises:
         InputError: the plan names no file, or it is gone, or either is another than was searched for.
     """
-    from edgetune.workloads.resolve import resolve
-
     planned = tenant.planned
     if reference is None:
         assert planned is not None
@@ -233,8 +208,6 @@ _TRAIN_ONLY = ("weight", "checkpoint", "resume")
 
 
 def _entry(entry: Any, where: str) -> TenantSpec:
-    from edgetune.workloads.resolve import resolve
-
     if not isinstance(entry, dict):
         raise InputError(f"{where} is not a mapping", "e.g. {infer: detector.onnx, arrivals: 'uniform:30', ...}")
     for key, value in entry.items():
@@ -267,8 +240,6 @@ def _entry(entry: Any, where: str) -> TenantSpec:
 
 def _require_files(tenant: TenantSpec, where: str) -> None:
     """Refuse inputs, a handler or a checkpoint that is not there, before anything is run."""
-    from pathlib import Path
-
     for key, hint in _FILES.items():
         file = getattr(tenant, key)
         if file is not None and not Path(file).is_file():

@@ -1,4 +1,4 @@
-"""The engines of ``edgetune interleave``, in turns: stages made, loops run, what came of them kept."""
+"""The engines of ``edgetune interleave``, in turns: stages are made, loops run, and their rows kept."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ import gc
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.run import Engine, RunRow
-from edgetune.cli.screen import Screen
+from edgetune.artifacts.rows_file import RowsFile
+from edgetune.artifacts.run import RunRow
+from edgetune.devices.device import Device
+from edgetune.interleave.engines import Engine
+from edgetune.interleave.live import LiveMinibatchBackend
+from edgetune.interleave.live_tenants import LiveTenant
+from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
+from edgetune.interleave.policies import find_policy
+from edgetune.interleave.policies.policy import guard_ns
+from edgetune.interleave.recorded import RecordedRun, Recorder
+from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
+from edgetune.interleave.tenants import Inference
+from edgetune.serving.clock import EventClock
+from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stats import median, percentile
-from edgetune.units import NS, format_duration
+from edgetune.units import NS, format_duration, parse_time_s
+from edgetune.workflows.interleave.options import InterleaveOptions
+from edgetune.workflows.interleave.planning import InterleaveJob
+from edgetune.workflows.interleave.point_model import PointModel
+from edgetune.workflows.interleave.points import Measuring
+from edgetune.workflows.interleave.shared_points import apply_mode
+from edgetune.workflows.interleave.watchers import power_watcher, replanner
+from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.rows_file import RowsFile
-    from edgetune.devices.device import Device
-    from edgetune.interleave.live import LiveMinibatchBackend
-    from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
-    from edgetune.interleave.recorded import RecordedRun
-    from edgetune.interleave.simulated import SimulatedMinibatchBackend
-    from edgetune.interleave.snapshot import InterleavePolicy
-    from edgetune.serving.sources import ArrivalSource
-    from edgetune.workflows.interleave.options import InterleaveJob
-    from edgetune.workflows.interleave.points import Measuring
 
 ROUNDING_NS = 1000
 """What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
@@ -79,59 +84,60 @@ class Keeper:
         self.rows.keep(row)
 
 
+@dataclass(frozen=True, slots=True)
+class InterleaveSetup:
+    """What was asked for, where, how the device is to be shared, and what measures there."""
+
+    opts: InterleaveOptions
+    reporter: Reporter
+    device: Device
+    engines: Sequence[Engine]
+    measure: Measuring
+
+    @property
+    def simulated(self) -> bool:
+        """Whether no figure will be of a device."""
+        return self.device.simulated or all(engine.simulated for engine in self.engines)
+
+    @property
+    def duration_s(self) -> float:
+        """Of a turn, s."""
+        return parse_time_s(self.opts.duration, what="--duration")
+
+
 class Turns:
     """Runs engines on a device, or on the clock.
 
     Args:
-        device: Where; its mode is put back by the caller.
+        setup: Where and how; the caller puts the mode of the device back.
         planned: What.
-        measure: Measures a point of a device that is simulated, when the simulation needs it.
-        duration_s: Of one turn.
-        seed: The same seed gives the same requests.
-        adapt: Follow changing rates.
-        govern: Keep power within its budget.
-        screen: For progress.
         rows: Where rows are kept as they come; ``None`` for memory alone.
     """
 
-    def __init__(
-        self,
-        device: Device,
-        planned: InterleaveJob,
-        measure: Measuring,
-        *,
-        duration_s: float,
-        seed: int,
-        adapt: bool,
-        govern: bool,
-        screen: Screen,
-        rows: RowsFile | None = None,
-    ) -> None:
-        self._rows = rows
-        self._device, self._planned, self._measure = device, planned, measure
-        self._duration_s, self._seed, self._adapt, self._govern = duration_s, seed, adapt, govern
-        self._screen = screen
+    def __init__(self, setup: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
+        self._setup, self._planned, self._rows = setup, planned, rows
+        self._opts, self._device, self._reporter = setup.opts, setup.device, setup.reporter
         self._outcome = InterleaveResult()
         self._stopping = Stopping()
-        self._kept_of: Engine | None = None
-        self._records = False
-        """Whether a managed run is written down for a simulation: of one mode and the same batch sizes throughout."""
-        self._overheads: dict[Engine, list[SharingOverhead]] = {}
+        simulates = any(engine.simulated for engine in setup.engines)
+        self._records = simulates and not (self._opts.adapt or self._opts.govern)
+        """Whether a managed run is recorded for a simulation: of one mode and the same batch sizes throughout."""
+        self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
+        self._overheads: dict[str, list[SharingOverhead]] = {}
         self._recorded: RecordedRun | None = None
         """What the last managed run took."""
 
-    def run(self, engines: Sequence[Engine], turns: int) -> InterleaveResult:
+    def run(self) -> InterleaveResult:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
 
         The simulation comes last in every turn: it is made of what the managed run took, where there was one. Whatever
         else ends it, what ran before is in the outcome.
         """
-        self._records = "simulated" in engines and not (self._adapt or self._govern)
-        self._kept_of = next((engine for engine in engines if engine != "simulated"), None)
         try:
-            with noting_signals(self._screen, "the minibatch that runs") as self._stopping:
-                for turn in range(turns):
-                    for engine in sorted(engines[:: -1 if turn % 2 else 1], key=lambda engine: engine == "simulated"):
+            with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
+                for turn in range(self._opts.turns):
+                    order = self._setup.engines[:: -1 if turn % 2 else 1]
+                    for engine in sorted(order, key=lambda engine: engine.simulated):
                         if self._stopping.number is None:
                             self._one(engine, turn)
         except BaseException as error:
@@ -140,36 +146,27 @@ class Turns:
         return self._outcome
 
     def _one(self, engine: Engine, turn: int) -> None:
-        named = f"{engine}, turn {turn + 1}" if turn else engine
-        if engine == "simulated" and self._recorded is not None:
+        named = f"{engine.name}, turn {turn + 1}" if turn else engine.name
+        if engine.simulated and self._recorded is not None:
             named += ", from the times of the managed run"
-        self._screen.info(f"{named}: {format_duration(self._duration_s)}")
-        if engine == "simulated":
-            self._simulate(turn)
+        self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
+        if engine.simulated:
+            self._loop(engine, turn, self._simulated_backend(), None)
         else:
             self._live(engine, turn)
 
-    def _simulate(self, turn: int) -> None:
-        from edgetune.interleave.policies.managed import Managed
-        from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
-        from edgetune.serving.clock import EventClock
-        from edgetune.workflows.interleave.engines import PointModel
-
-        model, clock, recorded = PointModel(self._device, self._planned, self._measure), EventClock(), self._recorded
-        measured = resampled(model.times_ns, self._seed)
-        backend = SimulatedMinibatchBackend(
-            clock, self._planned.tenants, measured if recorded is None else recorded.durations(clock, measured),
+    def _simulated_backend(self) -> SimulatedMinibatchBackend:
+        planned, clock, recorded = self._planned, EventClock(), self._recorded
+        model = PointModel(self._device, planned, self._setup.measure)
+        measured = resampled(model.times_ns, self._opts.seed)
+        return SimulatedMinibatchBackend(
+            clock, planned.tenants, measured if recorded is None else recorded.durations(clock, measured),
             overhead_ns=self._start_ns() if recorded is None else recorded.overhead(clock),
-            mode=self._planned.mode, power_w=model.power_w if model.knows_power else None,
+            mode=planned.mode, power_w=model.power_w if model.knows_power else None,
         )  # fmt: skip
-        watchers = self._watchers(backend)
-        self._loop("simulated", turn, backend, Managed(guard_ns=self._guard_ns()), watchers)
 
     def _guard_ns(self) -> int:
         """Return how long before they are due answers are to be there, ns; computed times are never a surprise."""
-        from edgetune.interleave.policies.policy import guard_ns
-        from edgetune.interleave.tenants import Inference
-
         if self._device.simulated:
             return ROUNDING_NS
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
@@ -180,22 +177,19 @@ class Turns:
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
     def _live(self, engine: Engine, turn: int) -> None:
-        from edgetune.interleave.live import LiveMinibatchBackend
-        from edgetune.interleave.policies import find_policy
-        from edgetune.workflows.interleave.shared_points import apply_mode
-
         with ExitStack() as stack:
+            tenants = self._live_tenants(engine)
             backend = LiveMinibatchBackend(
-                engine, self._device, self._live_tenants(engine), save_every_s=SAVE_EVERY_S, seed=self._seed
+                engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
             )
             stack.callback(backend.close)
             apply_mode(backend, self._device, self._planned.mode)
-            if self._adapt:
+            if self._opts.adapt:
                 self._hold_ready(backend)
-            policy = find_policy("managed" if engine == "managed" else "native")(guard_ns=self._guard_ns())
-            watchers = self._watchers(backend, stack)
-            self._loop(engine, turn, backend, policy, watchers)
-            self._report_output(backend)
+            self._loop(engine, turn, backend, stack)
+            for tenant in self._planned.tenants:  # its last words, where it crashed
+                for line in backend.log_tail(tenant.name).splitlines():
+                    self._reporter.detail(f"{tenant.name}: {line}")
             self._hand_back(backend)
 
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
@@ -210,23 +204,18 @@ class Turns:
         engine: Engine,
         turn: int,
         backend: LiveMinibatchBackend | SimulatedMinibatchBackend,
-        policy: InterleavePolicy,
-        watchers: Sequence[Watcher],
+        stack: ExitStack | None,
     ) -> None:
-        from edgetune.interleave.live import LiveMinibatchBackend
-        from edgetune.interleave.loop import InterleaveLoop
-        from edgetune.interleave.recorded import Recorder
-        from edgetune.serving.sources import LineArrivals
-
+        policy = find_policy(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
+        watchers = [*self._watchers(backend, stack), *([] if self._rows is None else [Keeper(self._rows)])]
         begin_ns = backend.now_ns()
-        end_ns = begin_ns + round(self._duration_s * NS)
+        end_ns = begin_ns + round(self._setup.duration_s * NS)
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
-        watchers = [*watchers, *([] if self._rows is None else [Keeper(self._rows)])]
-        recorder = Recorder(backend) if engine == "managed" and self._records else None
+        recorder = Recorder(backend) if engine.name == "managed" and self._records else None
         loop = InterleaveLoop(
-            engine, recorder or backend, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
+            engine.name, recorder or backend, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
             turn=turn, stopped=lambda: self._stopping.number is not None,
         )  # fmt: skip
         collecting = gc.isenabled()
@@ -240,36 +229,21 @@ class Turns:
             if self._rows is not None:
                 self._rows.flush()
             self._outcome.lost |= set(loop.lost)
-        self._keep_overhead(engine, loop)
+        self._keep_overhead(engine.name, loop)
         self._recorded = self._recorded if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
         """Return the requests of every tenant; those of one turn are the same for every engine."""
         sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
         return {
-            name: spec.source(begin_ns, end_ns, (self._seed, turn, place), sizes[name])
+            name: spec.source(begin_ns, end_ns, (self._opts.seed, turn, place), sizes[name])
             for place, (name, spec) in enumerate(sorted(self._planned.specs.items()))
         }
 
-    def _live_tenants(self, engine: Engine) -> list[Any]:
+    def _live_tenants(self, engine: Engine) -> list[LiveTenant]:
         """Return what to load; what is learnt is kept of one engine, the first, for each begins from the same state."""
-        from edgetune.interleave.live import LiveTenant
-
-        found = []
-        for tenant, known in zip(self._planned.tenants, self._planned.known, strict=True):
-            opts = known.asked
-            files = (opts.handler, opts.checkpoint, opts.resume)
-            handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
-            live = LiveTenant(tenant, known.workload, opts.inputs, handler, checkpoint, resume)
-            live = live if engine == self._kept_of else replace(live, checkpoint=None)
-            found.append(replace(live, dimensions=dict(opts.dimensions)))
-        return found
-
-    def _report_output(self, backend: LiveMinibatchBackend) -> None:
-        """Tell the curious what each workload printed last: its last words, where it crashed."""
-        for tenant in self._planned.tenants:
-            for line in backend.log_tail(tenant.name).splitlines():
-                self._screen.detail(f"{tenant.name}: {line}")
+        found = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
+        return found if engine == self._kept_of else [replace(live, checkpoint=None) for live in found]
 
     def _hand_back(self, backend: LiveMinibatchBackend) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]
@@ -282,20 +256,17 @@ class Turns:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
     def _watchers(
-        self, backend: LiveMinibatchBackend | SimulatedMinibatchBackend, stack: ExitStack | None = None
+        self, backend: LiveMinibatchBackend | SimulatedMinibatchBackend, stack: ExitStack | None
     ) -> list[Watcher]:
-        from edgetune.workflows.interleave.watchers import power_watcher, replanner
-
-        found: list[Watcher] = []
         begin_ns = backend.now_ns()
-        power = power_watcher(self._device, self._planned, backend, begin_ns, stack, govern=self._govern)
-        found += [] if power is None else [power]
-        if self._adapt:
-            end_ns = begin_ns + round(self._duration_s * NS)
-            found.append(replanner(self._planned, begin_ns, end_ns, seed=self._seed))
+        power = power_watcher(self._device, self._planned, backend, begin_ns, stack, govern=self._opts.govern)
+        found: list[Watcher] = [] if power is None else [power]
+        if self._opts.adapt:
+            end_ns = begin_ns + round(self._setup.duration_s * NS)
+            found.append(replanner(self._planned, begin_ns, end_ns, seed=self._opts.seed))
         return found
 
-    def _keep_overhead(self, engine: Engine, loop: InterleaveLoop) -> None:
+    def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Note what sharing cost in all turns of an engine so far."""
         turns = self._overheads.setdefault(engine, [])
         turns.append(loop.overhead)

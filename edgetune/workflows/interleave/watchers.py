@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.device import Absent, Device
 from edgetune.errors import InfeasibleError, InputError
+from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
+from edgetune.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
+from edgetune.interleave.governor import Governor, MeasuredMode
+from edgetune.interleave.live import LiveMinibatchBackend
+from edgetune.interleave.planner import halves
+from edgetune.interleave.power import PowerWatcher, SimulatedReadings
+from edgetune.interleave.replan import Replanner
+from edgetune.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.interleave.tenants import Inference
+from edgetune.search.driver import run_search
+from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.problem import Problem
-    from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.devices.device import Device
-    from edgetune.interleave.cycle import WorkloadPoint
-    from edgetune.interleave.cycle_choice import CycleChooser
-    from edgetune.interleave.governor import Governor, MeasuredMode
-    from edgetune.interleave.live import LiveMinibatchBackend
-    from edgetune.interleave.power import PowerWatcher
-    from edgetune.interleave.replan import Replanner
-    from edgetune.interleave.simulated import SimulatedMinibatchBackend
-    from edgetune.workflows.interleave.options import InterleaveJob
-
 
 REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
@@ -43,10 +43,6 @@ def power_watcher(
     Raises:
         InputError: power is to be governed, and there is no sensor, no budget or one mode only.
     """
-    from edgetune.devices.device import Absent
-    from edgetune.interleave.live import LiveMinibatchBackend
-    from edgetune.interleave.power import PowerWatcher, SimulatedReadings
-
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
@@ -80,9 +76,6 @@ def governor_of(planned: InterleaveJob) -> Governor:
     Raises:
         InputError: no budget, or no second such mode.
     """
-    from edgetune.interleave.governor import Governor
-    from edgetune.interleave.planner import halves
-
     if planned.budgets is None:
         raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
     found: dict[Mode, dict[str, WorkloadPoint]] = {}
@@ -112,10 +105,6 @@ def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJ
     Where no whole training minibatch fits between two batches, training is rare and not forbidden; it is where it would
     make a request late that comes just after one began.
     """
-    from edgetune.interleave.cycle import CycleGoals, broken, cycles_of
-    from edgetune.interleave.governor import MeasuredMode
-    from edgetune.interleave.tenants import Inference
-
     answering = [tenant for tenant in planned.tenants if isinstance(tenant, Inference)]
     training = [halves[tenant.name] for tenant in planned.tenants if not isinstance(tenant, Inference)]
     goals = [CycleGoals(tenant.latency_budget_s, tenant.rate_per_s) for tenant in answering]
@@ -156,9 +145,6 @@ def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) 
     Raises:
         InputError: there are several workloads that answer, or no rate to begin from.
     """
-    from edgetune.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
-    from edgetune.interleave.replan import Replanner
-
     cycle, goals = planned.cycle, planned.goals
     if cycle is None or cycle.rate_per_s is None or goals is None:
         raise InputError("changing rates are followed for one workload that answers, from a rate", "leave --adapt out")
@@ -203,8 +189,6 @@ class Suggester:
 
     def _offer(self, modes: Sequence[Mode]) -> list[Point]:
         """Return the points that may be tried: every batch size in every mode; the training's batch size stays."""
-        from edgetune.artifacts.profile import Point
-
         offered = [row.point for row in self._choices.rows]
         every = list(dict.fromkeys([*(point.mode for point in offered), *modes]))
         for known, tenant in zip(self._planned.known, self._planned.tenants, strict=True):
@@ -217,8 +201,6 @@ class Suggester:
 
     def __call__(self, rate_per_s: float) -> Point | None:
         """Return the next point to try for a rate, 1/s; ``None`` where the search sees no use in any."""
-        from edgetune.search.driver import run_search
-
         opts: list[Point] = []
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
         present = {row.point for row in self._choices.rows}
@@ -233,7 +215,6 @@ class Suggester:
         candidates = [point for point in candidates if point not in failed]
 
         def note(point: Point) -> ProfileRow:
-            from edgetune.artifacts.profile import ProfileRow
 
             opts.append(point)
             reason = "only asked for"
@@ -255,9 +236,6 @@ class Suggester:
         What is kept free is what choices are graded by: of time, of the rate, and little of power, of which a margin of
         the problem would take as much as of time.
         """
-        from edgetune.artifacts.problem import Problem
-        from edgetune.interleave.cycle_choice import SAFETY
-
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
         goals = self._choices.goals

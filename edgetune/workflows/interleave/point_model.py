@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.device import Device, ModelSource
 from edgetune.errors import InputError
+from edgetune.roofline.idle import idle_run
 from edgetune.units import NS
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.profile import ProfileRow
-    from edgetune.devices.device import Device
-    from edgetune.workflows.interleave.options import InterleaveJob
-    from edgetune.workflows.interleave.points import Measuring
+from edgetune.workflows.interleave.planning import InterleaveJob
+from edgetune.workflows.interleave.points import Measuring
 
 
 class PointModel:
@@ -61,8 +59,6 @@ class PointModel:
         return power_w
 
     def _row(self, name: str, batch_size: int, mode: Mode) -> ProfileRow:
-        from edgetune.artifacts.profile import Point
-
         known = next(known for known in self._planned.known if known.asked.name == name)
         point = Point(known.workload.name, known.asked.task, batch_size, mode)
         for row in known.rows:
@@ -75,9 +71,6 @@ class PointModel:
 
     def _at_rest_w(self, mode: Mode) -> float:
         """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""
-        from edgetune.devices.device import ModelSource
-        from edgetune.roofline.measure import idle_run
-
         if isinstance(self._device.source, ModelSource):
             run = idle_run(self._device, mode)
             if run is not None and run.power_w is not None:
