@@ -62,8 +62,9 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
     """
     from edgetune.choices import choose
     from edgetune.cli.plot import is_page
-    from edgetune.drawing import require_figure, styled
     from edgetune.interleave.figures import VIEWS
+    from edgetune.plotting.figure_file import require_figure
+    from edgetune.plotting.style import styled
 
     if opts.plot is None:
         if opts.view is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.choices import choose
+from edgetune.plugins import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +30,15 @@ class Engine:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-ENGINES: dict[str, Engine] = {
-    engine.name: engine
-    for engine in (
-        Engine("managed", "managed", lines_up=True),
-        Engine("native", "native"),
-        Engine("streams", "native", one_process=True),
-        Engine("simulated", "managed", simulated=True, lines_up=True),
-    )
-}
-
-
-def find_engine(name: str) -> Engine:
-    """Return the engine of this name.
-
-    Raises:
-        InputError: there is none; the hint names the nearest.
-    """
-    return ENGINES[choose(name, tuple(ENGINES), what="engine")]
+ENGINES: Registry[Engine] = Registry(
+    "engine",
+    {
+        engine.name: engine
+        for engine in (
+            Engine("managed", "managed", lines_up=True),
+            Engine("native", "native"),
+            Engine("streams", "native", one_process=True),
+            Engine("simulated", "managed", simulated=True, lines_up=True),
+        )
+    },
+)

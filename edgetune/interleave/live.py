@@ -25,7 +25,7 @@ from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch
-from edgetune.interleave.engines import find_engine
+from edgetune.interleave.engines import ENGINES
 from edgetune.interleave.live_tenants import ExternalRequests, LiveTenant, SavedCheckpoint
 from edgetune.interleave.tenants import Inference
 from edgetune.processes.child import Child
@@ -103,7 +103,7 @@ class LiveMinibatchBackend:
         self.warm_up_s: dict[str, list[float]] = {}
         """How long each minibatch took that warmed a tenant up, s, by tenant."""
         self._source, self._modes, self._outside = device.source, device.modes, dict(outside)
-        self._engine, self._save_every_s, self._warmup, self._seed = find_engine(engine), save_every_s, warmup, seed
+        self._engine, self._save_every_s, self._warmup, self._seed = ENGINES.find(engine), save_every_s, warmup, seed
         self._hang_s = hang_s
         self._cores: int | None = None
         self._held: dict[str, _Held] = {}

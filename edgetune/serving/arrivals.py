@@ -21,6 +21,7 @@ import numpy as np
 from edgetune import limits
 from edgetune.artifacts.arrivals import read_arrivals
 from edgetune.errors import InputError
+from edgetune.plugins import Registry
 from edgetune.serving.sources import ArrivalSource, ClosedLoopArrivals, LineArrivals, ScheduledArrivals
 from edgetune.units import NS, parse_rate_per_s, parse_time_s
 
@@ -282,18 +283,21 @@ def _evenly_from(first: int) -> Dues:
     return lambda _seed, _deviation: map(float, itertools.count(first))
 
 
-PROCESSES: dict[str, ArrivalProcess] = {
-    process.name: process
-    for process in (
-        ArrivalProcess("uniform", ("uniform:60",), _parse_rate, _evenly_from(1), even=True),
-        ArrivalProcess("poisson", ("poisson:60", "poisson:0.5/s"), _parse_rate, _exponential),
-        ArrivalProcess("periodic", ("periodic:2s",), _parse_gap, _evenly_from(0), even=True),
-        ArrivalProcess("normal", ("normal:2s", "normal:2s,0.5s"), _parse_gap, _normal),
-        ArrivalProcess("trace", ("trace:FILE", "trace:FILE@60/s"), _parse_trace),
-        ArrivalProcess("live", ()),
-        ArrivalProcess("closed", ("closed", "closed:4"), _parse_clients, even=True, needs="answers"),
-        ArrivalProcess("batch", ("batch",), needs="job"),
-        ArrivalProcess("list", (), needs="job"),
-    )
-}
+PROCESSES: Registry[ArrivalProcess] = Registry(
+    "arrival process",
+    {
+        process.name: process
+        for process in (
+            ArrivalProcess("uniform", ("uniform:60",), _parse_rate, _evenly_from(1), even=True),
+            ArrivalProcess("poisson", ("poisson:60", "poisson:0.5/s"), _parse_rate, _exponential),
+            ArrivalProcess("periodic", ("periodic:2s",), _parse_gap, _evenly_from(0), even=True),
+            ArrivalProcess("normal", ("normal:2s", "normal:2s,0.5s"), _parse_gap, _normal),
+            ArrivalProcess("trace", ("trace:FILE", "trace:FILE@60/s"), _parse_trace),
+            ArrivalProcess("live", ()),
+            ArrivalProcess("closed", ("closed", "closed:4"), _parse_clients, even=True, needs="answers"),
+            ArrivalProcess("batch", ("batch",), needs="job"),
+            ArrivalProcess("list", (), needs="job"),
+        )
+    },
+)
 """Every way in which requests arrive."""

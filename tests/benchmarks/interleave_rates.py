@@ -34,7 +34,7 @@ from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError
 from edgetune.interleave.cycle import CycleGoals
 from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
-from edgetune.interleave.engines import find_engine
+from edgetune.interleave.engines import ENGINES
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.power import Budgets
 from edgetune.search.driver import SearchSettings, run_search
@@ -204,7 +204,7 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: str, seed
         grades = [everything.best(rate).grade for rate in scaled]
         feasible = [grade != "least" for grade in grades]
         opts = InterleaveOptions(duration=duration_s, seed=seed, adapt=True)
-        setup = InterleaveSetup(opts, Reporter(), device, [find_engine("simulated")], measure)
+        setup = InterleaveSetup(opts, Reporter(), device, [ENGINES.find("simulated")], measure)
         rows = Turns(setup, planned).run().rows
         foreseen = Foreseen(setup, planned)
         foreseen.clairvoyant = Clairvoyant(names_of(known), everything, scaled, window_s)

@@ -17,7 +17,7 @@ from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.devices.discover import AUTO
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.interleave.engines import Engine, find_engine
+from edgetune.interleave.engines import ENGINES, Engine
 from edgetune.interleave.planner import refuse_other
 from edgetune.interleave.policies import find_policy
 from edgetune.interleave.power import Budgets
@@ -269,7 +269,7 @@ def _engines(opts: InterleaveOptions, device: Device) -> Sequence[Engine]:
     """
     live = isinstance(device.source, LiveSource)
     default = "managed" if live else "simulated"
-    engines = [find_engine(word.strip()) for word in (default if opts.engine is None else opts.engine).split(",")]
+    engines = [ENGINES.find(word.strip()) for word in (default if opts.engine is None else opts.engine).split(",")]
     for engine in engines:
         if not engine.simulated and not live:
             message = f"{device.name} runs nothing, so that there is no engine {engine.name}"
