@@ -61,9 +61,9 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.choices import choose
-    from edgetune.cli.plot import is_page
     from edgetune.interleave.figures import VIEWS
     from edgetune.plotting.figure_file import require_figure
+    from edgetune.plotting.page import is_page
     from edgetune.plotting.style import styled
 
     if opts.plot is None:
