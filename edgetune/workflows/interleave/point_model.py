@@ -8,7 +8,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Device, ModelSource
 from edgetune.errors import InputError
-from edgetune.roofline.idle import idle_run
+from edgetune.roofline.measure import idle_run
 from edgetune.units import NS
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring
