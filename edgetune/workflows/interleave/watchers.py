@@ -21,7 +21,7 @@ from edgetune.interleave.power import PowerWatcher, SimulatedReadings
 from edgetune.interleave.replan import Replanner
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference
-from edgetune.search.driver import run_search
+from edgetune.search.driver import SearchSettings, run_search
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
 
@@ -224,10 +224,9 @@ class Suggester:
         problem = self._problem(rate_per_s)
         candidates = [point for point in candidates if point.task == "infer" or problem.kind == "train+infer"]
         with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
-            run_search(
-                problem, candidates, note, strategy=STRATEGY, max_points=1, seed=self._seed,
-                known=tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer"),
-            )  # fmt: skip
+            rows = tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer")
+            settings = SearchSettings(STRATEGY, max_points=1, seed=self._seed, known=rows)
+            run_search(problem, candidates, note, settings)
         return opts[0] if opts else None
 
     def _problem(self, rate_per_s: float) -> Problem:
