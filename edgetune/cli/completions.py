@@ -55,12 +55,12 @@ def words() -> dict[str, tuple[str, ...]]:
     """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
-    from edgetune.cli.run_schedule import LIMITS
     from edgetune.schedule.figures import VIEWS as TIMELINE_VIEWS
     from edgetune.schedule.policies import POLICIES
     from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
     from edgetune.workflows.roofline.drawing import VIEWS as ROOFLINE_VIEWS
+    from edgetune.workflows.schedule.options import LIMITS
     from edgetune.workflows.search.options import FAMILIES
     from edgetune.workloads.kernels import PRECISIONS
     from edgetune.workloads.zoo import NETWORKS

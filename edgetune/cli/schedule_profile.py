@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
 
 import typer
 
-from edgetune.cli import options
-from edgetune.workflows.output import begin_outputs
+from edgetune.cli.command import PlanningTerminal, command
+from edgetune.errors import ExitCode
+from edgetune.workflows.schedule.options import LayerProfileOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-def profile(
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="Prepared folders, folders of them, ONNX files, or zoo:NAME."),
-    ],
-    *,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: the pipe, else costs.parquet.")
-    ] = None,
-    target_ci: Annotated[
-        str, typer.Option(metavar="SHARE", help="Stop when a median is known this well (95 % interval), or after 1 s.")
-    ] = "5%",
-    repeats: Annotated[
-        int | None, typer.Option(min=1, max=10_000, metavar="N", help="Take exactly so many samples instead.")
-    ] = None,
-    cold: Annotated[
-        bool, typer.Option("--cold", help="Load from storage too, dropped from the page cache each time.")
-    ] = False,
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Whole networks too, in the two forms that policy bulk runs.")
-    ] = False,
-    layer_timeout: Annotated[str, typer.Option(metavar="TIME", help="Give a layer up after this.")] = "5m",
-    prepared: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Where models are prepared, or will be. Default: a cache.")
-    ] = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-) -> None:
+@command(app)
+def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
     """Measure what loading and executing each layer takes, and how much memory.
 
     Every layer is measured alone, in a process of its network, with one thread as edgetune schedule run gives it:
@@ -53,9 +23,38 @@ def profile(
     With --whole also whole networks, which take more memory than layers: ONNX Runtime copies their weights. Ends with 5
     when some layers failed; they are in the table with their reason.
     """
-    from edgetune.cli.run_layer_profile import layer_options, run_layer_profile
-    from edgetune.cli.screen import Screen
+    from edgetune.cli.layer_costs_report import brief, show_networks
+    from edgetune.cli.screen import answer
+    from edgetune.workflows.schedule.layer_profile import profile_layers
 
-    begin_outputs(force=force)
-    asked = layer_options(target_ci, repeats, layer_timeout, cold=cold, whole=whole, seed=seed)
-    run_layer_profile(models, asked, output, prepared, dry_run=dry_run, json=json, screen=Screen(quiet, verbose))
+    if terminal.dry_run:
+        _report_plan(opts, terminal)
+        return
+    costs, target = profile_layers(opts, terminal.screen)
+    if terminal.json:
+        answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})
+    if not terminal.quiet:
+        show_networks(costs, stream=sys.stderr)
+    failed = [row for row in costs.rows if row.status != "ok"]
+    if failed:
+        first, count = failed[0], f"{len(failed)} of {len(costs.rows)} layers failed"
+        terminal.screen.info(f"{count}; {first.network}/{first.layer}: {first.reason}")
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _report_plan(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
+    """Print what would be measured and for how long at the most."""
+    from edgetune.cli.screen import answer, print_lines
+    from edgetune.units import format_duration
+    from edgetune.workflows.schedule.layer_profile import plan_layer_profile
+
+    networks, rules, figures = plan_layer_profile(opts, terminal.screen)
+    layers, longest_s = sum(len(network.layers) for network in networks), figures * rules.longest_s
+    if terminal.json:
+        named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
+        answer({"networks": named, "layers": layers, "figures": figures, "longest_s": longest_s})
+        return
+    for each in networks:
+        print_lines(f"{each.network}: {len(each.layers)} layers")
+    long = "as long as the samples take" if rules.rule.fixed else f"{format_duration(longest_s)} or less"
+    print_lines(f"{figures} figures of {layers} layers; time {long}")

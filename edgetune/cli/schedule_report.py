@@ -1,4 +1,4 @@
-"""What ``edgetune schedule run`` says of a timeline: a row per policy, how they compare, and a row per job."""
+"""What ``edgetune schedule run`` says: what it would run, and a timeline by policy and by job."""
 
 from __future__ import annotations
 
@@ -7,13 +7,44 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from edgetune.cli.screen import print_folded, print_lines, table
-from edgetune.units import format_bytes, format_duration, format_si
+from edgetune.units import NS, format_bytes, format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
+    from edgetune.cli.screen import Screen
     from edgetune.schedule.summary import PolicySummary, Responses
+    from edgetune.workflows.schedule.plan import SchedulePlan
 
 _Figures = dict[str, Callable[["PolicySummary"], str | None]]
+
+
+def report_plan(plan: SchedulePlan, screen: Screen) -> None:
+    """Say what every network takes, what is to be answered by which policies, and what the process takes itself.
+
+    Raises:
+        InputError, InfeasibleError, DeviceError: the run would be refused for this.
+    """
+    from edgetune.schedule.network import least_budget_bytes
+    from edgetune.workflows.schedule.run import rehearse
+
+    opts, requests, limit = plan.opts, plan.requests(0), format_bytes(plan.limit_bytes)
+    for each in plan.known:
+        network, least = each.network, least_budget_bytes(each.network)
+        alone = f", {format_duration(network.service_s)} alone" if each.timed else ""
+        screen.info(
+            f"{network.name}: {len(network.layers)} layers, {format_bytes(network.weight_bytes)} of weights{alone}; "
+            f"runs in {format_bytes(least)}, layer by layer"
+        )
+    last_s = max((request.arrival_ns for request in requests), default=0) / NS
+    screen.info(f"{len(requests)} requests, the last after {format_duration(last_s)}; {limit}")
+    turns = f", {opts.turns} turns each" if opts.turns > 1 else ""
+    names = ", ".join(policy.words for policy in plan.policies)
+    screen.info(f"{names}{turns}, {'simulated' if opts.simulate else 'for real'}")
+    for policy, taken_bytes in rehearse(plan):
+        if taken_bytes:
+            layers = policy.form == "layers"
+            what = "ONNX Runtime and the sessions of all layers take" if layers else "ONNX Runtime takes"
+            screen.info(f"{policy.words}: {what} {format_bytes(taken_bytes)} of {limit} before anything is loaded")
 
 
 def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:

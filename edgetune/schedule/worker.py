@@ -110,11 +110,11 @@ class _Run:
         """Run it and return what the last reply says."""
         from edgetune.schedule.live import LiveTaskBackend
         from edgetune.schedule.loop import ScheduleLoop
-        from edgetune.schedule.policies import find_policy
+        from edgetune.schedule.policies import POLICIES
         from edgetune.schedule.policies.policy import taken_by
 
         command = self._command
-        policy = find_policy(command["policy"])(**command["options"])
+        policy = POLICIES[command["policy"]](**command["options"])
         runnables, answers = _open_networks(command)
         source = _Outside(self._lines, command) if command["live"] else None
         backend = LiveTaskBackend(

@@ -30,7 +30,7 @@ from edgetune.schedule.executor import PreparedLayers, Runnable, WholeNetwork
 from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.live_run import _EXACT_HEAP
 from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.policies import find_policy
+from edgetune.schedule.policies import make_policy
 from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.requests import Request
 from edgetune.workloads.prepared import Prepared, open_prepared
@@ -78,7 +78,7 @@ class _Discarded:
 
 def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float]:
     """Return processor time and time of a request that found everything resident and caches warm, s."""
-    policy = find_policy("reuse")()
+    policy = make_policy("reuse")
     seen = network_of(prepared)
     stage = LiveTaskBackend(
         {seen.name: network.runnable}, workers=1, answers=_Discarded(network), budget=lambda _: 1 << 40

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from edgetune.artifacts.jobs import Job
-from edgetune.cli import schedule_stdin
-from edgetune.cli.schedule_stdin import feeding
 from edgetune.serving.sources import LineArrivals
+from edgetune.workflows.schedule import live
+from edgetune.workflows.schedule.live import feeding
 
 
 class Run:
@@ -34,7 +34,7 @@ def test_standard_input_that_is_closed_ends_the_requests(monkeypatch: pytest.Mon
     read, write = os.pipe()
     os.close(write)
     os.close(read)
-    monkeypatch.setattr(schedule_stdin, "LineArrivals", lambda: LineArrivals(read))
+    monkeypatch.setattr(live, "LineArrivals", lambda: LineArrivals(read))
     run = Run()
     with feeding(run, Job("photos", ("faces",), "live"), (0,), None):  # type: ignore[arg-type]
         assert run.ended.wait(60)

@@ -5,7 +5,7 @@ import pytest
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.policies import POLICIES, find_policy, make_policy
+from edgetune.schedule.policies import POLICIES, make_policy
 from edgetune.schedule.policies.policy import taken_by
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import SimulatedTaskBackend
@@ -122,5 +122,5 @@ def test_round_robin_has_requests_take_turns():
 def test_every_policy_has_a_name_and_a_hint_helps_with_it():
     assert set(POLICIES) >= {"bulk", "linear", "deepeye", "partial", "fcfs", "sjf", "snf", "rr", "masa", "reuse"}
     with pytest.raises(Exception, match="no policy") as raised:
-        find_policy("mass")
+        make_policy("mass")
     assert "did you mean masa" in raised.value.hint

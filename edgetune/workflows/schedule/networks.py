@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.file_names import as_found
+from edgetune.artifacts.io import read_layer_costs
+from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.errors import InputError
+from edgetune.schedule.costs import Host, host_of, is_timed, network_of, networks_of
+from edgetune.schedule.network import LayeredNetwork
 from edgetune.workflows.cache_folder import prepared_folder
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.jobs import Jobs, NetworkSource
-    from edgetune.cli.screen import Screen
-    from edgetune.schedule.costs import Host
-    from edgetune.schedule.network import LayeredNetwork
-    from edgetune.workloads.prepared import Prepared
-    from edgetune.workloads.workload import Workload
+from edgetune.workflows.reporting import Reporter
+from edgetune.workloads.kernel_steps import processor_kind
+from edgetune.workloads.partition.check import PrepareOptions
+from edgetune.workloads.partition.optimised import runtime_version
+from edgetune.workloads.partition.prepare import prepare
+from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared
+from edgetune.workloads.resolve import names_path, resolve
+from edgetune.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class Scenario:
     host: Host | None = None
 
 
-def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, screen: Screen) -> Scenario:
+def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, reporter: Reporter) -> Scenario:
     """Return the networks of the jobs, prepared now where they have to be and are not.
 
     Args:
@@ -86,7 +90,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         costs_file: A table of layers that goes before what was measured when they were prepared.
         folder: Where networks are prepared.
         simulate: Whether only bytes and times are needed, and no files.
-        screen: For progress.
+        reporter: For progress.
 
     Raises:
         InputError: nobody knows what layers take, or a network that is known by its costs alone is to run.
@@ -99,7 +103,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         _simulated_only(source, source.costs, tables, simulate=simulate)
         if source.costs is not None
         else _modelled(
-            source, wide, open_reference(source.reference or "", folder, screen, make=not simulate), simulate
+            source, wide, open_reference(source.reference or "", folder, reporter, make=not simulate), simulate
         )
         for source in jobs.networks
     ]
@@ -161,8 +165,6 @@ def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool
 ) -> JobNetwork:
     """Return what is known of a network: costs measured on their own go before those of its folder."""
-    from edgetune.schedule.costs import is_timed, network_of
-
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:
         if prepared is not None:
@@ -197,8 +199,6 @@ def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) ->
 
 
 def _costs(file: str) -> CostTable:
-    from edgetune.artifacts.io import read_layer_costs
-    from edgetune.schedule.costs import host_of, networks_of
 
     costs = read_layer_costs(file)
     told = costs.header.inputs.get("networks", ())
@@ -207,7 +207,7 @@ def _costs(file: str) -> CostTable:
     return CostTable(networks_of(costs), hashes, device, cores, host_of(costs))
 
 
-def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) -> Prepared | None:
+def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bool) -> Prepared | None:
     """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
 
     What is in the cache was put there by nobody's choice: where this machine cannot run it, it is made again.
@@ -216,9 +216,6 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
         InputError: the model cannot be split, or the folder holds something else.
         DeviceError: ONNX Runtime is missing.
     """
-    from edgetune.workloads.prepared import is_prepared, open_prepared
-    from edgetune.workloads.resolve import names_path, resolve
-
     if names_path(reference) and is_prepared(Path(reference)):
         return open_prepared(Path(reference))
     workload = resolve(reference)
@@ -227,17 +224,13 @@ def open_reference(reference: str, folder: Path, screen: Screen, *, make: bool) 
     unfit = _unfit(found) if found is not None and make and folder == prepared_folder() else None
     if not make or (found is not None and unfit is None):
         return found
-    from edgetune.workloads.partition.check import PrepareOptions
-    from edgetune.workloads.partition.prepare import prepare
 
-    screen.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
+    reporter.info(f"preparing {reference} in {target}{'' if unfit is None else f' again: {unfit}'}")
     return prepare(workload, PrepareOptions(), target)
 
 
 def _place_of(workload: Workload, folder: Path) -> Path:
     """Return where a model is prepared or will be: in a folder of its name, unless that is another model's."""
-    from edgetune.workloads.prepared import is_prepared, open_prepared
-
     plain = folder / workload.name
     if not plain.exists() or (is_prepared(plain) and open_prepared(plain).source_sha256 == workload.sha256):
         return plain
@@ -246,10 +239,6 @@ def _place_of(workload: Workload, folder: Path) -> Path:
 
 def _unfit(prepared: Prepared) -> str | None:
     """Return why layers cannot be run here; ``None`` where they can."""
-    from edgetune.workloads.kernel_steps import processor_kind
-    from edgetune.workloads.partition.optimised import runtime_version
-    from edgetune.workloads.prepared import check_runtime
-
     try:
         check_runtime(prepared, runtime_version(), processor_kind())
     except InputError as error:

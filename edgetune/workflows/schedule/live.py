@@ -1,0 +1,202 @@
+"""Turns of ``edgetune schedule run`` for real: a process under a memory limit for each, and its rows."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any
+
+from edgetune.artifacts.jobs import Job
+from edgetune.artifacts.rows_file import RowsFile
+from edgetune.artifacts.timeline import TimelineRow
+from edgetune.errors import DeviceError, InputError, PartialError
+from edgetune.schedule.jobs import networks_of
+from edgetune.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
+from edgetune.schedule.policies import PolicyChoice
+from edgetune.schedule.policies.policy import taken_by
+from edgetune.schedule.records import BudgetRecord, Record, RequestRecord
+from edgetune.schedule.requests import Request
+from edgetune.schedule.timeline import timeline_rows
+from edgetune.schedule.verification import Verification
+from edgetune.serving.sources import LineArrivals
+from edgetune.workflows.schedule.plan import SchedulePlan
+from edgetune.workflows.schedule.turns import TurnResult, keep
+from edgetune.workflows.stopping import Stopping
+
+_LOOK_S = 0.1
+"""How often to look whether the run has begun or ended."""
+
+
+class LiveRunner:
+    """Runs policies for real; a ``TurnRunner``, to be entered with ``with``.
+
+    Args:
+        plan: What to run.
+        rows: Where rows are kept as they come; ``None`` for memory alone.
+    """
+
+    def __init__(self, plan: SchedulePlan, rows: RowsFile | None = None) -> None:
+        self._plan, self._rows, self._believed = plan, rows, plan.believed
+        self._verification = Verification(seed=plan.seed)
+
+    def __enter__(self) -> LiveRunner:
+        self._verification.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._verification.__exit__(kind, error, trace)
+
+    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
+        """Run one turn of a policy; rows of one that was killed at its limit are kept.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+        """
+        plan, run = self._plan, self._run_of(policy, requests)
+        stopping.act = run.stop
+        records: list[Record] = []
+        failure = None
+        fed = nullcontext() if plan.live is None else feeding(run, plan.live, (plan.seed, turn), plan.until_s)
+        networks = taken_by(policy.make(), self._believed)
+
+        def rows_of(some: Sequence[Record]) -> list[TimelineRow]:
+            return timeline_rows(some, networks, policy=policy.words, turn=turn)
+
+        try:
+            with fed:
+                for record in run.records():
+                    if not records:
+                        self._require_limit(run)
+                    records.append(record)
+                    keep(self._rows, rows_of([record]), flush=False)
+        except PartialError as error:
+            failure = error
+            left = _unanswered(records, requests, error.message)
+            keep(self._rows, rows_of(left), flush=False)
+            records += left
+        rows, figures = rows_of(records), run.figures
+        rows.append(_counted(figures, policy.words, turn, max((row.finished_s for row in rows), default=0.0)))
+        keep(self._rows, rows[-1:])
+        return TurnResult(rows, _conditions(figures, rows), failure)
+
+    def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
+        """Return the memory of the process before anything is loaded; nothing is run.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+        """
+        return self._run_of(policy, requests).rehearse().base_bytes or 0
+
+    def _run_of(self, policy: PolicyChoice, requests: Sequence[Request]) -> LiveRun:
+        plan = self._plan
+        networks = [
+            LiveNetwork(self._believed[each.network.name], each.prepared, each.inputs, each.handler)
+            for each in plan.known
+            if each.prepared is not None
+        ]
+        options = LiveOptions(
+            policy.name, plan.limit_bytes, policy.options, policy.form, plan.workers, plan.swap_bytes,
+            enforce=plan.opts.limit != "accounted", outside=plan.live is not None,
+        )  # fmt: skip
+        return LiveRun(networks, requests, options, self._verification)
+
+    def _require_limit(self, run: LiveRun) -> None:
+        """Refuse a run that goes on without a control group where one was asked for."""
+        if self._plan.opts.limit == "cgroup" and run.figures.enforced == "accounted":
+            hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
+            raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
+
+
+def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
+    """Return a record for every request that was left when the process was killed."""
+    recorded = {each.request.number for each in records if isinstance(each, RequestRecord)}
+    ends_ns = [each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records]
+    last_ns = max(ends_ns, default=0)
+    return [
+        RequestRecord(each, "failed", None, max(last_ns, each.arrival_ns), reason)
+        for each in requests
+        if each.number not in recorded
+    ]
+
+
+def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> TimelineRow:
+    """Return a row of what the system counted in a turn.
+
+    The peak is that of the control group where there is one: it counts a page of a file once, however often it is
+    mapped, which a resident set does not.
+    """
+    group = figures.group
+    peak_bytes = figures.peak_bytes if group.peak_bytes is None else group.peak_bytes
+    return TimelineRow(
+        "memory", policy, end_s, turn, swap_bytes=group.swap_bytes, major_faults=group.major_faults,
+        limit_hits=group.limit_hits, peak_bytes=peak_bytes,
+    )  # fmt: skip
+
+
+def _conditions(figures: LiveFigures, rows: Sequence[TimelineRow]) -> dict[str, Any]:
+    """Return the figures of a turn, and the networks that were asked for and of which no answer was compared."""
+    asked = {row.network for row in rows if row.event == "request" and row.network is not None}
+    unverified = sorted(asked - figures.differences.keys()) or None
+    told = {**asdict(figures), "differences": dict(figures.differences), "unverified": unverified}
+    told["enforced_by"] = told.pop("enforced")
+    told["not_enforced_for"] = told.pop("reason")
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """Return by what memory was limited in all turns of all policies, and why not by the kernel, for the header."""
+    turns = [turn for of in policies for turn in of if "enforced_by" in turn]
+    if not turns:
+        return {}
+    weakest = next((turn for turn in turns if turn["enforced_by"] == "accounted"), turns[0])
+    reason = weakest.get("not_enforced_for")
+    return {"enforced_by": weakest["enforced_by"], **({} if reason is None else {"not_enforced_for": reason})}
+
+
+_LOOK_S = 0.1
+"""How often to look whether the run has begun or ended."""
+
+
+@contextmanager
+def feeding(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None) -> Iterator[None]:
+    """Send a run a request, or one for each network, for every line, until input ends, enough came or it is late.
+
+    Args:
+        run: It takes requests from outside.
+        job: Which they belong to.
+        seed: Of the choice of networks.
+        until_s: How long to wait for lines, s; ``None`` for as long as there are any.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=_feed, args=(run, job, seed, until_s, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _feed(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None, over: threading.Event) -> None:
+    while run.figures.base_bytes is None and not over.is_set():
+        time.sleep(_LOOK_S)
+    lines, chosen, arrived, begun_s = LineArrivals(), networks_of(job, seed), 0, time.monotonic()
+    with contextlib.suppress(InputError):  # the run has ended, and needs no more requests
+        with contextlib.suppress(OSError):  # standard input was closed, or cannot be read: no more will come
+            while not (over.is_set() or lines.ended) and (job.count is None or arrived < job.count):
+                if until_s is not None and time.monotonic() - begun_s >= until_s:
+                    break
+                select.select([lines], [], [], _LOOK_S)
+                for _ in lines.take(time.monotonic_ns())[: None if job.count is None else job.count - arrived]:
+                    arrived += 1
+                    for network in next(chosen):
+                        run.ask(network, job=job.name, due_s=job.deadline_s)
+        run.end()

@@ -1,0 +1,178 @@
+"""What ``edgetune schedule run`` will run: jobs, networks, policies, memory and output, all checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts.io import read_jobs
+from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
+from edgetune.choices import choose
+from edgetune.errors import InputError
+from edgetune.schedule.costs import SAFETY, with_safety
+from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.schedule.network import LayeredNetwork
+from edgetune.schedule.policies import PolicyChoice, choose_policies
+from edgetune.schedule.requests import Request
+from edgetune.units import format_bytes, parse_bytes, parse_time_s
+from edgetune.workflows.cache_folder import prepared_folder
+from edgetune.workflows.output import Target, check_outputs, choose_target
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks
+from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
+from edgetune.workflows.stopping import reporting_saved
+from edgetune.workflows.timeline_view import check_figure
+
+_MOST_BYTES = 1 << 50
+"""A pebibyte; the kernel takes what is much larger for a small number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePlan:
+    """The run that follows from options and jobs.
+
+    Args:
+        opts: As given.
+        jobs: As the file has them.
+        scenario: Its networks, and where they were measured.
+        policies: In the order in which they are compared.
+        limit_bytes: Memory that there is.
+        swap_bytes: Swap beside it; ``None`` for as much as the machine has.
+        workers: How many tasks run at a time.
+        seed: Of random arrivals.
+        until_s: Nothing arrives later, s; ``None`` where jobs end by themselves.
+        safety: Factor by which the runtime takes bytes and times of layers for more than they are, as a margin.
+        plan_within_s: How long to look for the best schedule, for a policy that follows one, s.
+        live: The job whose arrivals are lines of standard input; ``None`` where there is none.
+        target: Where the timeline goes.
+    """
+
+    opts: ScheduleOptions
+    jobs: Jobs
+    scenario: Scenario
+    policies: Sequence[PolicyChoice]
+    limit_bytes: int
+    swap_bytes: int | None
+    workers: int
+    seed: int
+    until_s: float | None
+    safety: float
+    plan_within_s: float
+    live: Job | None
+    target: Target
+
+    @property
+    def known(self) -> Sequence[JobNetwork]:
+        """The networks."""
+        return self.scenario.known
+
+    @property
+    def networks(self) -> dict[str, LayeredNetwork]:
+        """The networks as measured, by name."""
+        return {each.network.name: each.network for each in self.known}
+
+    @property
+    def believed(self) -> dict[str, LayeredNetwork]:
+        """The networks as the runtime takes them, by name."""
+        return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
+
+    def requests(self, turn: int) -> tuple[Request, ...]:
+        """Return the requests of a turn: the same for every policy."""
+        networks = self.networks
+        service_s = {name: network.service_s for name, network in networks.items()}
+        found = requests_of(self.jobs.jobs, service_s, seed=(self.seed, turn), until_s=self.until_s)
+        check_tasks(found, networks.values())
+        return found
+
+
+def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
+    """Return what is to run, having checked every option; networks are prepared now where they have to be.
+
+    Raises:
+        InputError: an option or the jobs cannot be used.
+        DeviceError: ONNX Runtime is missing.
+    """
+    jobs = read_jobs(opts.jobs)
+    policies = choose_policies(opts.policy or jobs.policy, opts.variant)
+    choose(opts.limit, LIMITS, what="limit")
+    limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)
+    if limit_bytes > _MOST_BYTES:
+        raise InputError(f"the memory budget is {format_bytes(limit_bytes)}, which no machine has", "e.g. 512MiB")
+    swap_bytes = _swap_bytes(opts)
+    plan_within_s = parse_time_s(opts.time_limit, what="--time-limit")
+    until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
+    live = _live(opts, jobs, len(policies))
+    check_figure(opts.plot, opts.view)
+    target = _target(opts, jobs, reporter)
+    folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
+    with reporting_saved(reporter, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):
+        scenario = known_networks(jobs, opts.costs, folder, simulate=opts.simulate, reporter=reporter)
+    seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
+    if workers > MOST_WORKERS:
+        raise InputError(f"there are to be {workers} workers, at most {MOST_WORKERS} can be", "e.g. 2")
+    return SchedulePlan(
+        opts, jobs, scenario, policies, limit_bytes, swap_bytes, workers, seed, until_s, safety, plan_within_s, live,
+        target,
+    )  # fmt: skip
+
+
+def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
+    """Return the memory that jobs may take: as given with ``--memory``, else as their file has it.
+
+    Raises:
+        InputError: neither says, or it is no size.
+    """
+    limit_bytes = jobs.memory_bytes if words is None else parse_bytes(words, what="--memory")
+    if limit_bytes is None:
+        raise InputError(f"{file} has no memory budget", "add --memory 512MiB, or write memory: 512MiB into it")
+    return limit_bytes
+
+
+def _live(opts: ScheduleOptions, jobs: Jobs, policies: int) -> Job | None:
+    """Return the job whose arrivals are lines of standard input, which is read once, in real time.
+
+    Raises:
+        InputError: several turns or jobs would read it, or it has the jobs, or time is only computed.
+    """
+    live = live_jobs(jobs.jobs)
+    if not live:
+        return None
+    if opts.jobs == "-":
+        message = f"standard input cannot be both the jobs and the requests of {live[0].name}"
+        raise InputError(message, "give the jobs as a file")
+    if opts.simulate:
+        message = f"requests of {live[0].name} come line by line in real time, and a simulation has none"
+        raise InputError(message, "write arrivals: trace:FILE")
+    if policies * opts.turns > 1:
+        message = f"standard input is read once, and {policies * opts.turns} turns are to answer it"
+        raise InputError(message, "name one policy and one turn, or write arrivals: trace:FILE")
+    return live[0]
+
+
+def _safety(opts: ScheduleOptions) -> float:
+    safety = SAFETY if opts.safety is None else opts.safety
+    if not 1 <= safety < float("inf"):
+        hint = "layers are taken for so many times their measure, e.g. 1.1; 1 trusts it"
+        raise InputError(f"--safety is {safety:g}", hint)
+    return safety
+
+
+def _swap_bytes(opts: ScheduleOptions) -> int | None:
+    if opts.swap is None:
+        return None
+    return 0 if str(opts.swap).strip() in ("0", "0.0", "none") else parse_bytes(opts.swap, what="--swap")
+
+
+def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
+    """Return where the timeline goes; no file that is read is written, and none twice.
+
+    Raises:
+        InputError: one would be, or a file cannot be made.
+    """
+    target = choose_target(opts.output, "timeline.parquet", last=True, stdout=reporter.stdout)
+    inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]
+    inputs += [file for each in jobs.networks for file in (each.reference, each.inputs, each.handler)]
+    outputs = {"-o": target.file, "--plot": opts.plot, "--chrome-trace": opts.chrome_trace}
+    check_outputs(outputs, inputs, {"-o": "timeline", "--chrome-trace": "event trace"})
+    return target

@@ -1,0 +1,122 @@
+"""Splits networks into layers, once: ``edgetune schedule prepare``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.choices import choose
+from edgetune.errors import InputError
+from edgetune.units import parse_bytes
+from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
+from edgetune.workflows.parse_options import parse_dimensions
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.schedule.options import PreparationOptions
+from edgetune.workflows.stopping import reporting_saved
+from edgetune.workloads.partition import prepare as partition
+from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes
+from edgetune.workloads.partition.optimised import LEVELS
+from edgetune.workloads.prepared import Prepared
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
+
+COPIES = 3
+"""The weights are stored by layer and in two forms of the whole network."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFolder:
+    """A network that would be prepared.
+
+    Args:
+        network: Its name.
+        folder: Where it would be.
+        weight_bytes: Of all its weights.
+    """
+
+    network: str
+    folder: Path
+    weight_bytes: int
+
+    @property
+    def disk_bytes(self) -> int:
+        """About what the folder would take."""
+        return COPIES * self.weight_bytes
+
+
+def prepare(opts: PreparationOptions, reporter: Reporter) -> list[Prepared]:
+    """Split every network that is not there yet, and return all.
+
+    Raises:
+        InputError: an option cannot be used, or a network cannot be split.
+        DeviceError: ONNX Runtime is missing.
+    """
+    chosen = _chosen(opts, reporter)
+    kept = f"networks prepared by now are in {opts.output}, and the same command goes on"
+    with reporting_saved(reporter, lambda: kept):
+        return [_prepared(workload, rules, opts, reporter) for workload, rules in chosen]
+
+
+def plan_preparation(opts: PreparationOptions, reporter: Reporter) -> list[PlannedFolder]:
+    """Return the folders that would be written."""
+    return [
+        PlannedFolder(
+            each.name,
+            Path(opts.output) / each.name,
+            planned_weight_bytes(each, batch_size=rules.batch_size, dimensions=rules.dimensions),
+        )
+        for each, rules in _chosen(opts, reporter)
+    ]
+
+
+def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload, PrepareOptions]]:
+    """Return each network with its options: the batch size asked for, else that of its file."""
+    common = _options(opts)
+    workloads = _workloads(opts)
+    if not opts.output.strip():
+        raise InputError("-o names no folder", "e.g. -o prepared")
+    found = []
+    for workload in workloads:
+        sizes = [opts.batch_size] if opts.batch_size else []
+        (size,), batch = choose_batch_sizes(workload, sizes, task="infer", dimensions=common.dimensions, use="prepared")
+        if batch is not None:
+            reporter.info(batch)
+        found.append((workload, replace(common, batch_size=size, batch_axes=workload.batch_axes)))
+    return found
+
+
+def _options(opts: PreparationOptions) -> PrepareOptions:
+    level: Any = choose(opts.optimise, LEVELS, what="level of --optimise")
+    split_bytes = None if opts.split is None else parse_bytes(opts.split, what="the size of --split")
+    if split_bytes is not None and opts.whole:
+        raise InputError("--whole does not split, and --split does", "leave one of them out")
+    return PrepareOptions(1, parse_dimensions(opts.dim), level, split_bytes, opts.whole)
+
+
+def _workloads(opts: PreparationOptions) -> Sequence[Workload]:
+    """Return the models as workloads; no two may share a folder."""
+    batch_axes = parse_batch_axes(opts.batch_axis)
+    found: dict[str, Workload] = {}
+    for model in opts.models:
+        workload = resolve(model, batch_axes)
+        if workload.name in found:
+            raise InputError(
+                f"{found[workload.name].reference} and {model} are both named {workload.name!r}",
+                "prepare them into two folders with -o, or rename a file",
+            )
+        found[workload.name] = workload
+    return list(found.values())
+
+
+def _prepared(workload: Workload, rules: PrepareOptions, opts: PreparationOptions, reporter: Reporter) -> Prepared:
+    target = Path(opts.output) / workload.name
+    found = None if opts.fresh else partition.kept(workload, rules, target)
+    if found is not None:
+        reporter.info(f"kept {target}")
+        return found
+    reporter.info(f"splitting {workload.reference}")
+    made = partition.prepare(workload, rules, target)
+    reporter.info(f"wrote {target}")
+    return made

@@ -1,0 +1,83 @@
+"""How much wrong durations change which policy is best: ``edgetune schedule robustness``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgetune.artifacts.io import read_jobs
+from edgetune.errors import InputError
+from edgetune.schedule.costs import with_safety
+from edgetune.schedule.jobs import requests_of
+from edgetune.schedule.machine import Machine, Paging
+from edgetune.schedule.policies import choose_policies
+from edgetune.schedule.robustness import Robustness, Study, responses, robustness
+from edgetune.units import parse_share, parse_time_s
+from edgetune.workflows.cache_folder import prepared_folder
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.schedule.networks import known_networks
+from edgetune.workflows.schedule.options import COMPARED, RobustnessOptions
+from edgetune.workflows.schedule.plan import memory_limit_bytes
+from edgetune.workflows.stopping import STOPS
+
+
+@dataclass(slots=True)
+class RobustnessReport:
+    """Mean responses of policies, with and without noise.
+
+    Args:
+        measured: Mean response of each policy without noise, s.
+        found: What came of each amount of noise.
+        stopped: What interrupted the runs; ``None`` where all amounts were run.
+    """
+
+    measured: Mapping[str, float]
+    found: list[Robustness] = field(default_factory=list)
+    stopped: BaseException | None = None
+
+
+def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> RobustnessReport:
+    """Run jobs on a clock with layers that take other times than policies believe.
+
+    Raises:
+        InputError: an option or the jobs cannot be used.
+    """
+    words = opts.noise.split(",") if isinstance(opts.noise, str) else [opts.noise]
+    amounts = [parse_share(word.strip() if isinstance(word, str) else word, what="--noise") for word in words]
+    if not all(0 < amount < 1 for amount in amounts):
+        raise InputError(f"--noise is {opts.noise}", "shares above 0 and below 100 %, e.g. 0.1,0.25,0.5")
+    study, seed = _study(opts, reporter)
+    SimulationLabel(True, reporter).announce()
+    report = RobustnessReport(responses(study))
+    try:
+        for amount in amounts:
+            reporter.info(f"noise of {amount:.0%}")
+            report.found.append(robustness(study, amount, runs=opts.runs, seed=seed, with_bytes=opts.bytes_too))
+    except STOPS as end:
+        done = f"{len(report.found)} of {len(amounts)} amounts of noise were run"
+        reporter.info(f"stopped; {done}, and --noise names the others")
+        if not report.found:
+            raise
+        report.stopped = end
+    return report
+
+
+def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
+    """Return what is to be run, and the seed."""
+    chosen = choose_policies(opts.policy)
+    if len(chosen) < 2:
+        raise InputError(f"--policy is {opts.policy}: one policy alone is in no order", f"e.g. --policy {COMPARED}")
+    jobs = read_jobs(opts.jobs)
+    budget_bytes = memory_limit_bytes(opts.memory, opts.jobs, jobs)
+    until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
+    scenario = known_networks(jobs, opts.costs, prepared_folder(), simulate=True, reporter=reporter)
+    networks = {each.network.name: each.network for each in scenario.known}
+    seed, workers = jobs.seed if opts.seed is None else opts.seed, opts.workers or jobs.workers
+    service_s = {name: network.service_s for name, network in networks.items()}
+    requests = requests_of(jobs.jobs, service_s, seed=(seed, 0), until_s=until_s)
+    if not requests:
+        raise InputError(f"{opts.jobs}: nothing arrives before {opts.duration}", "give it longer")
+    machine = Machine(cores=scenario.cores or workers, memory_bytes=budget_bytes, paging=Paging())
+    believed = {name: with_safety(network) for name, network in networks.items()}
+    policies = {each.words: each.make for each in chosen}
+    return Study(networks, believed, requests, budget_bytes, workers, machine, policies), seed

@@ -1,0 +1,199 @@
+"""The policies of ``edgetune schedule run``, in turns: requests are made, runs are done, and their rows are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
+
+from edgetune.artifacts.rows_file import RowsFile
+from edgetune.artifacts.timeline import TimelineRow
+from edgetune.errors import PartialError
+from edgetune.schedule.budget import check_budget, left_bytes
+from edgetune.schedule.costs import Host, with_times_of
+from edgetune.schedule.machine import Machine, Paging
+from edgetune.schedule.network import least_budget_bytes
+from edgetune.schedule.optimum import optimum
+from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem
+from edgetune.schedule.policies import PolicyChoice
+from edgetune.schedule.policies.policy import SchedulePolicy
+from edgetune.schedule.policies.reuse import Reuse
+from edgetune.schedule.records import TaskRecord
+from edgetune.schedule.requests import Request
+from edgetune.schedule.simulation import ScheduleSimulation, simulate
+from edgetune.schedule.timeline import timeline_rows
+from edgetune.units import NS
+from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.schedule.plan import SchedulePlan
+from edgetune.workflows.stopping import Stopping, noting_signals
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What one turn of one policy came to.
+
+    Args:
+        rows: Of the timeline.
+        conditions: What holds for this turn, for the header.
+        failure: What ended it before its time, though its rows are good.
+    """
+
+    rows: Sequence[TimelineRow]
+    conditions: Mapping[str, Any] = field(default_factory=dict)
+    failure: PartialError | None = None
+
+
+class TurnRunner(Protocol):
+    """Runs policies: on the clock, or for real."""
+
+    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
+        """Run one turn of a policy on requests, until it is asked to stop."""
+        ...
+
+    def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
+        """Return the memory of the process before anything is loaded; 0 where it is unknown. Nothing is run.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class ScheduleResult:
+    """What came of all turns.
+
+    Args:
+        rows: Of all policies.
+        conditions: Of each policy, turn by turn.
+        lost: Why turns of a policy ended before their time, by policy.
+        stopped_by: Number of the signal that ended the run early.
+        failure: What ended it, other than that: raised again once the rows are written.
+    """
+
+    rows: list[TimelineRow] = field(default_factory=list)
+    conditions: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    lost: dict[str, PartialError] = field(default_factory=dict)
+    stopped_by: int | None = None
+    failure: BaseException | None = None
+
+
+def run_turns(
+    plan: SchedulePlan, runner: TurnRunner, reporter: Reporter, *, rows: RowsFile | None = None
+) -> ScheduleResult:
+    """Run every policy in alternation, each turn on the same requests; a signal ends it in order.
+
+    Every second turn runs the policies backwards, so that a drift of the machine favours none.
+
+    Args:
+        plan: What to run.
+        runner: Runs one turn.
+        reporter: For progress.
+        rows: Where rows are kept turn by turn; ``None`` where nobody wants it, or the runner keeps them as they come.
+    """
+    outcome, turns = ScheduleResult(), plan.opts.turns
+    try:
+        with noting_signals(reporter, "the tasks that run") as stopping:
+            for turn in range(turns):
+                requests = plan.requests(turn)
+                for policy in plan.policies[:: -1 if turn % 2 else 1]:
+                    if stopping.number is None:
+                        reporter.info(f"{policy.words}, turn {turn + 1}" if turns > 1 else policy.words)
+                        ran = runner.run(policy, turn, requests, stopping)
+                        keep(rows, ran.rows)
+                        outcome.rows += ran.rows
+                        outcome.conditions.setdefault(policy.words, []).append(ran.conditions)
+                        if ran.failure is not None:
+                            outcome.lost[policy.words] = ran.failure
+                        stopping.act = lambda: None
+            outcome.stopped_by = stopping.number
+    except BaseException as error:
+        outcome.failure = error
+    return outcome
+
+
+def keep(kept: RowsFile | None, rows: Sequence[TimelineRow], *, flush: bool = True) -> None:
+    """Add rows to the file that keeps them, where there is one."""
+    if kept is not None:
+        for row in rows:
+            kept.keep(row)
+        if flush:
+            kept.flush()
+
+
+class SimulatedRunner:
+    """Runs policies on the clock; a ``TurnRunner``.
+
+    What takes more memory than the limit pays for paging. Tasks may hold the limit less what the process that runs
+    takes itself, where somebody measured it.
+
+    Args:
+        plan: What to run.
+    """
+
+    def __init__(self, plan: SchedulePlan) -> None:
+        self._plan, self._networks, self._believed = plan, plan.networks, plan.believed
+        self._host = plan.scenario.host or Host(Machine(cores=plan.scenario.cores or plan.workers))
+
+    def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
+        """Run one turn of a policy on the clock."""
+        taken_bytes = self.taken_bytes(policy, requests)
+        found = self._best(policy, requests) if policy.policy.plans_ahead else None
+        made = policy.make() if found is None else policy.make(plan=found)
+        done = self._simulate(made, policy.form, requests, lambda: stopping.number is not None)
+        rows = timeline_rows(done.records, done.networks, policy=policy.words, turn=turn)
+        if taken_bytes:
+            end_s = max((row.finished_s for row in rows), default=0.0)
+            rows.append(TimelineRow("memory", policy.words, end_s, turn, peak_bytes=taken_bytes + done.peak_bytes))
+        told: dict[str, Any] = {"decisions": done.overhead.decisions, "decisions_s": done.overhead.decisions_s}
+        return TurnResult(rows, told if found is None else {**told, "plan": _figures(found)})
+
+    def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
+        """Return the memory that the process takes itself, having checked that the rest is enough.
+
+        Raises:
+            InfeasibleError: the rest of the limit is too little for a network that is asked for.
+        """
+        taken_bytes = self._host.taken_bytes(policy.form)
+        asked = set() if policy.policy.whole else {request.network for request in requests}
+        least_bytes = {name: least_budget_bytes(self._believed[name]) for name in asked}
+        if taken_bytes:
+            left_bytes(self._plan.limit_bytes, taken_bytes, least_bytes)
+        else:
+            check_budget(self._plan.limit_bytes, least_bytes)
+        return taken_bytes
+
+    def _simulate(
+        self,
+        policy: SchedulePolicy,
+        form: str,
+        requests: Sequence[Request],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> ScheduleSimulation:
+        memory_bytes = self._plan.limit_bytes - self._host.taken_bytes(form)
+        return simulate(
+            policy, self._networks, requests, budget_bytes=self._budget_bytes(form), workers=self._plan.workers,
+            machine=replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging()),
+            believed=self._believed, wholes=self._host.wholes.get(form, {}), stopped=stopped,
+        )  # fmt: skip
+
+    def _budget_bytes(self, form: str) -> int:
+        """Return what may be held, as the process that runs would work it out."""
+        taken_bytes = self._host.taken_bytes(form)
+        return left_bytes(self._plan.limit_bytes, taken_bytes) if taken_bytes else self._plan.limit_bytes
+
+    def _best(self, policy: PolicyChoice, requests: Sequence[Request]) -> LayerSchedule:
+        """Return the best schedule that is found in time, starting from the run of the policy that looks ahead."""
+        networks = {name: with_times_of(each, self._networks[name]) for name, each in self._believed.items()}
+        cores, workers = self._plan.scenario.cores, self._plan.workers
+        case = SchedulingProblem(networks, requests, self._budget_bytes(policy.form), workers, cores=cores)
+        known = [each for each in self._simulate(Reuse(), "layers", requests).records if isinstance(each, TaskRecord)]
+        objective = cast("Objective", policy.options.get("variant", "response"))
+        return optimum(case, objective, limit_s=self._plan.plan_within_s, known=known)
+
+
+def _figures(plan: LayerSchedule) -> dict[str, Any]:
+    return {
+        "objective": plan.objective, "value_s": plan.value_ns / NS, "bound_s": plan.bound_ns / NS,
+        "proved": plan.proved, "took_s": plan.took_s,
+    }  # fmt: skip
