@@ -1,4 +1,4 @@
-"""``edgetune schedule generate``: networks and jobs that nobody has, to schedule on a clock."""
+"""``edgetune schedule generate``: made-up networks and jobs, to schedule on a clock."""
 
 from __future__ import annotations
 

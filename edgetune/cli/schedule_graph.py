@@ -47,7 +47,7 @@ def graph(opts: GraphOptions, terminal: Terminal) -> None:
 
 
 def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[str, object]:
-    """Return what is told of a mode; numbers of orders are text, because they have more digits than numbers may."""
+    """Return the figures of a mode; numbers of orders are text, because they have more digits than numbers may."""
     from edgetune.schedule.figures.dependencies import orders_text
 
     return {

@@ -28,11 +28,11 @@ def check_budget(
     Args:
         budget_bytes: What may be held for tasks.
         least_bytes: What each network needs at the least, by name.
-        beside_bytes: What the process takes beside that: whoever names a memory limit has to add it.
-        margin_bytes: By how much more that may be the next time, for the budget that is named.
+        beside_bytes: What the process takes beside that; a memory limit has to include it.
+        margin_bytes: By how much more that may be in the next run, for the budget that is named.
 
     Raises:
-        InfeasibleError: one does not; the smallest budget that works for all is named, rounded up.
+        InfeasibleError: a network does not fit; the smallest budget that works for all is named, rounded up.
     """
     hungriest = max(least_bytes, key=lambda name: (least_bytes[name], name), default=None)
     if hungriest is None or least_bytes[hungriest] <= budget_bytes:
@@ -192,7 +192,7 @@ class PressureObserver:
 
     Args:
         budget_bytes: The most.
-        sensor: What tells how much there is.
+        sensor: Reads how much memory there is.
         least_bytes: See ``Adaptation``.
     """
 

@@ -1,4 +1,4 @@
-"""The process in which it is measured what tasks cost each other, and what it costs to start one.
+"""The process that measures how tasks slow each other down, and what it costs to start one.
 
     alone     load A ####      load B ##       execute ....
     beside    load A ########  while another thread loads B again and again     how much longer
@@ -39,7 +39,7 @@ _KINDS = 3
 _LAYERS = 200
 """Of the network whose layers take a moment: many, so that what a run costs once does not show."""
 _RUNS = 5
-"""Of that network: whoever else wants the processor shows in some."""
+"""Of that network: other work on the processor shows in some."""
 _MOMENT_BYTES = 4 << 20
 """What such a layer sums up, in half a millisecond: the loop has gone to sleep then, as it does between real tasks, and
 waking it takes longer than telling it something while it is awake."""
@@ -168,7 +168,7 @@ class _Bench:
 
 
 def dispatch_s() -> float:
-    """Return what it takes to decide on a task, hand it to a worker and learn that it is over, s."""
+    """Return the time to decide on a task, hand it to a worker and learn that it has ended, s."""
     layers = tuple(Layer(str(n), "other", 0, 0, 0, 0.0, 0.0, (n - 1,) if n else ()) for n in range(_LAYERS))
     network, moments = LayeredNetwork("moments", layers), _Moments()
     backend = LiveTaskBackend({"moments": moments}, workers=1, answers=_Unanswered(), budget=lambda _: _LEAST_BYTES)
@@ -204,7 +204,7 @@ class _Moments:
 
 
 class _Unanswered:
-    """``DataExchange`` that nobody wants."""
+    """A ``DataExchange`` without samples, which drops answers."""
 
     def sample(self, request: int, network: str) -> Mapping[str, Any]:  # noqa: ARG002
         return {}

@@ -1,4 +1,4 @@
-"""A table of layer costs as networks, to simulate them or to know which layer takes how long."""
+"""Networks from tables of layer costs and from prepared folders, to simulate them or to know how long layers take."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.workloads.prepared import Prepared
 
 SAFETY = 1.1
-"""What bytes and times are multiplied by, where nobody says, for a runtime that must not be surprised: a tenth is what
-medians of one machine differ by from day to day."""
+"""Default factor on bytes and times, as a margin: medians of one machine differ by a tenth from day to day."""
 
 
 def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNetwork]:
@@ -31,7 +30,7 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNe
             that, so loads come from storage otherwise, where that was measured.
 
     Raises:
-        InputError: a layer could not be measured, so that nobody knows what its network takes.
+        InputError: a layer could not be measured, so that the costs of its network are unknown.
     """
     by_network: dict[str, list[LayerCostRow]] = {}
     for row in costs.rows:
@@ -102,7 +101,7 @@ def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a table says of the machine where it was measured, and of the process there that ran networks.
+    """The machine of a table of layer costs, and the process there that ran networks.
 
     Args:
         machine: What tasks share.
@@ -117,12 +116,12 @@ class Host:
     wholes: Mapping[str, Mapping[str, LayeredNetwork]] = field(default_factory=lambda: MappingProxyType({}))
 
     def taken_bytes(self, form: str) -> int:
-        """Return what the process takes before anything is loaded; 0 where nobody knows."""
+        """Return the bytes that the process takes before anything is loaded; 0 where that is unknown."""
         return (self.base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
 
 
 def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
-    """Return what a table says beside what layers take.
+    """Return the host of a table.
 
     Args:
         costs: From a file.
@@ -144,7 +143,7 @@ def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
 
 
 def with_safety(network: LayeredNetwork, factor: float = SAFETY) -> LayeredNetwork:
-    """Return what a runtime takes a network for, so that it is not surprised: all bytes and times times ``factor``."""
+    """Return a network as the runtime takes it, with a margin: all bytes and times times ``factor``."""
     layers = tuple(
         replace(layer, **{each.name: _scaled(getattr(layer, each.name), factor) for each in fields(layer)})
         for layer in network.layers

@@ -1,12 +1,12 @@
-"""A schedule as a constraint programme: intervals on a grid of whole numbers, and what bounds them.
+"""A schedule as a constraint programme: intervals on a grid of whole numbers, and their bounds.
 
     weights 0     [load]=========================|          a load begins, ..., the last execution that uses it ends
     execution 0         [ request 0 ][ request 1 ]
     outputs 0           |====================|              ... to the end of the last layer that reads them
     memory        at any time, the sum of what is held is within the budget
 
-Bytes are held from when to when ``ledger`` holds them. Weights are shared between requests, which a copy for each is
-never better than: merge two copies that overlap, and drop the load of the second.
+Bytes are held for as long as ``memory_accounting`` holds them. Weights are shared between requests, and a copy for each
+is never better: merge two copies that overlap, and drop the load of the second.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, 
 from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.tasks import TaskKind
-from edgetune.units import NS
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, IntervalVar, IntVar
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 _FINEST_NS = 1000
 """Durations that have no common divisor of a microsecond or more are rounded up to whole microseconds."""
 _ROUNDING = 1e-6
-"""The solver tells whole numbers as floats."""
+"""The solver returns whole numbers as floats."""
 _BOTH: tuple[TaskKind, ...] = ("load", "execute")
 
 
@@ -73,34 +72,35 @@ class ScheduleCpModel:
         self._loading: list[IntervalVar] = []
         self._of = {name: [request for request in case.requests if request.network == name] for name in case.networks}
         self._horizon = self._ticks(case.requests[-1].arrival_ns if case.requests else 0) + sum(
-            self._layer_ticks(request.network, layer, what)
-            for request in case.requests
-            for layer in range(len(case.networks[request.network].layers))
-            for what in _BOTH
+            self._work(request.network, what) for request in case.requests for what in _BOTH
         )
 
     def build(self, objective: Objective) -> None:
         """Add everything."""
-        for request in self.case.requests:
+        requests = self.case.requests
+        for request in requests:
             self._answers[request.number] = self._time(f"answer {request.number}", self._ticks(request.arrival_ns))
-        for request in self.case.requests:
+        for request in requests:
             self._add_executions(request)
-        for name, requests in self._of.items():
+        for name, asking in self._of.items():
             for layer, each in enumerate(self.case.networks[name].layers):
-                if requests and each.weight_bytes:
+                if asking and each.weight_bytes:
                     self._add_loads(name, layer)
-        for request in self.case.requests:
+        for request in requests:
             self._hold_activations(request)
         self._order_equals()
         self._limit()
         self._bound_answers()
         if objective == "response":
-            arrivals = sum(self._ticks(request.arrival_ns) for request in self.case.requests)
-            self._cost = sum(self._answers.values()) - arrivals
+            self._cost = sum(self._answers.values()) - self._arrivals
         else:
             self._cost = self._time("makespan")
             self.model.add_max_equality(self._cost, list(self._answers.values()))
         self.model.minimize(self._cost)
+
+    @property
+    def _arrivals(self) -> int:
+        return sum(self._ticks(request.arrival_ns) for request in self.case.requests)
 
     def ask_for_better(self, than: float) -> None:
         """Allow schedules only that cost less, in steps of the grid, and forget what the search started from."""
@@ -108,7 +108,7 @@ class ScheduleCpModel:
         self.model.add(self._cost < round(than))
 
     def one_by_one(self) -> list[TaskRecord]:
-        """Return the schedule that there always is: request by request, layer by layer, everything loaded anew."""
+        """Return the schedule that always exists: request by request, layer by layer, everything loaded anew."""
         tasks: list[TaskRecord] = []
         answered: set[int] = set()
         left, at = list(self.case.requests), 0
@@ -119,16 +119,14 @@ class ScheduleCpModel:
             at, name = max(at, self._ticks(request.arrival_ns)), request.network
             for index in range(len(self.case.networks[name].layers)):
                 for kind in _BOTH:
-                    ticks = self._layer_ticks(name, index, kind)
-                    start_ns, end_ns = at * self._grid_ns, (at + ticks) * self._grid_ns
-                    if ticks:
-                        task = TaskRecord(kind, name, name, index, request.number, 0, start_ns, end_ns, 0, 0)
-                        tasks.append(task)
-                    at += ticks
+                    start, at = at, at + self._layer_ticks(name, index, kind)
+                    if at > start:
+                        times_ns = (start * self._grid_ns, at * self._grid_ns)
+                        tasks.append(TaskRecord(kind, name, name, index, request.number, 0, *times_ns, 0, 0))
         return tasks
 
     def start_from(self, known: Sequence[TaskRecord]) -> None:
-        """Tell the solver of a run of the same case."""
+        """Give the solver a run of the same case as a hint."""
         begun: dict[tuple[str, int], int] = {}
         leaves: dict[tuple[str, int, int], int] = {}
         for task in sorted(known, key=lambda task: (task.start_ns, task.kind != "load")):
@@ -154,8 +152,9 @@ class ScheduleCpModel:
         self, solver: CpSolver, objective: Objective, bound: float, *, proved: bool, took_s: float
     ) -> LayerSchedule:
         """Return what the solver found; ``bound`` is in steps of the grid."""
+        network_of = {request.number: request.network for request in self.case.requests}
         steps = [
-            Step(solver.value(each.start) * self._grid_ns, "execute", self._request(number).network, layer, number)
+            Step(solver.value(each.start) * self._grid_ns, "execute", network_of[number], layer, number)
             for (number, layer), each in self._executions.items()
         ]
         for (name, layer), loads in self._loads.items():
@@ -172,14 +171,13 @@ class ScheduleCpModel:
         return self._plan(steps, objective, solver.objective_value, bound, proved=proved, took_s=took_s)
 
     def plain_plan(self, objective: Objective, bound: float, *, took_s: float) -> LayerSchedule:
-        """Return the schedule that there always is, see ``one_by_one``."""
+        """Return the schedule that always exists, see ``one_by_one``."""
         steps, answers = [], dict[int, int]()
         for task in self.one_by_one():
             kind: Literal["load", "execute"] = "load" if task.kind == "load" else "execute"
             steps.append(Step(task.start_ns, kind, task.network, task.layer, task.request, int(kind == "load")))
             answers[task.request] = self._ticks(task.end_ns)
-        arrivals = sum(self._ticks(request.arrival_ns) for request in self.case.requests)
-        cost = sum(answers.values()) - arrivals if objective == "response" else max(answers.values())
+        cost = sum(answers.values()) - self._arrivals if objective == "response" else max(answers.values())
         return self._plan(steps, objective, cost, max(bound, 0.0), proved=False, took_s=took_s)
 
     def _plan(
@@ -260,7 +258,7 @@ class ScheduleCpModel:
     def _have_wanted(
         self, load: _Load, place: int, requests: Sequence[Request], executions: Sequence[_Execution]
     ) -> None:
-        """Have a load wait until somebody has come who still needs it, and whose turn has come."""
+        """Constrain a load to start after some pending request that needs it."""
         if all(request.arrival_ns == requests[0].arrival_ns and not request.after for request in requests):
             return
         wanting = []
@@ -281,36 +279,28 @@ class ScheduleCpModel:
             execution = self._executions[number, index]
             self._held.append((execution.interval, layer.scratch_bytes))
             ends = [self._executions[number, reader].end for reader in readers[index]]
-            self._hold(
-                layer.output_bytes, [execution.start], ends or [self._answers[number]], f"output {number} {index}"
-            )
+            output = f"output {number} {index}"
+            self._hold(layer.output_bytes, [execution.start], ends or [self._answers[number]], output)
         sources = [self._executions[number, index] for index, layer in enumerate(network.layers) if not layer.after]
-        self._hold(
-            network.input_bytes, [each.start for each in sources], [each.end for each in sources], f"input {number}"
-        )
+        starts, ends = [each.start for each in sources], [each.end for each in sources]
+        self._hold(network.input_bytes, starts, ends, f"input {number}")
 
     def _hold(self, size_bytes: int, starts: Sequence[IntVar], ends: Sequence[IntVar], name: str) -> None:
         """Hold bytes from the first start to the last end."""
         if not size_bytes:
             return
-        model = self.model
-        start = self._earliest(starts, name)
-        end = ends[0]
+        model, start, end = self.model, starts[0], ends[0]
+        if len(starts) > 1:
+            start = self._time(f"{name} start")
+            model.add_min_equality(start, list(starts))
         if len(ends) > 1:
             end = self._time(f"{name} end")
             model.add_max_equality(end, list(ends))
         size = model.new_int_var(0, self._horizon, f"{name} size")
         self._held.append((model.new_interval_var(start, size, end, name), size_bytes))
 
-    def _earliest(self, starts: Sequence[IntVar], name: str) -> IntVar:
-        if len(starts) == 1:
-            return starts[0]
-        start = self._time(f"{name} start")
-        self.model.add_min_equality(start, list(starts))
-        return start
-
     def _order_equals(self) -> None:
-        """Have requests that differ in nothing be answered in the order of their numbers: one schedule of many."""
+        """Answer requests that differ in nothing in the order of their numbers: one schedule of many like it."""
         awaited = {before for request in self.case.requests for before in request.after}
         last: dict[tuple[str, int, tuple[int, ...]], Request] = {}
         for request in self.case.requests:
@@ -340,11 +330,11 @@ class ScheduleCpModel:
             self.model.add_cumulative(intervals, [1] * len(intervals), most)
 
     def _bound_answers(self) -> None:
-        """Add what follows from the rest, and what the solver does not see: an answer comes after the work before it.
+        """Add constraints that follow from the others and that the solver does not see: work comes before answers.
 
         Let ``before[a, b]`` be that the answer of a is no later than that of b. Of the requests that come at a time or
         later, the workers do between that time and b's answer all executions of every such a, and, of the networks
-        that nobody asked for before that time, all loads at least once.
+        that no earlier request asks for, all loads at least once.
         """
         before, arrived = self._orders(), 0
         for place, request in enumerate(self.case.requests):
@@ -384,9 +374,6 @@ class ScheduleCpModel:
     def _time(self, name: str, earliest: int = 0) -> IntVar:
         return self.model.new_int_var(earliest, self._horizon, name)
 
-    def _request(self, number: int) -> Request:
-        return next(request for request in self.case.requests if request.number == number)
-
     def _ticks(self, at_ns: int) -> int:
         """Return a time on the grid; later, if it is not on it."""
         return -(-at_ns // self._grid_ns)
@@ -396,13 +383,12 @@ class ScheduleCpModel:
         each = self.case.networks[name].layers[layer]
         if what == "load" and not each.weight_bytes:
             return 0
-        return max(1, self._ticks(round((each.load_s if what == "load" else each.execute_s) * NS)))
+        return max(1, self._ticks(each.load_ns if what == "load" else each.execute_ns))
 
 
 def _grid_ns(case: SchedulingProblem) -> int:
     """Return the coarsest grid on which all durations and arrivals lie, where that is a microsecond or more."""
     times = [request.arrival_ns for request in case.requests]
     for network in case.networks.values():
-        times += [round(layer.execute_s * NS) for layer in network.layers]
-        times += [round(layer.load_s * NS) for layer in network.layers if layer.weight_bytes]
+        times += [time_ns for layer in network.layers for time_ns in (layer.load_ns, layer.execute_ns)]
     return max(_FINEST_NS, math.gcd(*times))

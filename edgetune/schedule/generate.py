@@ -1,9 +1,9 @@
-"""Networks that nobody trained: of any shape, with bytes and times at random, to schedule on a clock.
+"""Made-up networks of any shape, with bytes and times at random, to schedule on a clock.
 
     chain      o-o-o-o-o          skips      o-o-o-o-o   and shortcuts over a few layers
     fan        o<o>o<o>o          branches   o<o-o-o>o   so many chains side by side, once
 
-The first layers are convolutions, the last third fully connected, as in the networks that this is about.
+The first layers are convolutions, the last third fully connected, as in the networks of the literature.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DENSE = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What a figure is drawn from.
+    """The distribution of a figure.
 
     Args:
         low, high: Between these.
@@ -48,7 +48,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class NetworkDesign:
-    """What networks are to be like.
+    """The design of networks.
 
     Args:
         form: How layers hang together.

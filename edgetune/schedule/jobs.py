@@ -167,10 +167,10 @@ def networks_of(job: Job, seed: Sequence[int]) -> Iterator[tuple[str, ...]]:
 
 
 def live_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return the jobs whose requests come from outside while a run goes on.
+    """Return the jobs whose requests come from outside during the run.
 
     Raises:
-        InputError: there are several, or one is to wait for others, or others for it: nobody knows when it ends.
+        InputError: there are several, or one waits for others or others for it, and when it ends is unknown.
     """
     live = tuple(job for job in jobs if arrivals_of(job).kind == "live")
     if len(live) > 1:

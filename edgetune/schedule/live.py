@@ -49,7 +49,7 @@ class DataExchange(Protocol):
 
 @dataclass(slots=True)
 class _Begun:
-    """A request of which something has been executed or is being.
+    """A request of which an execution has begun.
 
     Args:
         network: Its network.
@@ -162,7 +162,7 @@ class LiveTaskBackend:
             os.write(self._wake, b"\0")
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
-        """Return what is over; see ``TaskBackend.wait``. A call of ``wake`` ends the wait as well."""
+        """Return the tasks that ended; see ``TaskBackend.wait``. A call of ``wake`` ends the wait as well."""
         if not self._over and (until_ns is not None or self._running):
             timeout_s = None if until_ns is None else max(until_ns - self.now_ns(), 0) / NS
             select.select([self._woken, *self._also], [], [], timeout_s)
@@ -210,7 +210,7 @@ class LiveTaskBackend:
         self._begun.pop(request.number, None)
 
     def close(self) -> None:
-        """End the threads once they are through, and release all weights; harmless when repeated."""
+        """End the threads once they are idle, and release all weights; harmless when repeated."""
         for _ in self._threads:
             self._jobs.put(None)
         for thread in self._threads:

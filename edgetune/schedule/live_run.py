@@ -1,4 +1,4 @@
-"""A run for real, seen from outside the memory limit: what is checked before, the process that runs, and what is after.
+"""A run for real, seen from outside the memory limit: checks before, the process that runs, and checks after.
 
 hashes, samples, page cache emptied -> process enters its control group -> records ... -> answers checked
 """
@@ -79,7 +79,7 @@ class LiveOptions:
 
 @dataclass(frozen=True, slots=True)
 class LiveFigures:
-    """What is known of a run besides its records.
+    """The figures of a run besides its records.
 
     Args:
         enforced: By what the limit was kept.
@@ -138,7 +138,7 @@ class LiveRun:
 
     @property
     def figures(self) -> LiveFigures:
-        """What is known so far."""
+        """The figures so far."""
         told, counted = self._told, self._limit.figures()
         group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
         return LiveFigures(
@@ -147,7 +147,7 @@ class LiveRun:
         )  # fmt: skip
 
     def records(self) -> Iterator[Record]:
-        """Run, and yield what happens as it is told, some times a second.
+        """Run, and yield the records as they come, some times a second.
 
         Raises:
             InputError, InfeasibleError, DeviceError: it cannot be run so.
@@ -172,7 +172,7 @@ class LiveRun:
                     self._child = None
 
     def rehearse(self) -> LiveFigures:
-        """Have the process make its sessions under the limit, run nothing, and return what it then takes.
+        """Let the process make its sessions under the limit, run nothing, and return the figures.
 
         Raises:
             InputError, InfeasibleError, DeviceError: it cannot be run so; what ``records`` would raise before it runs.
@@ -188,7 +188,7 @@ class LiveRun:
         return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
 
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
-        """Have the process run and yield records until it is through."""
+        """Let the process run, and yield records until it ends."""
         child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
         while "decisions" not in self._told:
             select.select([child], [], [], _LOOK_S)
@@ -201,7 +201,7 @@ class LiveRun:
             self._sample_swap()
 
     def _command(self) -> dict[str, Any]:
-        """Check and prepare everything, and return what the process is to be told."""
+        """Check and prepare everything, and return the command for the process."""
         options, networks = self._options, []
         for each in self._networks:
             prepared = each.prepared
@@ -240,7 +240,7 @@ class LiveRun:
         return sorted(whole if self._options.form != "layers" else prepared.files.keys() - whole)
 
     def _started(self) -> Child:
-        """Start the process and put it under the limit; it begins anew there, so that all of its memory counts."""
+        """Start the process and put it under the limit, where it begins anew, so that all of its memory counts."""
         child = Child(_WORKER, environment=environment_of(self._options.form))
         try:
             self._limit.admit(child.pid)
@@ -256,7 +256,7 @@ class LiveRun:
             self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
 
     def _obituary(self, error: EdgetuneError) -> EdgetuneError:
-        """Say what ended the run: the limit, where the kernel says so; nothing was run yet, or rows are kept."""
+        """Return the error that ended the run: the limit where the kernel says so, else the one that was raised."""
         if self._limit.figures().kills:
             limit = format_bytes(self._options.limit_bytes)
             if "base_bytes" not in self._told:
@@ -309,12 +309,12 @@ class LiveRun:
         self._child.send(command)
 
     def stop(self) -> None:
-        """Have the run end soon: what runs is finished and the rest abandoned; from any thread or signal handler."""
+        """End the run soon: running tasks are finished, other requests abandoned; from any thread or signal handler."""
         self._stopping = True
         self._pass_on_stop()
 
     def _pass_on_stop(self) -> None:
-        """Have the process end soon, if that was asked for and it is ready: until then a signal would kill it."""
+        """End the process soon, if that was requested and it is ready: until then a signal would kill it."""
         child = self._child
         if self._stopping and child is not None and "base_bytes" in self._told:
             with contextlib.suppress(ProcessLookupError):

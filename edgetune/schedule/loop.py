@@ -1,4 +1,4 @@
-"""The loop that runs networks in little memory: it takes requests, asks the policy, starts tasks and writes them down.
+"""The loop that runs networks in little memory: it takes requests, asks the policy, starts tasks and records them.
 
     requests -> state -> policy.choose(state) -> backend.start(task) -> backend.wait() -> records
 
@@ -45,8 +45,8 @@ class ScheduleLoop:
             cores as workers, unless said.
         source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
         stopped: Asked between events; once true, running tasks are finished and requests left are abandoned.
-        poll_interval_ns: How long to wait at most before looking whether the budget has changed, requests have come or
-            somebody asked to stop; ``None`` where everything is an event of the backend.
+        poll_interval_ns: The longest wait before the budget, the source and ``stopped`` are looked at again; ``None``
+            where all of them change with events of the backend only.
         on_record: Called with every record as it is made.
 
     Raises:

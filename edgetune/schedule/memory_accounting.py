@@ -1,11 +1,11 @@
-"""What is held, by kind: an entry when a task begins, its return when the last that needs it has ended.
+"""The memory that is held, by kind: entered when a task begins, returned when the last task that needs it ends.
 
     weights      [-- load --][---------------- resident ----------------] unload
     input             [-- first execution --|-- until all layers that read it have executed --]
     outputs                        [-- execute --|-- ... -- last consumer --]
     scratch                        [-- execute --]
 
-The same book is kept twice: by the loop, of what was estimated, and by the simulator, of what is really there.
+The loop accounts for estimates with it, the simulator for what is really held.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kind = Literal["weights", "activations", "scratch", "inputs"]
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """Who reads what in a network: how many layers read the outputs of each, and how many read the network's input."""
+    """How many layers of a network read the outputs of each layer, and how many read its input."""
 
     network: LayeredNetwork
     readers: tuple[int, ...]
@@ -32,7 +32,7 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Account:
-    """What a request holds, and what has still to read it."""
+    """The memory of a request, and the number of executions that have still to read it."""
 
     flow: _Flow
     to_read: list[int]
@@ -61,7 +61,7 @@ class MemoryAccounting:
         self._accounts: dict[int, _Account] = {}
 
     def begin(self, task: LayerTask) -> None:
-        """Enter what a load or an execution needs.
+        """Enter the memory of a load or an execution.
 
         Raises:
             ValueError: it is held already.
@@ -83,7 +83,7 @@ class MemoryAccounting:
         self._add("scratch", layer.scratch_bytes)
 
     def end(self, task: LayerTask) -> None:
-        """Return what nobody needs once an execution is over: its scratch, and what it was the last to read.
+        """Return the memory that only an execution needed: its scratch, and outputs that it was the last to read.
 
         Raises:
             ValueError: it has not begun.
@@ -115,7 +115,7 @@ class MemoryAccounting:
         self._add("weights", -self._weights.pop((copy, layer)))
 
     def close(self, request: int) -> None:
-        """Return everything that a request still holds; nothing, if it never executed anything."""
+        """Return all memory of a request, if it executed anything."""
         account = self._accounts.pop(request, None)
         if account is not None:
             self._add("inputs", -account.input_bytes)

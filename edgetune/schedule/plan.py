@@ -1,7 +1,7 @@
-"""A schedule that was worked out beforehand: what starts in which order, and how good it is known to be.
+"""A schedule made beforehand: the order in which tasks start, and a bound that no schedule is better than.
 
 order   load a0, load b0, execute a0, load a1, execute b0, ...      one list for all workers
-bound |-----------------|--- nobody knows whether anything is here ---| objective
+bound |-----------------|--- whether a schedule is here is unknown ---| objective
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.requests import Request
 
 Objective = Literal["response", "makespan"]
-"""What is to be least: the mean time from a request's arrival to its answer, or the time of the last answer."""
+"""The figure to minimise: the mean time from a request's arrival to its answer, or the time of the last answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class SchedulingProblem:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that starts.
+    """A load or an execution that starts.
 
     Args:
         start_ns: When at the latest, ns on the clock of the run.
-        kind: What.
+        kind: Which of the two.
         network: Name of the network.
         layer: Index in it.
         request: Whose execution; of a load, the first request that uses it.
@@ -65,12 +65,12 @@ class LayerSchedule:
 
     Args:
         steps: In the order in which they start.
-        objective: What it makes small.
-        value_ns: What that comes to, ns: the makespan, or the mean response.
+        objective: The figure that it minimises.
+        value_ns: That figure, ns.
         bound_ns: No schedule is better than this, ns.
         proved: Whether none is better than this one.
         streams, cores: How many loads and how many executions run at once at the most.
-        took_s: How long working it out took, s.
+        took_s: How long the search took, s.
     """
 
     steps: tuple[Step, ...]

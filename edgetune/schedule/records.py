@@ -1,4 +1,4 @@
-"""What a run writes down: a record of every task, of what became of every request, and of every change of the budget.
+"""The records of a run: of every task, of every request's outcome, and of every change of the budget.
 
 Times are ns on the clock of the run. Standard library only, because the process that runs networks writes these, too.
 """
@@ -14,7 +14,7 @@ from edgetune.serving.requests import Outcome
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task that is over.
+    """A finished task.
 
     Args:
         kind, network, copy, layer, request, bytes: See ``view.LayerTask``.
@@ -41,7 +41,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """What became of a request.
+    """The outcome of a request.
 
     Args:
         request: Which.

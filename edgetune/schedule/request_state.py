@@ -98,13 +98,12 @@ _MANY = 16
 
 @dataclass(frozen=True, slots=True)
 class NetworkTables:
-    """What of a network is looked up at every step.
+    """The figures of a network that are looked up at every step.
 
     Args:
         network: Which.
         readers: For each layer, the layers that read its outputs.
-        load_ns, execute_ns: What each layer is expected to take alone; loading a layer without weights takes nothing,
-            because there is nothing to load.
+        load_ns, execute_ns: What each layer is expected to take alone.
         execution_bytes: Outputs and scratch of each layer.
         sources: The layers that read the network's input.
     """
@@ -161,7 +160,7 @@ class Weights:
         """What loading takes for all layers that are not resident."""
 
     def become(self, layer: int, residence: Residence) -> None:
-        """Note where the weights of a layer are, and what loading them would take for those who wait."""
+        """Change the residence of the weights of a layer, and the loading time of the requests that wait for them."""
         before, self.residence[layer] = self.residence[layer], residence
         gone = (residence != "resident") - (before != "resident")
         if gone:

@@ -33,7 +33,7 @@ class Request:
 
 @dataclass(slots=True)
 class _Group:
-    """Requests that wait for the same others: those of a job after another, thousands for thousands.
+    """Requests that wait for the same others: a job after another may be thousands that wait for thousands.
 
     Args:
         unmet: Of those others the ones that have not been answered.
@@ -60,7 +60,7 @@ class DependentRequests:
         return len(self._waits)
 
     def admit(self, request: Request) -> int | None:
-        """Have a request wait if it must; ``waits`` tells whether it does.
+        """Register a request, which waits if it must; ``waits`` says whether it does.
 
         Returns:
             A request that it comes after and that failed, so that it can never begin; ``None`` where there is none.
@@ -85,7 +85,7 @@ class DependentRequests:
         return number in self._waits
 
     def answered(self, number: int) -> Sequence[Request]:
-        """Learn of an answer; return the requests that may begin now, in the order of arrival."""
+        """Note an answer; return the requests that may begin now, in the order of arrival."""
         self._answered.add(number)
         begin: list[Request] = []
         for after in self._waiting_for.pop(number, ()):
@@ -96,7 +96,7 @@ class DependentRequests:
         return sorted(begin, key=lambda request: request.number)
 
     def failed(self, number: int) -> Sequence[Request]:
-        """Learn that a request has no answer; return those that waited for it and can never begin."""
+        """Note that a request has no answer; return those that waited for it and can never begin."""
         self._failed.add(number)
         groups = self._waiting_for.pop(number, ())
         return [request for after in groups if after in self._groups for request in self._leave(after)]
@@ -107,17 +107,18 @@ class DependentRequests:
         return sorted(left, key=lambda request: request.number)
 
     def _leave(self, after: tuple[int, ...]) -> list[Request]:
-        """Have a group wait no longer and return its requests."""
+        """Remove a group and return its requests."""
         requests = self._groups.pop(after).requests
         self._waits.difference_update(request.number for request in requests)
         return requests
 
 
 def check_requests(requests: Sequence[Request], networks: Collection[str]) -> None:
-    """Check what is known of the requests before a run.
+    """Check the requests that are known before a run.
 
     Raises:
-        InputError: out of order, of a network that there is not, of one number, or after one another in a circle.
+        InputError: they are out of order, ask for an unknown network, share a number, or wait for each other in a
+            circle.
     """
     for before, request in pairwise(requests):
         if request.arrival_ns < before.arrival_ns or request.number <= before.number:
@@ -146,7 +147,7 @@ def check_requests(requests: Sequence[Request], networks: Collection[str]) -> No
 
 
 def _check_no_circle(requests: Sequence[Request]) -> None:
-    """Answer every request that waits for none, as far as that goes (Kahn, 1962)."""
+    """Refuse requests that wait for each other in a circle (Kahn, 1962)."""
     waiting, answered = DependentRequests(), deque[int]()
     for request in requests:
         waiting.admit(request)

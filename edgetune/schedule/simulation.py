@@ -31,8 +31,8 @@ _ROUNDING_NS = 1e-3
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """A task under way: what is left of its time alone, which begins when it is dispatched; what it goes through, and
-    what it holds that the ledger does not know."""
+    """A running task: the time left of it alone once dispatched, the bytes that it touches, and those that it holds
+    beside the accounts."""
 
     task: LayerTask
     start_ns: int
@@ -44,7 +44,7 @@ class _Running:
 
 
 class SimulatedTaskBackend:
-    """A stage without workers; see ``backend.TaskBackend``.
+    """A ``TaskBackend`` on an event clock, without workers.
 
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
@@ -64,21 +64,21 @@ class SimulatedTaskBackend:
         fault: Callable[[LayerTask], str | None] = lambda _: None,
     ) -> None:
         self.memory = MemoryAccounting(networks)
-        """What is physically held."""
+        """The bytes that are physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
         self.peak_bytes = 0
-        """The most that was held at once, what loading takes beside weights included."""
+        """The most bytes held at once, those that loading takes beside weights included."""
         self._budget_bytes = budget_bytes
         self._running: list[_Running] = []
         self._ended: list[FinishedTask] = []
-        """What was over while the loop was busy."""
+        """Tasks that ended while the loop was busy."""
         self._executed: set[tuple[str, int]] = set()
         self._loaded_from: dict[tuple[str, int], str] = {}
-        """Which network weights are of, by copy and layer."""
+        """The network of loaded weights, by copy and layer."""
         self._copies: Counter[tuple[str, int]] = Counter()
-        """How many copies there are of weights that are mapped, by network and layer: one memory for all of them."""
+        """The number of copies of mapped weights, by network and layer, which share one memory."""
         self._rates: list[float] = []
-        """How fast each of those that run comes on, until anything begins, ends or is released."""
+        """The speed of each running task, until a task begins or ends, or memory is released."""
         self._progress_ns = clock.now_ns()
 
     def now_ns(self) -> int:
@@ -90,7 +90,7 @@ class SimulatedTaskBackend:
         return self._budget_bytes
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Have another budget from now on: others on the machine need memory, or need it no more."""
+        """Change the budget from now on."""
         self._budget_bytes = budget_bytes
 
     def start(self, task: LayerTask) -> None:
@@ -113,7 +113,7 @@ class SimulatedTaskBackend:
         self._share()
 
     def _maps_again(self, task: LayerTask, layer: Layer) -> bool:
-        """Note a load, and return whether a copy of its weights is there already that is the same memory."""
+        """Note a load, and return whether its weights are mapped already, so that it shares their memory."""
         self._loaded_from[task.copy, task.layer] = task.network
         if layer.mapped_load_s is None:
             return False
@@ -121,13 +121,13 @@ class SimulatedTaskBackend:
         return self._copies[task.network, task.layer] > 1
 
     def _still_read_ns(self, load: LayerTask) -> float:
-        """Return how long it takes alone until weights are there that another load is reading, ns."""
+        """Return the time, alone, until another load of the same weights ends, ns."""
         which = ("load", load.network, load.layer)
         same = (each for each in self._running if (each.task.kind, each.task.network, each.task.layer) == which)
         return max((max(each.dispatch_ns, 0.0) + each.left_ns for each in same), default=0.0)
 
     def _release(self, copy: str, index: int) -> bool:
-        """Return weights, and whether their memory is free now: another copy may be the same memory."""
+        """Release weights; return whether their memory is free now, which another copy may share."""
         network = self._loaded_from.pop((copy, index))
         mapped = self._networks[network].layers[index].mapped_load_s is not None
         if mapped:
@@ -141,19 +141,19 @@ class SimulatedTaskBackend:
         return self.memory.held_bytes + sum(each.beside_bytes for each in self._running)
 
     def _execute_s(self, task: LayerTask, layer: Layer) -> float:
-        """Return what an execution takes alone; the first of a layer may take longer."""
+        """Return the time of an execution alone, s; the first of a layer may take longer."""
         if layer.first_execute_s is None or (task.network, task.layer) in self._executed:
             return layer.execute_s
         self._executed.add((task.network, task.layer))
         return layer.first_execute_s
 
     def _queued_ns(self) -> float:
-        """Return how long storage is busy with what other loads have asked for ahead of time."""
+        """Return how long storage is busy with reads that other loads have queued ahead, ns."""
         left_ns = [each.left_ns for each in self._running if each.task.kind == "load"]
         return min(self._machine.queue_s * NS, max(left_ns, default=0.0))
 
     def unload(self, copy: str, layer: int) -> None:
-        """Release weights; the loop is busy with it, and what ends meanwhile waits for it."""
+        """Release weights; the loop is busy meanwhile, and tasks that end wait for it."""
         self._progress()
         unload_s = self._networks[self._loaded_from[copy, layer]].layers[layer].unload_s
         if self._release(copy, layer):
@@ -169,7 +169,7 @@ class SimulatedTaskBackend:
         self._share()
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
-        """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
+        """Advance the clock until a task ends or to ``until_ns``; return the tasks that ended."""
         ended, self._ended = self._ended, []
         while not ended and (self._running or until_ns is not None):
             ended = self._advance(until_ns)
@@ -178,12 +178,12 @@ class SimulatedTaskBackend:
         return ended
 
     def _advance(self, until_ns: int | None) -> list[FinishedTask]:
-        """Move the clock on to what happens next, ``until_ns`` at the latest; return what is over then."""
+        """Advance the clock to the next event, ``until_ns`` at the latest; return the tasks that end then."""
         self._clock.advance(until_ns, self._next_ns())
         return self._end()
 
     def _progress(self) -> None:
-        """Take off what was done since the last time."""
+        """Subtract the work done since the last call."""
         now_ns = self.now_ns()
         passed_ns, self._progress_ns = now_ns - self._progress_ns, now_ns
         if passed_ns:
@@ -194,7 +194,7 @@ class SimulatedTaskBackend:
                     running.left_ns -= passed_ns * rate
 
     def _next_ns(self) -> int | None:
-        """Return when the first of those that run is under way or over, as they share now."""
+        """Return when the first running task is dispatched or ends at the present speeds; ``None`` where none runs."""
         if not self._running:
             return None
         least_ns = min(
@@ -212,7 +212,7 @@ class SimulatedTaskBackend:
         return done
 
     def _done(self, running: _Running) -> FinishedTask:
-        """Return how a task ended, with what only it needed returned."""
+        """Return how a task ended, and release the memory that only it needed."""
         task, failure = running.task, self._fault(running.task)
         if task.kind == "execute":
             self.memory.end(task)
@@ -221,7 +221,7 @@ class SimulatedTaskBackend:
         return FinishedTask(task, running.start_ns, self.now_ns(), failure)
 
     def _share(self) -> None:
-        """Work out how fast each of those that run comes on.
+        """Compute the speed of each running task.
 
         Loads share storage: each of n gets min(1, streams / n) of what it gets alone. Cores are shared by executions
         and by the part of loads that keeps them busy: each gets min(1, cores / wanted). A load that waits for storage
@@ -243,7 +243,7 @@ class SimulatedTaskBackend:
         ]
 
     def _unpaged(self, running: _Running) -> float:
-        """Return how fast a task comes on with what is held now, where it came on at 1 if everything fitted."""
+        """Return the speed of a task with the memory that is held now, relative to its speed if everything fitted."""
         limit_bytes, held_bytes, paging = self._machine.memory_bytes, self._held_bytes(), self._machine.paging
         if limit_bytes is None or held_bytes <= limit_bytes or not running.alone_ns:
             return 1.0
@@ -255,12 +255,12 @@ class SimulatedTaskBackend:
 
 
 def _held_as(task: LayerTask, layer: Layer) -> LayerTask:
-    """Return a load as the ledger knows it: of weights that are mapped there is one copy."""
+    """Return a load as it is accounted for: mapped weights have one copy."""
     return task if layer.mapped_load_s is None else replace(task, copy=task.network)
 
 
 def _touched_bytes(network: LayeredNetwork, index: int) -> int:
-    """Return what an execution goes through: weights, inputs, outputs and scratch."""
+    """Return the bytes that an execution touches: weights, inputs, outputs and scratch."""
     layer = network.layers[index]
     read = (
         sum(network.layers[producer].output_bytes for producer in layer.after) if layer.after else network.input_bytes
@@ -270,7 +270,7 @@ def _touched_bytes(network: LayeredNetwork, index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleSimulation:
-    """What a simulated run came to.
+    """The outcome of a simulated run.
 
     Args:
         records: Of every task, request and budget, in the order in which they ended.
@@ -306,7 +306,7 @@ def simulate(
         budget_bytes: What may be held.
         workers: How many tasks can run at once.
         machine: What tasks share.
-        believed: What loop and policy take the networks for; ``None`` where they know them.
+        believed: The networks as loop and policy take them; ``None`` where they know the real ones.
         wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
             from their layers.
         stopped: Asked between events; once true, what runs is finished and what is left is abandoned.

@@ -283,7 +283,7 @@ class State(View):
             self.loads.add(task)
 
     def _review(self, weights: Weights, layer: int) -> None:
-        """Note whether weights that are resident are wanted by nobody."""
+        """Update whether resident weights are among those that no request wants."""
         came_in = self._came_in.get((weights.name, layer))
         if came_in is None:
             return

@@ -1,9 +1,9 @@
-"""A timeline in figures: how long requests took, what was held, what was loaded, and how busy the workers were.
+"""A timeline in figures: how long requests took, the memory that was held, the loads, and how busy workers were.
 
     rows -> per policy, its turns -> responses by job and network, memory, loads, workers
 
 Everything can be computed again from the file. A response is the time from arrival to answer, of answered requests; one
-that failed or was abandoned misses its deadline. A figure that nobody measured is ``None``.
+that failed or was abandoned misses its deadline. A figure that was not measured is ``None``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgetune.serving.requests import count_outcomes, first_failure, latencies_s
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """What became of requests, and how long they took.
+    """The outcomes of requests, and how long they took.
 
     Args:
         job: Which job they belong to; ``None`` for all.
@@ -48,7 +48,7 @@ class Responses:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What was held, and what the system made of it; over all turns.
+    """The memory that was held, by the accounts and by the system; over all turns.
 
     Args:
         limit_bytes: The memory that there was to be; ``None`` where the file does not say.
@@ -71,7 +71,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """What was read from storage.
+    """The loads from storage.
 
     Args:
         count: How many loads succeeded.

@@ -20,14 +20,15 @@ TaskKind = Literal["load", "execute", "unload"]
 
 @dataclass(frozen=True, slots=True)
 class LayerTask:
-    """Something to do with one layer.
+    """A load, an execution or an unload of one layer.
 
     Args:
         kind: ``load`` its weights, ``execute`` it, ``unload`` its weights (takes no worker and no time).
         network: Name of the network.
         copy: Whose weights: the network's name where the policy shares them between requests, else unique to a request.
         layer: Index in the network.
-        request: Whose execution, or the earliest request that wants these weights; -1 for an unload that nobody wants.
+        request: Whose execution, or the earliest request that wants these weights; -1 for an unload of weights that no
+            request wants.
         bytes: What must be free for it to begin: weights, or outputs and scratch (and the network's input, if it is
             the first execution of a request); of an unload, what it frees.
         duration_ns: What it is expected to take alone, ns.
@@ -44,11 +45,11 @@ class LayerTask:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
-    """A load or an execution that is over.
+    """A load or an execution that has ended.
 
     Args:
         task: Which.
-        start_ns, end_ns: When, on the stage's clock.
+        start_ns, end_ns: When, on the backend's clock.
         failure: Why it failed, one line; ``None`` where it did not. The request ends then, and its memory is returned;
             of shared weights that could not be loaded, every request that wants them.
     """
@@ -79,7 +80,7 @@ class TaskBackend(Protocol):
         ...
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
-        """Return what is over, as soon as anything is, or nothing at ``until_ns``.
+        """Return the tasks that have ended, as soon as one has, or none at ``until_ns``.
 
         With ``None`` there is no such time; where nothing runs either, it returns at once.
         """

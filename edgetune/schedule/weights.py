@@ -43,7 +43,7 @@ class MappedWeights:
     Args:
         path: The file.
         size_bytes: How long it must be.
-        changed_ns: When it was changed last, as its hash was checked; ``None`` where nobody checked.
+        changed_ns: When it was changed last, as its hash was checked; ``None`` where it was not.
 
     Raises:
         InputError: it is missing, shorter, longer or newer than it should be, or its storage fails.
@@ -117,7 +117,7 @@ class MappedWeights:
             return
         mapping: mmap.mmap | None = getattr(self, "_mapping", None)
         if mapping is not None:
-            self._advise(mmap.MADV_DONTNEED)  # gone now, even where somebody still holds a view
+            self._advise(mmap.MADV_DONTNEED)  # gone now, even where a view is still held
             self._mapping = None
             del self._bytes
             with contextlib.suppress(BufferError):  # it is unmapped with the last view then
@@ -129,7 +129,7 @@ class MappedWeights:
 
 
 def drop_cached(path: Path) -> None:
-    """Have a file leave the page cache, where it can: written to storage, and mapped by nobody.
+    """Drop a file from the page cache, where that is possible: written to storage, and not mapped.
 
     A page counts for the control group that read it first; what others have cached already costs a group nothing, and
     takes no time to load.

@@ -76,7 +76,7 @@ class _Lines:
         return command
 
     def here(self) -> Sequence[Command]:
-        """Return the commands that have come; call it when there is something to read."""
+        """Return the commands that have come, at least one block of which is readable."""
         self._fill()
         *lines, self._pending = self._pending.split(b"\n")
         return [decoded(line) for line in lines]
@@ -107,7 +107,7 @@ class _Run:
         self._memory = MemoryInUse(command["usage"])
 
     def run(self) -> dict[str, Any]:
-        """Run it and return what the last reply says."""
+        """Run it and return the last reply."""
         from edgetune.schedule.live import LiveTaskBackend
         from edgetune.schedule.loop import ScheduleLoop
         from edgetune.schedule.policies import POLICIES
@@ -147,7 +147,7 @@ class _Run:
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
     def _settle(self, networks: Mapping[str, LayeredNetwork], asked: Mapping[str, LayeredNetwork]) -> None:
-        """Find out what this process takes before anything is loaded, and set the budget to the rest.
+        """Measure the memory of this process before anything is loaded, and set the budget to the rest.
 
         Raises:
             InfeasibleError: a network that is asked for does not fit into the rest, or there is none.
@@ -169,7 +169,7 @@ class _Run:
         return budget_bytes
 
     def _task_bytes(self) -> int:
-        """Return what tasks hold in memory."""
+        """Return the bytes that tasks hold in memory."""
         return self._memory.bytes() - self._idle_bytes
 
     def _watch_signals(self, wake: Callable[[], None]) -> None:
@@ -194,7 +194,7 @@ class _Run:
             self._flush()
 
     def _flush(self) -> None:
-        """Send what was written down, and forget it."""
+        """Send the records, and forget them."""
         self._reply({"event": "records", "records": self._pending})
         self._pending.clear()
         self._loop.tasks.clear()
@@ -218,7 +218,7 @@ class _Outside:
         self._number = max((request[0] for request in command["requests"]), default=-1)
 
     def next_ns(self) -> int | None:
-        """Return nothing: nobody knows."""
+        """Return nothing: the time of the next request is unknown."""
         return None
 
     def take(self, now_ns: int) -> Sequence[Request]:
@@ -243,7 +243,7 @@ class _Outside:
 
 
 class MemoryInUse:
-    """What this process has in memory, as the kernel counts it.
+    """The memory of this process, as the kernel counts it.
 
     Args:
         usage: File of its control group that says what is charged to it, each page once, page cache among it; without

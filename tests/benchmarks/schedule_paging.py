@@ -7,7 +7,7 @@ FOLDER is made by ``edgetune schedule prepare``, FILE by ``edgetune schedule pro
 network is run alone, whole and as ONNX Runtime opens it by default (``bulk:default``), which copies its weights, so
 that it is anonymous memory that leaves; the kernel enforces shares of what loading it takes at the most. Every load and
 execution is an observation: what was held, what it goes through, what it takes where everything fits (from FILE), and
-what it took. Printed are the observations, the fit (``paging.fit_paging``) and what it says of each. Swap must be on,
+what it took. Printed are the observations, the fit (``paging_fit``) and what it says of each. Swap must be on,
 and other work on the machine shows.
 """
 
@@ -20,10 +20,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from paging_fit import Observation, fit_paging
+
 from edgetune.artifacts import io
 from edgetune.artifacts.timeline import Timeline
 from edgetune.schedule.costs import Host, host_of
-from edgetune.schedule.machine import Observation, fit_paging
 from edgetune.schedule.network import Layer
 
 JOBS = """kind: jobs

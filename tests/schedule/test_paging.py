@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from edgetune.schedule.machine import FITS, Observation, Paging, fit_paging
+from benchmarks.paging_fit import Observation, fit_paging
+from edgetune.schedule.machine import FITS, Paging
 
 MB = 10**6
 

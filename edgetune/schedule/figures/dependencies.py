@@ -26,7 +26,7 @@ _COLOURS = {"load": BLUE, "execute": VERMILLION, "unload": GREEN}
 _NAMED = 40
 """Up to so many layers have names and letters; more are dots, every tenth with its number."""
 _DIGITS = 15
-"""Numbers of orders with more digits are told as powers of ten."""
+"""Numbers of orders with more digits are written as powers of ten."""
 _NAME_CHARACTERS = 18
 
 

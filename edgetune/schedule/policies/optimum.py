@@ -1,4 +1,4 @@
-"""The best that can be done, worked out beforehand by a constraint programme: a measure for the other policies."""
+"""The policy ``optimum``: follows the best schedule of a constraint programme, a measure for the other policies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgetune.schedule.state import View
 from edgetune.schedule.tasks import LayerTask
 
 _EFFORT_S = 2.0
-"""Where nobody gave it a plan: counted in the solver's own steps, so that the same requests give the same plan."""
+"""Without a plan: counted in the solver's own steps, so that the same requests give the same plan."""
 
 
 class Optimum(SchedulePolicy):
@@ -22,7 +22,7 @@ class Optimum(SchedulePolicy):
     Then every step starts no later than planned. By induction: those before it started, and so ended, no later than
     planned, so that when it was to start there are a worker and memory for it; weights leave with their last use.
 
-    Without a plan, or once it is done, it works one out for all that have come, which knows nothing of what will come.
+    Without a plan, or once it is done, it makes one for all requests that have come, which knows of none to come.
 
     Args:
         variant: What is to be least where it makes plans of its own.
@@ -37,10 +37,10 @@ class Optimum(SchedulePolicy):
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant
         self._uses: dict[tuple[str, int], int] = {}
-        """How many executions are still to use the weights that are there."""
+        """How many executions have still to use the weights that are resident."""
         self._seen: set[int] = set()
         self._lost = False
-        """Whether something happened that no plan knew of."""
+        """Whether something happened that the plan did not know of."""
         self._follow(plan)
 
     def choose(self, view: View) -> LayerTask | None:
@@ -67,7 +67,7 @@ class Optimum(SchedulePolicy):
         self._streams, self._cores = (plan.streams, plan.cores) if plan else (1, 1)
 
     def _plan_for(self, view: View) -> LayerSchedule:
-        """Return a plan for everything that is there, as if it had just come."""
+        """Return a plan for all requests, as if they had just arrived."""
         requests = [Request(number, state.request.network, 0) for number, state in view.requests.items()]
         networks = {state.network.name: state.network for state in view.requests.values()}
         case = SchedulingProblem(

@@ -23,7 +23,7 @@ from edgetune.schedule.tasks import LayerTask
 
 
 class Footprint:
-    """The arithmetic of one network. Layers executed are the bits of an integer: bit 0 is the first.
+    """The memory of a request for one network. Executed layers are the bits of an integer: bit 0 is the first.
 
     Args:
         network: Whose.
@@ -98,10 +98,10 @@ class Footprint:
 
 
 def can_all_finish(holds: Iterable[tuple[int, int]], budget_bytes: int) -> bool:
-    """Return whether requests can finish one after another, whatever weights are resident now.
+    """Return whether requests can finish one after another, whichever weights are resident now.
 
     Weights can be unloaded and loaded again; what has been computed cannot. This is the banker's algorithm (Dijkstra,
-    EWD 623) for one resource: who needs the least beyond what it holds goes first, and returns everything.
+    EWD 623) for one resource: the request that needs the least beyond what it holds goes first, and returns everything.
 
     Args:
         holds: For each request what it holds and what it needs at the most, bytes.
@@ -178,7 +178,7 @@ class RequestGroup:
                 yield self.waiting[at]
 
     def load_ns(self) -> int:
-        """Return what loading the weights takes that its requests still need."""
+        """Return the time to load the absent weights that its requests still need."""
         if self.waiting or not self.absent:
             return self.absent_ns
         all_executed = self.footprint.all_executed
@@ -188,18 +188,18 @@ class RequestGroup:
         return sum(self.footprint.load_ns[layer] for layer in self.absent if left >> layer & 1)
 
     def takes_ns(self, cores: int) -> float:
-        """Return what its weights and its requests take together; a request is on one core at a time."""
+        """Return the time of its loads and executions together; a request is on one core at a time."""
         return self.load_ns() + self.execute_ns / min(len(self), cores)
 
     def left_ns(self, number: int) -> int:
-        """Return what executing all that is left of a request takes."""
+        """Return the time to execute all layers that are left of a request."""
         done, footprint = self.begun.get(number, 0), self.footprint
         if not done:
             return footprint.before_ns[-1]
         return sum(took_ns for layer, took_ns in enumerate(footprint.execute_ns) if not done >> layer & 1)
 
     def come(self, number: int) -> None:
-        """Take in a request that came."""
+        """Add a request that came."""
         insort(self.waiting, number)
         self.execute_ns += self.left_ns(number)
         self.arrivals += 1
@@ -212,14 +212,14 @@ class RequestGroup:
         self.answered += 1
 
     def update(self, view: View) -> None:
-        """See anew which weights are absent: a load may have failed since."""
+        """Read again which weights are absent: a load may have failed since."""
         loading = {task.layer for task in view.running if task.kind == "load" and task.copy == self.name}
         layers = range(len(self.footprint.load_ns))
         self.absent = {layer for layer in layers if layer not in loading and not view.resident(self.name, layer)}
         self.absent_ns = sum(self.footprint.load_ns[layer] for layer in self.absent)
 
     def note(self, task: LayerTask) -> None:
-        """Take in that a task begins."""
+        """Note that a task begins."""
         if task.kind == "load":
             self.absent.discard(task.layer)
             self.absent_ns -= self.footprint.load_ns[task.layer]

@@ -18,12 +18,15 @@ from edgetune.schedule.state import View
 from edgetune.schedule.tasks import LayerTask
 
 _STALE = 1 / 16
-"""The plan is made anew after changes to this part of the queue: in a short one at every change. Until then what comes
-is taken to be in time if it would be alone, so that in a long queue a change costs what it does in one of 16."""
+"""The plan is made anew after changes to this share of the queue: in a short queue at every change. Until then a
+request that comes counts as in time if it alone would be, so that in a long queue a change costs as in one of 16."""
 
 
 class Deadlines:
-    """The plan; each group learns which of its requests are in it.
+    """The requests that can be in time, and when they have to begin; written to the ``in_time`` of their groups.
+
+    Earliest due first; where one would be late, the longest so far is given up (Moore and Hodgson, 1968: as few as
+    possible are late).
 
     Args:
         groups: By network, as ``RequestOrder`` keeps them.
@@ -34,11 +37,11 @@ class Deadlines:
         self._due: list[tuple[int, int]] = []
         """When requests are due, and their numbers, ascending."""
         self._known: dict[int, Request] = {}
-        """Those of them that are there."""
+        """The requests that are due and not gone, by number."""
         self._changed = 0
-        """How often anything came or went since the plan was made."""
+        """The number of changes since the plan was made."""
         self.latest_ns: int | None = None
-        """When what can be in time has to begin at the latest."""
+        """When the requests that can be in time have to begin at the latest."""
 
     def come(self, request: Request, now_ns: int) -> None:
         """Take in a request that came, if it is due at any time."""
@@ -63,7 +66,7 @@ class Deadlines:
                 del places[at]
 
     def plan(self, now_ns: int) -> None:
-        """Choose anew what can be in time after a change, if enough has changed by now."""
+        """Choose anew which requests can be in time, if enough has changed by now."""
         self._changed += 1
         if not self._known or self._changed <= len(self._due) * _STALE:
             return
@@ -80,7 +83,7 @@ class Deadlines:
             self.latest_ns = due_ns - end_ns if self.latest_ns is None else min(self.latest_ns, due_ns - end_ns)
 
     def _in_time(self, now_ns: int) -> Sequence[Request]:
-        """Return what can be in time, in the order in which it is due."""
+        """Return the requests that can be in time, earliest due first."""
         end_ns, heap, loaded = now_ns, list[tuple[int, int]](), set[str]()
         for due_ns, number in self._due:
             request = self._known[number]
@@ -94,13 +97,16 @@ class Deadlines:
         return [self._known[number] for _, number in self._due if number in kept]
 
     def _work_ns(self, request: Request, *, first: bool) -> int:
-        """Return what answering a request still takes; its network's absent weights are loaded for the first one."""
+        """Return the time that answering a request still takes; the first of its network loads the absent weights."""
         group = self._groups[request.network]
         return group.left_ns(request.number) + (group.load_ns() if first else 0)
 
 
 class NextUse:
     """When weights will be used next, in the order of service.
+
+    Weights leave memory that will be used again last, and of these those that come back fastest (after Belady, 1966).
+    Nothing leaves for weights that are needed later than itself (Cao et al., SIGMETRICS 1995).
 
     Args:
         order: Groups with requests, as they will be served.
@@ -116,11 +122,11 @@ class NextUse:
             self._end_ns += group.takes_ns(view.cores)
 
     def after_ns(self, network: str, layer: int) -> float:
-        """Return after how long some weights will be used, ns from now."""
+        """Return the time until some weights will be used, ns."""
         group = self._groups[network]
         footprint, begin_ns = group.footprint, self._begin_ns.get(network)
         before_ns = footprint.before_ns
-        if begin_ns is None:  # nobody wants it now
+        if begin_ns is None:  # no request wants it now
             return self._end_ns + self._now_ns / max(group.arrivals, 1) + before_ns[layer]
         soonest = [
             max(before_ns[layer] - before_ns[footprint.first_left(done)], 0)
@@ -136,7 +142,7 @@ class NextUse:
     def leaving(
         self, unloads: Sequence[LayerTask], lacking_bytes: int, later_than_ns: float
     ) -> Sequence[LayerTask] | None:
-        """Return what is to be unloaded, or ``None`` where too little may be.
+        """Return the weights to unload; ``None`` where too few may be unloaded.
 
         Args:
             unloads: Weights that can leave.
@@ -182,16 +188,16 @@ class RequestOrder:
         self.groups: dict[str, RequestGroup] = {}
         self._deadlines = Deadlines(self.groups)
         self._came = self._gone = 0
-        """How much of what the view tells of that was taken in."""
+        """How many entries of the view's lists were read."""
         self._group_of: dict[int, RequestGroup] = {}
         """By the number of a request that is there."""
         self._answered: list[int] = []
         """Numbers of requests that are gone, ascending, from the oldest that waits on."""
         self._turn: tuple[RequestGroup, int] | None = None
-        """Who goes first until so many of its requests are gone."""
+        """The group that goes first, until so many of its requests are gone."""
 
     def update(self, view: View) -> None:
-        """Take in what came and drop what was answered or failed."""
+        """Add requests that came and drop those that were answered or failed."""
         came, gone = view.came[self._came :], view.gone[self._gone :]
         if not came and not gone:
             return

@@ -29,7 +29,7 @@ class JobNetwork:
     """A network of the jobs.
 
     Args:
-        network: Its layers; times are zero where nobody measured them.
+        network: Its layers; times are zero where they were not measured.
         timed: Whether they were measured.
         prepared: Its prepared folder; ``None`` where it is known by its costs alone.
         origin: What it was made from, for the header of the timeline.
@@ -93,7 +93,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
         reporter: For progress.
 
     Raises:
-        InputError: nobody knows what layers take, or a network that is known by its costs alone is to run.
+        InputError: the costs of a network are unknown, or one that is known by its costs alone is to run.
     """
     tables: dict[str, CostTable] = {}
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
@@ -210,7 +210,7 @@ def _costs(file: str) -> CostTable:
 def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bool) -> Prepared | None:
     """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
 
-    What is in the cache was put there by nobody's choice: where this machine cannot run it, it is made again.
+    A network in the cache that this machine cannot run is made again.
 
     Raises:
         InputError: the model cannot be split, or the folder holds something else.

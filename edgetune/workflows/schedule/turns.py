@@ -30,7 +30,7 @@ from edgetune.workflows.stopping import Stopping, noting_signals
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What one turn of one policy came to.
+    """The result of one turn of one policy.
 
     Args:
         rows: Of the timeline.
@@ -61,7 +61,7 @@ class TurnRunner(Protocol):
 
 @dataclass(slots=True)
 class ScheduleResult:
-    """What came of all turns.
+    """The result of all turns.
 
     Args:
         rows: Of all policies.
@@ -89,7 +89,7 @@ def run_turns(
         plan: What to run.
         runner: Runs one turn.
         reporter: For progress.
-        rows: Where rows are kept turn by turn; ``None`` where nobody wants it, or the runner keeps them as they come.
+        rows: Where rows are kept turn by turn; ``None`` where they are not, or the runner keeps them as they come.
     """
     outcome, turns = ScheduleResult(), plan.opts.turns
     try:
@@ -125,7 +125,7 @@ class SimulatedRunner:
     """Runs policies on the clock; a ``TurnRunner``.
 
     What takes more memory than the limit pays for paging. Tasks may hold the limit less what the process that runs
-    takes itself, where somebody measured it.
+    takes itself, where that was measured.
 
     Args:
         plan: What to run.
