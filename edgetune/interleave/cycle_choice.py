@@ -1,4 +1,4 @@
-"""What to run at a rate, of all points known so far: before a run from tables, during it from points that were tried.
+"""Chooses what to run at a rate among all points known: from tables before a run, and from points tried during it.
 
 fits     answers in time and trains between batches      best: most training, and room for what cannot be foreseen
 serves   answers in time, trains where a gap happens to be, or not at all
@@ -7,15 +7,16 @@ least    neither: what answers most per second, so that as few as possible wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycle_of
 from edgetune.interleave.planner import halves
+from edgetune.stats import median, percentile
 
 SAFETY = 1.05
 """Rates are planned for a little more than was observed: what is estimated from a few hundred requests wavers so."""
@@ -199,3 +200,60 @@ def _training_per_s(cycle: Cycle) -> float:
         return 0.0
     left = max(1 - cycle.infer.minibatch_s / cycle.period_s, 0.0)
     return left * cycle.train.batch_size / cycle.train.minibatch_s
+
+
+CAUTION = 1.5
+"""Training may be slowed down by another mode so many times as much as answering: at a third of the memory's clock it
+was 1.35 times (resnet18 beside mobilenet_v2 on the twin of an AGX Orin)."""
+
+
+@dataclass(slots=True)
+class Trial:
+    """A point on trial.
+
+    Args:
+        batch_size, mode: What is tried.
+        rate_per_s: That it has to keep up with.
+        from_ns: When it was set.
+        urgent: Whether nothing known answers in time: then training is not waited for.
+        usual_s: What its minibatches would take in a mode known before; ``None`` where that is not known.
+        infer_s, train_s: What its minibatches took, s, by number.
+        power_w: Readings of time that it had to itself, W.
+    """
+
+    batch_size: int
+    mode: Mode
+    rate_per_s: float
+    from_ns: int
+    urgent: bool
+    usual_s: float | None = None
+    infer_s: dict[int, float] = field(default_factory=dict)
+    train_s: dict[int, float] = field(default_factory=dict)
+    power_w: list[float] = field(default_factory=list)
+
+    def slowness(self) -> float | None:
+        """Return how much slower it is than a mode known before, cautiously; ``None`` before three minibatches."""
+        if self.usual_s is None or len(self.infer_s) < 3:
+            return None
+        return CAUTION * max(list(self.infer_s.values())[1:]) / self.usual_s
+
+    def lags(self) -> bool:
+        """Return whether two minibatches say that it cannot keep up."""
+        times_s = list(self.infer_s.values())[1:]
+        return len(times_s) >= 2 and min(times_s) > self.batch_size / self.rate_per_s
+
+
+def row_of(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
+    """Return what a try tells of a point as a row of a profile; the first minibatch is left out."""
+    row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs_of(point.mode))
+    if len(times_s) < 2:
+        return replace(row, reason=reason or "no minibatch ran")
+    steady_s = times_s[1:]
+    slow_s = percentile(steady_s, 95)
+    row = replace(row, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s))
+    return replace(row, power_w=power_w)
+
+
+def knobs_of(mode: Mode) -> Mapping[str, Any]:
+    """Return the knobs of a mode as columns of a row."""
+    return mode.settings()

@@ -17,9 +17,8 @@ from typing import Any, Protocol
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
-from edgetune.interleave.estimate import DurationEstimate
 from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
-from edgetune.interleave.tenant_state import TrainingTenant, served_by
+from edgetune.interleave.tenant_state import DurationEstimate, TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import Outcome

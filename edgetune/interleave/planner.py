@@ -14,7 +14,7 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint, broken, cycles_of
-from edgetune.interleave.infeasible import explain_infeasible
+from edgetune.interleave.explain import explain_infeasible
 from edgetune.interleave.tenants import Inference, Tenant, Training
 
 

@@ -21,10 +21,18 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.artifacts.run import Outcome, RunRow
 from edgetune.errors import EdgetuneError
-from edgetune.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, Grade, TenantNames
+from edgetune.interleave.cycle_choice import (
+    SAFETY,
+    CycleChoice,
+    CycleChooser,
+    Grade,
+    TenantNames,
+    Trial,
+    knobs_of,
+    row_of,
+)
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.rates import RateTracker
-from edgetune.interleave.trial import Trial, knobs_of, row_of
 from edgetune.stats import median
 from edgetune.units import NS
 

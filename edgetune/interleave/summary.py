@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetune.artifacts.run import Run, RunRow
-from edgetune.interleave.occupancy import Occupancy, minibatches, occupancy
-from edgetune.interleave.power_use import PowerUse, power_use, together
+from edgetune.interleave.device_use import Occupancy, PowerUse, minibatches, occupancy, power_use, together
 from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
 
 

@@ -25,8 +25,7 @@ from typing import Any, BinaryIO
 
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.interleave.inference_worker import InferenceServer, RequestHandlers, describe_error
-from edgetune.interleave.training_worker import TrainingSession
+from edgetune.interleave.sessions import InferenceServer, RequestHandlers, TrainingSession, describe_error
 from edgetune.processes.affinity import pin
 from edgetune.processes.messages import answer, decoded, encoded, pipes
 from edgetune.processes.turn_signal import TurnSignal

@@ -20,7 +20,7 @@ from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
 from edgetune.errors import InputError
-from edgetune.interleave.training_worker import TrainingSession
+from edgetune.interleave.sessions import TrainingSession
 from edgetune.plotting import style
 from edgetune.workflows.output import Target
 from fakes.file_faults import FAULTS, NAMES, Crash, Faults

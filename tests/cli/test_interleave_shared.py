@@ -5,8 +5,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.host import open_host
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.workflows.interleave.planning import choose_tenants, explained
-from edgetune.workflows.interleave.points import TenantMeasurements
-from edgetune.workflows.interleave.shared_points import measure_shared
+from edgetune.workflows.interleave.points import TenantMeasurements, measure_shared
 from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workloads.resolve import resolve
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.interleave.estimate import DurationEstimate
+from edgetune.interleave.tenant_state import DurationEstimate
 
 MS, S = 1_000_000, 1_000_000_000
 

@@ -16,8 +16,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
-from edgetune.interleave.explain import explain, parts_of
-from edgetune.interleave.infeasible import feasible_rates, nearest_rate_per_s
+from edgetune.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
 from edgetune.interleave.policies.managed import Managed

@@ -7,10 +7,9 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.governor import Governor, MeasuredMode
 from edgetune.interleave.loop import InterleaveLoop
 from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.power import NS, Budgets, PowerWatcher, SimulatedReadings
+from edgetune.interleave.power import NS, Budgets, Governor, MeasuredMode, PowerWatcher, SimulatedReadings
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec

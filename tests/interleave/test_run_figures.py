@@ -12,9 +12,8 @@ from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import WorkloadPoint, cycle_of
 from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
-from edgetune.interleave.figures.cycle import cycles_of
+from edgetune.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
 from edgetune.interleave.figures.page import run_page
-from edgetune.interleave.figures.planned import planned_cycles, planned_figure
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 

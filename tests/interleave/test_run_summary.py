@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_builder import abandoned, power, request, run_of, study_run, trained
 
-from edgetune.interleave.occupancy import Busy, minibatches, occupancy
+from edgetune.interleave.device_use import Busy, minibatches, occupancy
 from edgetune.interleave.summary import summarise
 
 

@@ -16,8 +16,8 @@ from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
+from edgetune.interleave.device_use import minibatches
 from edgetune.interleave.figures.chosen import left_out, tenants_of, written
-from edgetune.interleave.occupancy import minibatches
 from edgetune.interleave.summary import latency_budget_s, violated
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.style import (

@@ -31,10 +31,10 @@ from edgetune.workflows.interleave.points import (
     Measuring,
     TenantMeasurements,
     measure_missing,
+    measure_shared,
     read_tables,
     wanted_points,
 )  # fmt: skip
-from edgetune.workflows.interleave.shared_points import measure_shared
 from edgetune.workflows.interleave.tenants import KIND as TENANTS
 from edgetune.workflows.interleave.tenants import (
     TenantSpec,

@@ -14,10 +14,9 @@ from edgetune.devices.device import Absent, Device
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
-from edgetune.interleave.governor import Governor, MeasuredMode
 from edgetune.interleave.live import LiveMinibatchBackend
 from edgetune.interleave.planner import halves
-from edgetune.interleave.power import PowerWatcher, SimulatedReadings
+from edgetune.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
 from edgetune.interleave.replan import Replanner
 from edgetune.interleave.simulated import SimulatedMinibatchBackend
 from edgetune.interleave.tenants import Inference
