@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import secrets
 import shutil
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts import file_operations
+from edgetune.processes.file_lock import try_lock
 
 _MOST_LINKS = 40
 _PREFIX, _SUFFIX = ".edgetune-", ".partial"
@@ -116,8 +116,10 @@ def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
         os.close(descriptor)  # taken for a leftover in the moment before it was locked
 
 
-def make_partial_folder(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX) -> tuple[str, int]:
-    """Make a folder of a random name that nobody else can enter, locked; return its name and descriptor.
+def make_partial_folder(
+    folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX, mode: int = 0o700
+) -> tuple[str, int]:
+    """Make a folder of a random name that by default nobody else can enter, locked; return its name and descriptor.
 
     Raises:
         OSError: none can be made.
@@ -125,7 +127,7 @@ def make_partial_folder(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFI
     while True:
         name = partial_name(prefix, suffix)
         try:
-            file_operations.make_folder(name, 0o700, folder=folder)
+            file_operations.make_folder(name, mode, folder=folder)
         except OSError:
             with contextlib.suppress(OSError):  # a file system may make it and report an error all the same
                 os.rmdir(name, dir_fd=folder)
@@ -171,12 +173,9 @@ def _remove_left(name: str, folder: int) -> None:
 def _lock(descriptor: int) -> bool:
     """Lock a file and return whether that is done; a file system without locks counts as done."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return try_lock(descriptor)
     except OSError:
         return True
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +215,19 @@ def taking_turns(folder: int) -> Iterator[None]:
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+def sync(path: Path) -> None:
+    """Force a file or a folder to the disk.
+
+    Raises:
+        OSError: it cannot be opened, or the disk fails.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        file_operations.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: int) -> None:

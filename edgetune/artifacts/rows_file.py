@@ -7,7 +7,6 @@ Its header says that it is unfinished, and a file that says so is read up to its
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import operator
 import os
@@ -20,6 +19,7 @@ from edgetune.artifacts import file_operations, opened
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.output_folder import identity_at, locate
 from edgetune.artifacts.plain import plain
+from edgetune.processes.file_lock import try_lock
 
 _ENDING = ".rows.json"
 _FLUSH_EVERY_S = 1.0
@@ -130,7 +130,7 @@ def _make(output: Path) -> tuple[int, Path]:
             with contextlib.suppress(FileExistsError):
                 descriptor = file_operations.create(name, _CREATE, 0o666, folder=place.folder)
                 with contextlib.suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    try_lock(descriptor)
                 return descriptor, output.with_name(name)
     finally:
         os.close(place.folder)
@@ -153,12 +153,11 @@ def _in_use(path: Path) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return not try_lock(descriptor, shared=True)
     except OSError:
         return True
     finally:
         os.close(descriptor)
-    return False
 
 
 def completed(text: str) -> str:

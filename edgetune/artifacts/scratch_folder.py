@@ -21,16 +21,30 @@ def scratch_folder() -> Iterator[Path]:
     Raises:
         OSError: no folder can be made.
     """
-    root = Path(tempfile.gettempdir())
-    prefix = f"edgetune-{os.geteuid()}-"
-    parent = open_folder(root)
+    with partial_folder(Path(tempfile.gettempdir()), f"edgetune-{os.geteuid()}-") as made:
+        yield made
+
+
+@contextmanager
+def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) -> Iterator[Path]:
+    """Make a locked folder of a random name for this context, and remove abandoned ones of such names.
+
+    Args:
+        parent: Where.
+        prefix, suffix: What its name begins and ends with.
+        mode: Its permissions, less the umask.
+
+    Raises:
+        OSError: no folder can be made.
+    """
+    folder = open_folder(parent)
     try:
-        sweep_partials(parent, prefix=prefix, suffix="")
-        name, descriptor = make_partial_folder(parent, prefix=prefix, suffix="")
+        sweep_partials(folder, prefix, suffix)
+        name, descriptor = make_partial_folder(folder, prefix, suffix, mode)
     finally:
-        os.close(parent)
+        os.close(folder)
     try:
-        yield root / name
+        yield parent / name
     finally:
-        shutil.rmtree(root / name, ignore_errors=True)
+        shutil.rmtree(parent / name, ignore_errors=True)
         os.close(descriptor)

@@ -1,7 +1,8 @@
-"""The process that holds a lock of flock(2), as the kernel names it: never what somebody wrote into a file."""
+"""Locks of flock(2) on open files, and the process that holds one, as the kernel names it."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import time
@@ -15,6 +16,19 @@ from edgetune.visible import one_line
 
 _PROC = Path("/proc")
 _LONGEST_COMMAND = 60
+
+
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file and return whether that is done; the kernel releases the lock with the last descriptor.
+
+    Raises:
+        OSError: its file system has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ something other than a crash has touched the file. The journal is locked while a
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 import time
@@ -24,7 +23,7 @@ from edgetune.artifacts import file_operations
 from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.processes.file_lock import holder_of
+from edgetune.processes.file_lock import holder_of, try_lock
 from edgetune.profiling.journal_lines import (
     POINTS,
     E,
@@ -205,9 +204,7 @@ def _open_locked(path: Path) -> int:
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
             os.close(descriptor)
             raise _no_journal(path, "has several names" if stat.S_ISREG(found.st_mode) else "is no plain file")
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(descriptor):
             holder = holder_of(descriptor)
             os.close(descriptor)
             who = "" if holder is None else f": {holder.told}"

@@ -1,7 +1,6 @@
 """Where graphs are cut, what is refused, and how a prepared folder comes into being."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import model, node
 
+from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
 from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.onnx_file import load_model
@@ -462,10 +462,9 @@ def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
 
 
 def test_what_a_killed_process_has_left_is_removed_and_what_another_prepares_stays(tmp_path):
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    left, others = (tmp_path / "made" / f".net.{pid}.partial" for pid in (ended.pid, os.getppid()))
-    for folder in (left, others):
-        folder.mkdir(parents=True)
-    made(tmp_path, chain())
-    assert {path.name for path in (tmp_path / "made").iterdir()} == {"net", others.name}
+    left = tmp_path / "made" / ".net.0123.partial"
+    left.parent.mkdir()
+    with partial_folder(left.parent, ".net.", ".partial") as others:
+        left.mkdir()
+        made(tmp_path, chain())
+        assert {path.name for path in (tmp_path / "made").iterdir()} == {"net", others.name}

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from edgetune.artifacts.output_folder import sync
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
 from edgetune.processes.private_folder import open_beneath
@@ -102,7 +103,7 @@ class Journals:
             made = not self.folder.exists()
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if made:
-                _sync_folder(self.folder.parent)
+                sync(self.folder.parent)
             found = os.lstat(self.folder)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise DeviceError(
@@ -131,7 +132,7 @@ class Journals:
         """
         try:
             self.path(state).unlink(missing_ok=True)
-            _sync_folder(self.folder)
+            sync(self.folder)
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -209,7 +210,7 @@ class Journals:
             finally:
                 os.close(descriptor)
             fresh.replace(path)
-            _sync_folder(self.folder)
+            sync(self.folder)
         except OSError as error:
             raise self._unusable(error) from None
         finally:  # also where a signal interrupts it
@@ -278,14 +279,6 @@ def _damaged(device: str, path: Path, what: str) -> NotRestoredError:
         f"the journal {path} cannot be used, so the board may not be as it was found: {what}",
         f"restart the machine, which undoes every setting, then: edgetune device restore {device} --forget",
     )
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _boot_id(root: Path) -> str:

@@ -16,7 +16,6 @@ waits there while an earlier one puts the board back. Messages name a holder as 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -27,7 +26,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from edgetune.errors import DeviceError
-from edgetune.processes.file_lock import Holder, holder_of
+from edgetune.processes.file_lock import Holder, holder_of, try_lock
 from edgetune.processes.private_folder import make_private, open_beneath, temporary_folder
 from edgetune.processes.privilege import as_root, holds_root
 
@@ -56,7 +55,7 @@ def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
     """
     descriptor = _open(device, root)
     try:
-        if not _taken(descriptor):
+        if not try_lock(descriptor):
             raise _in_use(holder_of(descriptor))
         yield
     finally:
@@ -79,7 +78,7 @@ def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
         yield error.message
         return
     try:
-        if _taken(descriptor):
+        if try_lock(descriptor):
             yield ""
             return
         holder = holder_of(descriptor)
@@ -111,7 +110,7 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         raise _unusable(path, error.strerror or str(error)) from None
     try:
         give_up_s = time.monotonic() + patience_s
-        while not (taken := _taken(descriptor)) and not stopped():
+        while not (taken := try_lock(descriptor)) and not stopped():
             if time.monotonic() > give_up_s:
                 raise _busy_guardian(holder_of(descriptor))
             time.sleep(_POLL_S)
@@ -215,15 +214,6 @@ def _file_name(device: str) -> str:
 
 def _unusable(path: Path, why: str) -> DeviceError:
     return DeviceError(f"the lock {path} cannot be used: {why}", "see whose file that is; TMPDIR names another folder")
-
-
-def _taken(descriptor: int) -> bool:
-    """Try to take the lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _in_use(holder: Holder | None) -> DeviceError:

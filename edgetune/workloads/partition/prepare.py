@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import math
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -16,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.output_folder import sync
 from edgetune.artifacts.plain import plain
+from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
@@ -81,55 +81,22 @@ def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepar
         DeviceError: ONNX Runtime is missing.
     """
     require_utf8(target)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         if target.exists():
             _refuse_other(target)
-        _sweep(target)
-        shutil.rmtree(partial, ignore_errors=True)  # of a process of the same number, long ended
-        partial.mkdir(parents=True)
-        write_contents(partial, workload, options, _runtime())
-        for path in partial.iterdir():
-            _sync(path)
-        _sync(partial)
-        file_operations.put_folder(partial, target)
-        _sync(target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial_folder(target.parent, f".{target.name}.", ".partial", mode=0o777) as partial:
+            write_contents(partial, workload, options, _runtime())
+            for path in (*partial.iterdir(), partial):
+                sync(path)
+            file_operations.put_folder(partial, target)
+            sync(target.parent)
     except OSError as error:
         raise InputError(
             f"{target} cannot be written: {error.strerror or error}",
             "check the folder, its permissions and the free space: four times the weights",
         ) from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return open_prepared(target)
-
-
-def _sweep(target: Path) -> None:
-    """Remove what processes have left that were killed; what others prepare at the moment stays."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
-        pid = left.name.removesuffix(".partial").rpartition(".")[2]
-        if pid.isdecimal() and not _runs(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Force a file or a folder to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        file_operations.sync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _runs(pid: int) -> bool:
-    """Return whether there is a process of this number, anybody's."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
 
 
 def _refuse_other(target: Path) -> None:
