@@ -14,6 +14,7 @@ from edgetune.plotting.captions import left_out_of, note_left_out, set_title
 from edgetune.plotting.figure_file import figure_bytes, format_of
 from edgetune.plotting.style import COLOURS, MARKERS, series_style, spread_out, styled, time_unit
 from edgetune.plotting.turns import first_turn, turn_notes
+from edgetune.workflows.figures import FIGURES, choose_view, views_of
 
 
 @dataclass
@@ -170,3 +171,19 @@ def test_a_drawing_ends_within_its_memory():
     refused = pytest.raises(InputError, match="the drawing takes more bytes of memory than the limit figure_bytes")
     with limits.limited(figure_bytes=16 << 20), refused, figure_file.bounded():
         bytearray(256 << 20)
+
+
+def test_a_figure_is_one_row_and_takes_the_parts_that_it_names():
+    def count(artifact, policy=None):
+        return artifact, policy
+
+    FIGURES["timeline.count"] = count
+    try:
+        assert "count" in views_of("timeline")
+        assert choose_view("timeline", "count:masa").draw("rows") == ("rows", "masa")
+        with pytest.raises(InputError, match="shows everything"):
+            choose_view("timeline", "count@1s-2s")
+    finally:
+        del FIGURES["timeline.count"]
+    with pytest.raises(InputError, match="no figure 'count'"):
+        choose_view("timeline", "count")

@@ -55,10 +55,9 @@ def words() -> dict[str, tuple[str, ...]]:
     """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
-    from edgetune.schedule.figures import VIEWS as TIMELINE_VIEWS
     from edgetune.schedule.policies import POLICIES
-    from edgetune.search.figures import VIEWS
     from edgetune.search.strategies import STRATEGIES
+    from edgetune.workflows.figures import views_of
     from edgetune.workflows.roofline.drawing import VIEWS as ROOFLINE_VIEWS
     from edgetune.workflows.schedule.options import LIMITS
     from edgetune.workflows.search.options import FAMILIES
@@ -77,8 +76,8 @@ def words() -> dict[str, tuple[str, ...]]:
         "--strategies": tuple(STRATEGIES),
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
-        "show --view": VIEWS,
-        "schedule run --view": TIMELINE_VIEWS,
+        "show --view": tuple(sorted(views_of("trace"))),
+        "schedule run --view": tuple(views_of("timeline")),
         "--policy": tuple(POLICIES),
         "--limit": LIMITS,
         "roofline --view": ROOFLINE_VIEWS,

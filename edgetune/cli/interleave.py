@@ -61,23 +61,10 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
         DeviceError: matplotlib is missing.
     """
     from edgetune.choices import choose
-    from edgetune.interleave.figures import VIEWS
-    from edgetune.plotting.figure_file import require_figure
-    from edgetune.plotting.page import is_page
-    from edgetune.plotting.style import styled
+    from edgetune.workflows.figures import check_plot
 
-    if opts.plot is None:
-        if opts.view is not None:
-            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
-        return
-    if is_page(opts.plot) and not explain:
-        if opts.view is not None:
-            raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
-        with styled():  # which needs matplotlib
-            return
-    require_figure(opts.plot)
-    views = ("cycle",) if explain else VIEWS
-    choose((opts.view or views[0]).partition(":")[0], views, what="view")
+    if check_plot(opts.plot, opts.view, "run", pages=not explain) is not None and explain:
+        choose((opts.view or "cycle").partition(":")[0], ("cycle",), what="view")
 
 
 def _report(done: FinishedInterleave, opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:

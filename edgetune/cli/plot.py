@@ -5,23 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from edgetune.cli.screen import Screen, print_lines
 from edgetune.errors import InputError
 from edgetune.plotting.page import is_page
-from edgetune.workflows.timeline_view import kernel_view, timeline_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from edgetune.artifacts.artifact import Artifact
-    from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.artifacts.roofline import Roofline
-    from edgetune.artifacts.run import Run
-    from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.screen import Screen
-    from edgetune.search.figures import View
 
 
 def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | None = None) -> None:
@@ -87,7 +81,9 @@ def drawing_of(artifact: Artifact, target: str, view: str | None, name: str = "i
     Raises:
         InputError: its kind has none, or not this view.
     """
-    return page_of(artifact, name, view) if is_page(target) else figure_of(artifact, name, view)
+    from edgetune.workflows.figures import choose_view
+
+    return page_of(artifact, name, view) if is_page(target) else choose_view(artifact.header.kind, view).draw(artifact)
 
 
 def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: str | None, file: str | None) -> None:
@@ -124,111 +120,3 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
     found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)
     notes = [f"{each.precision}: {sentence}" for each in found if each is not None for sentence in sentences(each)]
     return roofline_page(artifact.roofs, device=artifact.device, simulated=artifact.header.simulated, notes=notes)
-
-
-def figure_of(artifact: Artifact, name: str, view: str | None = None) -> Figure:
-    """Return the figure of an artifact, of a trace, a run or a roofline the one of this view.
-
-    Raises:
-        InputError: its kind has none, or not this view; ``name`` is what the message calls it.
-    """
-    from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.artifacts.roofline import Roofline
-    from edgetune.artifacts.run import Run
-    from edgetune.artifacts.timeline import Timeline
-    from edgetune.artifacts.trace import Trace
-
-    if isinstance(artifact, Trace):
-        from edgetune.search.figures import search_figure
-
-        return search_figure(artifact, view_of(view or "steps"))
-    if isinstance(artifact, Roofline):
-        return _roofline_figure(artifact, view or "roofs")
-    if isinstance(artifact, Run):
-        return _run_figure(artifact, view or "latency")
-    if isinstance(artifact, Timeline):
-        return _timeline_figure(artifact, view or "gantt")
-    if isinstance(artifact, KernelTimeline):
-        return _kernel_figure(artifact, view or "gantt")
-    if view is not None:
-        raise InputError(
-            f"{name} is a file of kind {artifact.header.kind}; --view is for a trace, a run, a timeline or a roofline",
-            "leave it out",
-        )
-    figure = _only_figure(artifact)
-    if figure is None:
-        raise InputError(f"{name} is a file of kind {artifact.header.kind}, which has no figure", "leave out --plot")
-    return figure
-
-
-def _only_figure(artifact: Artifact) -> Figure | None:
-    """Return the figure of an artifact that has one only; ``None`` where its kind has none."""
-    from edgetune.artifacts.elastic_table import ElasticTable
-    from edgetune.artifacts.evaluation import Evaluation
-    from edgetune.artifacts.profile import Profile
-
-    if isinstance(artifact, Profile):
-        from edgetune.profiling.figures import profile_figure
-
-        return profile_figure(artifact)
-    if isinstance(artifact, Evaluation):
-        from edgetune.search.evaluation.results import evaluation_figure
-
-        return evaluation_figure(artifact)
-    if isinstance(artifact, ElasticTable):
-        from edgetune.elastic.figures.pruned import pruned_figure
-
-        return pruned_figure(artifact)
-    return None
-
-
-def _run_figure(artifact: Run, view: str) -> Figure:
-    """Return the figure of a run; ``timeline:native`` is the timeline of one of its engines."""
-    from edgetune.choices import choose
-    from edgetune.interleave.figures import VIEWS, run_figure
-    from edgetune.interleave.figures import View as RunView
-
-    word, _, engine = view.partition(":")
-    chosen = cast("RunView", choose(word, VIEWS, what="view"))
-    if engine and chosen == "latency":
-        raise InputError("the figure of latencies has every engine", f"leave out :{engine}")
-    return run_figure(artifact, chosen, engine=engine or None)
-
-
-def _timeline_figure(artifact: Timeline, words: str) -> Figure:
-    """Return the figure of a timeline; ``gantt:masa@2s-5s`` is the chart of a policy from 2 to 5 s."""
-    from edgetune.schedule.figures import timeline_figure
-
-    view, policy, from_s, to_s = timeline_view(words)
-    return timeline_figure(artifact, view, policy=policy, from_s=from_s, to_s=to_s)
-
-
-def _kernel_figure(artifact: KernelTimeline, words: str) -> Figure:
-    """Return the chart of multiprocessors; ``gantt:elastic@10ms-30ms`` is that of a policy from 10 to 30 ms."""
-    from edgetune.elastic.figures.gantt import gantt_figure
-
-    policy, from_s, to_s = kernel_view(words)
-    return gantt_figure(artifact, policy=policy, from_s=from_s, to_s=to_s)
-
-
-def _roofline_figure(artifact: Roofline, view: str) -> Figure:
-    """Return the rooflines of a device, or what they are made of against its clocks."""
-    from edgetune.choices import choose
-    from edgetune.roofline.figures import clock_figure, roof_figure
-
-    device, simulated = artifact.device, artifact.header.simulated
-    if choose(view, ("roofs", "clocks"), what="view") == "clocks":
-        return clock_figure(artifact.roofs, device=device, simulated=simulated)
-    return roof_figure(artifact.roofs, device=device, simulated=simulated)
-
-
-def view_of(word: str) -> View:
-    """Return the figure of a search that a word names.
-
-    Raises:
-        InputError: there is none; the hint names the nearest.
-    """
-    from edgetune.choices import choose
-    from edgetune.search.figures import VIEWS
-
-    return cast("View", choose(word, VIEWS, what="view"))

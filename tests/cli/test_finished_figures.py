@@ -126,7 +126,8 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     took_s = slow["finished_s"] - slow["arrived_s"]
     Path("run.json").write_text(json.dumps(document))
     from edgetune.artifacts.io import read_run
-    from edgetune.interleave.figures import latency_figure, timeline_figure
+    from edgetune.interleave.figures.latency import latency_figure
+    from edgetune.interleave.figures.timeline import timeline_figure
 
     run = read_run("run.json")
     for figure in (latency_figure(run), timeline_figure(run)):

@@ -11,11 +11,13 @@ from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_o
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.interleave.cycle import WorkloadPoint, cycle_of
-from edgetune.interleave.figures import VIEWS, latency_figure, run_figure, timeline_figure
 from edgetune.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
+from edgetune.interleave.figures.latency import latency_figure
 from edgetune.interleave.figures.page import run_page
+from edgetune.interleave.figures.timeline import timeline_figure
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
+from edgetune.workflows.figures import choose_view, views_of
 
 NAMES = ("a" * 60, "b $x_1$ $", "ü")
 
@@ -34,9 +36,9 @@ def _words(figure) -> str:
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views_of("run"))
 def test_each_view_repeats_to_the_byte_and_says_that_it_is_simulated(study: Run, view) -> None:
-    first, second = (run_figure(study, view) for _ in range(2))
+    first, second = (choose_view("run", view).draw(study) for _ in range(2))
     assert figure_bytes(first, "svg") == figure_bytes(second, "svg")
     assert "SIMULATED" in _words(first)
     assert "twin:orin-agx" in _words(first)
@@ -153,9 +155,9 @@ def test_a_planned_cycle_is_its_equations() -> None:
 )
 def test_odd_runs_are_drawn_or_refused(rows, drawn) -> None:
     found = []
-    for view in VIEWS:
+    for view in sorted(views_of("run")):
         try:
-            figure_bytes(run_figure(run_of(rows), view), "svg")
+            figure_bytes(choose_view("run", view).draw(run_of(rows)), "svg")
         except InputError:
             continue
         found.append(view)

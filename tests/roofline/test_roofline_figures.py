@@ -19,7 +19,7 @@ from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.cli.plot import draw, figure_of, page_of
+from edgetune.cli.plot import draw, page_of
 from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of, plain_text
 from edgetune.plotting.figure_file import figure_bytes
@@ -37,6 +37,7 @@ from edgetune.roofline.figures.figure_data import (
 from edgetune.roofline.figures.points import layer_points, network_point, series_of
 from edgetune.roofline.layers import join
 from edgetune.roofline.placement import place
+from edgetune.workflows.figures import choose_view
 
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 ORIN = Roof(MODE, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12, 0.1e-12, 4e-12)
@@ -430,11 +431,11 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
     for name, start in (("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!DOCTYPE html>")):
         draw(lambda _: ROOFLINE, "roofline.yaml", str(tmp_path / name))
         assert (tmp_path / name).read_bytes().startswith(start)
-    assert "SIMULATED: twin:board" in figure_of(ROOFLINE, "r").axes[0].get_title(loc="left")
-    assert len(figure_of(ROOFLINE, "r", "clocks").axes) == 10
+    assert "SIMULATED: twin:board" in choose_view("roofline").draw(ROOFLINE).axes[0].get_title(loc="left")
+    assert len(choose_view("roofline", "clocks").draw(ROOFLINE).axes) == 10
     assert b"fp32: what is efficient in time is efficient in energy in" in page_of(ROOFLINE, "r")
-    with pytest.raises(InputError, match="unknown view: 'steps'"):
-        figure_of(ROOFLINE, "r", "steps")
+    with pytest.raises(InputError, match="has no figure 'steps'"):
+        choose_view("roofline", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
         page_of(ROOFLINE, "r", "clocks")
     with pytest.raises(InputError, match="only a roofline"):

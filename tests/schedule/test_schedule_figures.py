@@ -14,9 +14,10 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.gantt import Bar, Span
-from edgetune.schedule.figures import gantt_figure, responses_figure, timeline_figure
-from edgetune.schedule.figures.gantt import bars_of, highest_per_slot, middle_of
+from edgetune.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
+from edgetune.schedule.figures.responses import responses_figure
 from edgetune.schedule.timeline import chrome_trace
+from edgetune.workflows.figures import choose_view
 
 
 def task(start_s: float, end_s: float, network: str = "net", event: str = "execute", worker: int = 0) -> TimelineRow:
@@ -109,7 +110,7 @@ def test_a_long_run_shows_a_part_and_says_which() -> None:
 
 @pytest.mark.parametrize("form", ["svg", "png", "pdf"])
 def test_a_figure_is_the_same_each_time(form: str) -> None:
-    drawn = [figure_bytes(timeline_figure(timeline(*SHORT), "gantt"), form) for _ in range(2)]
+    drawn = [figure_bytes(choose_view("timeline").draw(timeline(*SHORT)), form) for _ in range(2)]
     assert drawn[0] == drawn[1]
 
 
@@ -145,7 +146,7 @@ def test_a_policy_without_an_answer_is_drawn_as_such_and_what_it_left_is_told() 
 )
 def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        timeline_figure(timeline(*rows), view)  # type: ignore[arg-type]
+        choose_view("timeline", view).draw(timeline(*rows))
 
 
 def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:

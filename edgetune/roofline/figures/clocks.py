@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.artifacts.roofline import Roof
+from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.style import KNOB_LABELS, new_figure, series_style
@@ -147,6 +147,11 @@ def _names(keys: Sequence[_Key]) -> list[str]:
 
 _HEADROOM = 1.1
 _PANEL_IN = (3.1, 1.75)
+
+
+def roofline_clock_figure(roofline: Roofline) -> Figure:
+    """Return the peaks and constants of a device against its clocks; errors as ``clock_figure``."""
+    return clock_figure(roofline.roofs, device=roofline.device, simulated=roofline.header.simulated)
 
 
 def clock_figure(roofs: Sequence[Roof], *, device: str = "", simulated: bool = False) -> Figure:

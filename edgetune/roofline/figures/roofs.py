@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from edgetune.artifacts.roofline import Roof
+from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.labels import Label, write_labels
 from edgetune.plotting.style import BLACK, GREY, MARKERS, new_figure
@@ -52,6 +52,11 @@ _LIGHTEST, _DARKEST = 0.76, 0.15
 _LONGEST_NAME = 30
 _JOINS = 3.0
 """Depth of the lines that join the batch sizes of a network: above all roofs, beneath all points."""
+
+
+def roofline_figure(roofline: Roofline) -> Figure:
+    """Return the rooflines of a device alone; errors as ``roof_figure``."""
+    return roof_figure(roofline.roofs, device=roofline.device, simulated=roofline.header.simulated)
 
 
 def roof_figure(

@@ -22,10 +22,10 @@ from edgetune.elastic.view import PieceLauncher
 from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError, blaming
 from edgetune.units import format_duration, parse_share, parse_time_s
+from edgetune.workflows.figures import check_plot, choose_view
 from edgetune.workflows.kernels.options import ShareOptions, SimulateOptions
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.timeline_view import check_figure, kernel_view
 
 _DEFAULT_NAME = "kernels.parquet"
 _TIMES = {"turn": "turn_s", "gap": "gap_s", "host": "host_s"}
@@ -75,7 +75,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
         DeviceError: a figure is asked for, and matplotlib is missing.
     """
     document, file = read_kernel_tasks(opts.tasks), name_of(opts.tasks)
-    check_figure(opts.plot, opts.view)
+    check_plot(opts.plot, opts.view, "kernel_timeline")
     names = _policies(opts, document, file)
     simulated = opts if isinstance(opts, SimulateOptions) else None
     chosen = None if simulated is None else simulated.gpu
@@ -143,7 +143,8 @@ def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], du
     Raises:
         InputError: the view is unknown, its policy does not run, or it begins after the last request.
     """
-    policy, from_s, _ = kernel_view(view)
+    part = choose_view("kernel_timeline", view).part
+    policy, from_s = part.get("policy"), part.get("from_s")
     drawn = [*policies, *([SOLO] if any(task.critical for task in tasks) else [])]
     if policy is not None and policy not in drawn:
         raise InputError(f"--view: policy {policy!r} does not run", f"there will be: {', '.join(drawn)}")

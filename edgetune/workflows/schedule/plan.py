@@ -17,12 +17,12 @@ from edgetune.schedule.policies import PolicyChoice, choose_policies
 from edgetune.schedule.requests import Request
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder
+from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks
 from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
 from edgetune.workflows.stopping import reporting_saved
-from edgetune.workflows.timeline_view import check_figure
 
 _MOST_BYTES = 1 << 50
 """A pebibyte; the kernel takes what is much larger for a small number."""
@@ -103,7 +103,7 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
     plan_within_s = parse_time_s(opts.time_limit, what="--time-limit")
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     live = _live(opts, jobs, len(policies))
-    check_figure(opts.plot, opts.view)
+    check_plot(opts.plot, opts.view, "timeline")
     target = _target(opts, jobs, reporter)
     folder = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
     with reporting_saved(reporter, lambda: f"networks prepared by now are in {folder}, and the same command goes on"):

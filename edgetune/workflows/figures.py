@@ -1,0 +1,141 @@
+"""The figures of artifacts, by kind and view: one row per figure, to which installed packages add theirs.
+
+A row is a function of an artifact. Where it takes ``engine`` or ``policy``, the words of ``--view`` may name one, and
+where it takes ``from_s`` and ``to_s``, a part of the time: ``gantt:masa@2s-5s``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from edgetune.artifacts.artifact import Artifact
+from edgetune.choices import nearest
+from edgetune.errors import InputError
+from edgetune.plotting.figure_file import require_figure
+from edgetune.plotting.page import is_page
+from edgetune.plotting.style import styled
+from edgetune.plugins import Registry
+from edgetune.units import parse_time_s
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURES: Registry[Callable[..., Any]] = Registry(
+    "figure",
+    {
+        "trace.steps": "edgetune.search.figures.steps:trace_figure",
+        "trace.front": "edgetune.search.figures.front:front_figure",
+        "trace.trajectory": "edgetune.search.figures.trajectory:trajectory_figure",
+        "roofline.roofs": "edgetune.roofline.figures.roofs:roofline_figure",
+        "roofline.clocks": "edgetune.roofline.figures.clocks:roofline_clock_figure",
+        "run.latency": "edgetune.interleave.figures.latency:latency_figure",
+        "run.timeline": "edgetune.interleave.figures.timeline:timeline_figure",
+        "run.cycle": "edgetune.interleave.figures.cycle:cycle_figure",
+        "timeline.gantt": "edgetune.schedule.figures.gantt:gantt_figure",
+        "timeline.responses": "edgetune.schedule.figures.responses:responses_figure",
+        "kernel_timeline.gantt": "edgetune.elastic.figures.gantt:gantt_figure",
+        "profile.points": "edgetune.profiling.figures:profile_figure",
+        "evaluation.excess": "edgetune.search.evaluation.results:evaluation_figure",
+        "elastic_table.pieces": "edgetune.elastic.figures.pruned:pruned_figure",
+    },
+    group="edgetune.figures",
+)
+"""The first view of a kind is what is drawn without ``--view``."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A figure of an artifact.
+
+    Args:
+        kind: Of the artifact.
+        name: Of the figure.
+        part: Which part of the artifact it shows: ``engine`` or ``policy``, ``from_s`` and ``to_s``; all without them.
+    """
+
+    kind: str
+    name: str
+    part: Mapping[str, Any] = field(default_factory=dict)
+
+    def draw(self, artifact: Artifact) -> Figure:
+        """Return the figure.
+
+        Raises:
+            InputError: There is nothing to draw, or the artifact has no such part.
+            DeviceError: matplotlib is missing.
+        """
+        figure: Figure = FIGURES[f"{self.kind}.{self.name}"](artifact, **self.part)
+        return figure
+
+
+def views_of(kind: str) -> list[str]:
+    """Return the names of the figures of a kind of artifact, the default first."""
+    return [name.partition(".")[2] for name in FIGURES if name.startswith(f"{kind}.")]
+
+
+def choose_view(kind: str, words: str | None = None) -> View:
+    """Return the figure that the words of ``--view`` name.
+
+    Args:
+        kind: Of the artifact.
+        words: E.g. ``gantt:masa@2s-5s``; ``None`` takes the default.
+
+    Raises:
+        InputError: The kind has no figure, or not this one, or the words name no such part.
+    """
+    views = views_of(kind)
+    if not views:
+        raise InputError(f"a file of kind {kind} has no figure", "leave out --plot")
+    if words is None:
+        return View(kind, views[0])
+    chosen, at, times = words.partition("@")
+    word, _, name = chosen.partition(":")
+    if word not in views:
+        raise InputError(f"a file of kind {kind} has no figure {word!r}", nearest(word, views))
+    taken = signature(FIGURES[f"{kind}.{word}"]).parameters
+    named = next((each for each in ("engine", "policy") if each in taken), None)
+    if (name and named is None) or (at and "from_s" not in taken):
+        raise InputError(f"--view: the figure {word} shows everything, and has no part {words[len(word) :]!r}",
+                         f"write --view {word}")  # fmt: skip
+    part = {named: name} if named is not None and name else {}
+    return View(kind, word, part | (_times(times) if at else {}))
+
+
+def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = False) -> View | None:
+    """Refuse a figure that cannot be drawn, before anything is run for it; return the one to draw, if it is one.
+
+    Args:
+        plot: The value of ``--plot``.
+        view: The value of ``--view``.
+        kind: Of the artifact to draw.
+        pages: Whether the kind has a page for a browser, too.
+
+    Raises:
+        InputError: An unknown format or view, or a view without a figure.
+        DeviceError: matplotlib is missing.
+    """
+    if plot is None:
+        if view is not None:
+            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        return None
+    if not (pages and is_page(plot)):
+        require_figure(plot)
+        return choose_view(kind, view)
+    if view is not None:
+        raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
+    with styled():  # which needs matplotlib
+        return None
+
+
+def _times(words: str) -> dict[str, float | None]:
+    """Return a part of the time, s, from words such as ``2s-5s`` or ``2s-``."""
+    begin, dash, end = words.partition("-")
+    first = begin.strip() in ("", "0", "0s", "0ms", "0us", "0µs")
+    from_s = 0.0 if first else parse_time_s(begin, what="--view: where it begins")
+    to_s = parse_time_s(end, what="--view: where it ends") if dash and end else None
+    if not dash or (to_s is not None and to_s <= from_s):
+        raise InputError(f"--view: {words!r} is no part of the time", "e.g. gantt@2s-5s, or gantt:masa@0s-1m")
+    return {"from_s": from_s, "to_s": to_s}
