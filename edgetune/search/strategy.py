@@ -6,6 +6,7 @@ loop, so the same object searches on a live board, on a recorded table and in a 
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -30,6 +31,10 @@ class Suggestion:
     reason: str
     predicted_minibatch_s: float | None = None
     predicted_power_w: float | None = None
+
+
+Asking = Generator[Suggestion, None, None]
+"""Points to measure, one after the other; each was told of when the next is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +114,49 @@ class AskTell(Protocol):
 
 
 class Strategy(AskTell, Protocol):
-    """A way of searching. One file each, in this folder; one row in ``STRATEGIES``."""
+    """A way of searching: a subclass, and a row in ``STRATEGIES``."""
 
     name: ClassVar[str]
     """What people write after ``--strategy``."""
 
-    learns_halves: ClassVar[bool]
+    learns_halves: ClassVar[bool] = False
     """Whether it asks for both halves of two workloads itself; else ``BothHalves`` does that for it."""
 
-    budget_free: ClassVar[bool]
+    budget_free: ClassVar[bool] = False
     """Whether it ignores budgets while it measures, so that what it measured answers any budget."""
 
-    takes_names: ClassVar[bool]
+    takes_names: ClassVar[bool] = False
     """Whether it can choose among modes that only their names tell apart; the others need an order."""
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
-        """Return the points it may measure for this problem when nobody says; ``None`` for all of them."""
+        """Return the points it may measure for this problem unless told; ``None`` for all of them."""
+        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         """Start a search; raises ``InputError`` for a problem that this strategy does not solve."""
+
+
+class SteppedStrategy(Strategy):
+    """A strategy written as a generator of suggestions; each is told of before the generator goes on."""
+
+    _asking: Asking
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point, or ``None`` when the generator has ended."""
+        return next(self._asking, None)
+
+
+class DelegatingStrategy(Strategy):
+    """A strategy that has a searcher for each kind of problem."""
+
+    learns_halves: ClassVar[bool] = True
+    _search: AskTell
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point of the searcher."""
+        return self._search.ask()
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Pass the result of a point on to the searcher."""
+        self._search.tell(point, result)

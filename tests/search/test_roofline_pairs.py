@@ -165,7 +165,7 @@ def test_every_pair_of_a_grid_is_scored(monkeypatch):
     assert count - 4 <= max(scored) <= count  # all but those measured
 
 
-@pytest.mark.parametrize("affordable", [roofline.AFFORDABLE_PAIRS, 300])
+@pytest.mark.parametrize("affordable", [roofline.AFFORDABLE, 300])
 def test_a_big_space_is_searched_whole_or_coarse_to_fine(affordable, monkeypatch):
     monkeypatch.setattr(roofline, "AFFORDABLE", affordable)
     rows, problem = big_rows(), replace(PAIR, power_budget_w=30.0)

@@ -30,22 +30,20 @@ Where the published text is silent, these were taken:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.strategies.nn import Asking, NetworkSearch, Predictions
-from edgetune.search.strategy import Suggestion
+from edgetune.search.strategies.nn import Array, NetworkSearch, Predictions
+from edgetune.search.strategy import Asking, Suggestion
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from edgetune.search.strategies.nn import Array
-
-    Rows = npt.NDArray[np.intp]
-    Flags = npt.NDArray[np.bool_]
-    Region = tuple[Rows, Array, Array]  # rows of the space; cost and W of every row of the space
+Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+Region = tuple[Rows, Array, Array]
+"""Rows of the space; cost and W of every row of the space."""
 
 RATE_SHARES = (0.2, 0.4)
 """The two arrival rates, as shares of the highest."""
@@ -77,7 +75,6 @@ class Als(NetworkSearch):
 
     def _regions(self, learnt: Predictions) -> Iterator[Region]:
         """Return where a round looks: everywhere, or the four quadrants of latency and arrival rate."""
-        import numpy as np
 
         sizes = np.array([point.batch_size for point in self._space.points], dtype=float)
         everywhere = np.arange(len(sizes))
@@ -104,7 +101,6 @@ class Als(NetworkSearch):
 
     def _farthest(self, region: Region, learnt: Predictions) -> Asking:
         """Ask for the points of a region's predicted front whose power is farthest from any measured."""
-        import numpy as np
 
         rows, cost, power_w = region
         measured_w, wanted = self._measured_w(), _PER_REGION.get(self._problem.kind, 10)
@@ -141,7 +137,6 @@ class Als(NetworkSearch):
 
 def front(rows: Rows, cost: Array, power_w: Array) -> Rows:
     """Return the rows that no other row betters in cost without drawing more power, ascending in cost."""
-    import numpy as np
 
     ordered = rows[np.lexsort((power_w[rows], cost[rows]))]
     drawn_w = power_w[ordered]
@@ -154,7 +149,6 @@ def _requests(
     learnt: Predictions, sizes: Array, rate_per_s: float, background: int
 ) -> tuple[Array, Array, Array, Flags]:
     """Return latency (s), cost, power (W) and whether it keeps up, of every row at an arrival rate."""
-    import numpy as np
 
     arrives_s = sizes / rate_per_s
     latency_s = (sizes - 1) / rate_per_s + learnt.minibatch_s

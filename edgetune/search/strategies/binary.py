@@ -28,18 +28,13 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.problem import objective_of
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
-
-_Asking = Generator[Suggestion, None, None]
+from edgetune.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
 
-class Binary:
+class Binary(SteppedStrategy):
     """Midpoints of each knob in turn."""
 
     name: ClassVar[str] = "binary"
-    learns_halves: ClassVar[bool] = False
-    budget_free: ClassVar[bool] = False
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
@@ -48,20 +43,11 @@ class Binary:
         self._told: dict[Levels, PointResult] = {}
         self._asking = self._search()
 
-    @classmethod
-    def default_max_points(cls, problem: Problem) -> int | None:
-        """Return 10, about one round of 441 modes; 12 where the batch size is chosen too, 15 for two workloads."""
-        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
-
-    def ask(self) -> Suggestion | None:
-        """Return the next middle, or ``None`` when a whole round found nothing new."""
-        return next(self._asking, None)
-
     def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the search would have measured it."""
         self._told[self._space.levels[point]] = result
 
-    def _search(self) -> _Asking:
+    def _search(self) -> Asking:
         base = yield from self._start()
         before = -1
         while base is not None and before < len(self._told):
@@ -91,7 +77,7 @@ class Binary:
             left = self._cut(left, axis, levels)
         return max((levels for levels in line if levels in self._told), key=self._rank)
 
-    def _nearby(self) -> _Asking:
+    def _nearby(self) -> Asking:
         """While nothing is within every budget, measure what is nearest to the point that exceeds them least."""
         left = set(self._space.levels.values()) - set(self._told)
         while left and not any(result.judgement.feasible for result in self._told.values()):
@@ -128,7 +114,7 @@ class Binary:
         value = judgement.objective if judgement.feasible else -excess
         return bool(judgement.feasible), judgement.feasible is not None, value or 0.0
 
-    def _measure(self, levels: Levels, reason: str) -> _Asking:
+    def _measure(self, levels: Levels, reason: str) -> Asking:
         """Ask for a point unless it has been told of."""
         point = self._space.at(levels)
         if point is not None and levels not in self._told:

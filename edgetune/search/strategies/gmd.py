@@ -72,19 +72,17 @@ from edgetune.errors import InputError
 from edgetune.search.problem import PAIRS, objective_of
 from edgetune.search.space import Levels, Space
 from edgetune.search.strategies.gmd_state import InferenceSearchState, PairSearchState, TrainingSearchState
-from edgetune.search.strategies.gradient import Asking, Gradient
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategies.gradient import Gradient
+from edgetune.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
 _SOLVED = {"train": "throughput", "infer": "latency", "train+infer": "throughput", "infer+infer": "throughput"}
 
 
-class Gmd:
-    """The gradient search; ``ask`` is the course of the problem's kind, one point at a time."""
+class Gmd(SteppedStrategy):
+    """The gradient search, as one course per kind of problem."""
 
     name: ClassVar[str] = "gmd"
     learns_halves: ClassVar[bool] = True
-    budget_free: ClassVar[bool] = False
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
@@ -115,10 +113,6 @@ class Gmd:
     def default_max_points(cls, problem: Problem) -> int | None:
         """Return Fulcrum's budgets: 10 for training, 11 for inference, 15 for two workloads (30 measurements)."""
         return {"train": 10, "accuracy": 10, "infer": 11}.get(problem.kind, 30)
-
-    def ask(self) -> Suggestion | None:
-        """Return the next point of the search, or ``None`` when nothing is left that could be better."""
-        return next(self._asking, None)
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the search would have measured it."""

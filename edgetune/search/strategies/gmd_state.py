@@ -14,8 +14,8 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.search.problem import Half, half_violations, judge_pair, peak_latency_s
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategies.gradient import Asking, State
-from edgetune.search.strategy import PointResult, Suggestion
+from edgetune.search.strategies.gradient import State
+from edgetune.search.strategy import Asking, PointResult, Suggestion
 
 OVER_BUDGET_SLACK = 0.03
 """Share by which a point must exceed the budget to rule out others: measured power wavers by 2 to 3 %."""

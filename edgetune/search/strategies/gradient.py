@@ -11,16 +11,13 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Literal, Protocol
 
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategy import Suggestion
+from edgetune.search.strategy import Asking, Suggestion
 
 TRUSTED_POWER_CHANGE = 0.02
 """Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""
 
 State = Literal["unknown", "failed", "within", "over"]
 """A point not measured (or not enough to tell), one that failed, one within the power budget and one over it."""
-
-Asking = Generator[Suggestion, None, None]
-"""Points to measure, one after the other; what came of each is in the ground when the next is asked for."""
 
 
 class SearchState(Protocol):

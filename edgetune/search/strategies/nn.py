@@ -15,7 +15,10 @@ import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.problem import Problem
@@ -23,15 +26,9 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.problem import Half, Judgement, judge, judge_pair
 from edgetune.search.space import Space
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    Array = npt.NDArray[np.float64]
-
-Asking = Generator[Suggestion, None, None]
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +46,11 @@ class Predictions:
     background_w: Array | None = None
 
 
-class NetworkSearch:
+class NetworkSearch(SteppedStrategy):
     """Draws, remembers and teaches; a strategy is a subclass that says what to ask for."""
 
-    name: ClassVar[str]
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = True
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del hints
@@ -72,10 +67,6 @@ class NetworkSearch:
         self._left = iter(self._drawn)
         self._told: dict[Point, PointResult] = {}
         self._asking = self._search()
-
-    def ask(self) -> Suggestion | None:
-        """Return the next point, or ``None`` when every point has been told of."""
-        return next(self._asking, None)
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier teaches as one asked for does."""
@@ -108,7 +99,6 @@ class NetworkSearch:
 
     def _predict(self, points: Sequence[Point], axes: Sequence[str]) -> Array | None:
         """Return s per minibatch and W of the points, shape (points, 2); ``None`` when none of them was measured."""
-        import numpy as np
 
         from edgetune.search.strategies.power_train_network import features, predict
 

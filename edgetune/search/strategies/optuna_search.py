@@ -21,7 +21,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.problem import peak_latency_s
 from edgetune.search.space import Levels, Space
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Strategy, Suggestion
 
 if TYPE_CHECKING:
     import optuna
@@ -33,12 +33,9 @@ _WORST_EXCESS = 10.0
 """Most by which a budget counts as exceeded, as a share: what has no room at all is infinitely over."""
 
 
-class OptunaSearch:
+class OptunaSearch(Strategy):
     """A search led by an Optuna sampler, in ask and tell; a strategy is a subclass that names one."""
 
-    name: ClassVar[str]
-    learns_halves: ClassVar[bool] = False
-    budget_free: ClassVar[bool] = False
     takes_names: ClassVar[bool] = True
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
@@ -59,11 +56,6 @@ class OptunaSearch:
     def sampler(self, seed: int) -> optuna.samplers.BaseSampler:
         """Return the sampler; runs with Optuna imported and quiet."""
         raise NotImplementedError
-
-    @classmethod
-    def default_max_points(cls, problem: Problem) -> int | None:
-        """Return as many as ``roofline`` has: 10; 12 where the batch size is chosen too, 15 for two workloads."""
-        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
 
     def ask(self) -> Suggestion | None:
         """Return the point that the sampler wants, or the nearest that is left; ``None`` when none is."""

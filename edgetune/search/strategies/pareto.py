@@ -7,16 +7,6 @@ so what was measured for one problem answers the next ones too. Training: the fr
 batch size will be right depends on how fast requests come, so there is one front per batch size. Two workloads: a pair
 is worth what it lets the background do at three arrival rates, light to heavy for its batch size, so there is one front
 per batch size and rate. A pair's power is the larger of the two. The answer is the best point *measured*.
-
-On the twin, mean excess over all budgets (p90, p99), measured once:
-
-- training, 30 points: 0.7 % (2.6, 8.0); 20: 1.7 % (6.0); 50: 0.4 % (0.8). Active learning with 50: 2.9 % (8.5, 63).
-  Of all 18,096 modes, not 441, 30 points: 4.4 % (11, 28), with every mode scored 4.0 % (10, 16) at four times the time.
-- inference, 60 points: 2.1 % (2.9, 12) and 99.6 % solved: the mean is that of few problems in which only one point of
-  the smallest batch keeps up; without it latency is five times longer. 250 random points: 6.3 % (6.1, 117).
-
-What helped in inference, when it was chosen: a model per batch size, where one law for all had to bend too much (12 to
-4.8 %), and giving small batches more weight, for they are right whenever they keep up (4.8 to 2.7 %).
 """
 
 from __future__ import annotations
@@ -30,51 +20,38 @@ from scipy.special import ndtr
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.model.beliefs import KEPT_POINTS, Belief, Halves
+from edgetune.search.model.beliefs import KEPT_POINTS, Belief, Halves, PointBeliefs
 from edgetune.search.model.coordinates import Array, OpenPoints, Rows
 from edgetune.search.model.gain import best_under, budgets_between, chances_under, front_gain
 from edgetune.search.space import Space
-from edgetune.search.strategy import NO_HINTS, AskTell, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, AskTell, DelegatingStrategy, Hints, PointResult, Suggestion
 
 NEGLIGIBLE = 1e-5
-"""Expected gain, mean over the budgets, below which nothing more is measured."""
+"""Expected gain, mean over the budgets (and rates), below which nothing more is measured."""
 _POINTS = {"train": 30, "accuracy": 30, "infer": 60}
 
 
-class Pareto:
+class Pareto(DelegatingStrategy):
     """Learns the front; it draws nothing at random."""
 
     name: ClassVar[str] = "pareto"
-    learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = True
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed
-        if space.background is not None:
-            self._search: AskTell = FrontOfPairs(space, hints)
-        else:
-            self._search = _Fronts(space, problem, hints)
+        pairs = space.background is not None
+        self._search: AskTell = _FrontOfPairs(space, hints) if pairs else _Fronts(space, problem, hints)
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
         """Return 30 for training, 60 where every batch size has its front, 90 for two workloads."""
         return _POINTS.get(problem.kind, 90)
 
-    def ask(self) -> Suggestion | None:
-        """Return the point that promises most over all budgets; ``None`` when none promises anything."""
-        return self._search.ask()
-
-    def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of what came of a point."""
-        self._search.tell(point, result)
-
 
 class _Fronts:
     """One front per batch size in inference, each with a model of its own; one front in training."""
 
     def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
-        import numpy as np
 
         sizes = sorted({point.batch_size for point in space.points}) if problem.kind == "infer" else [None]
         groups = [[point for point in space.points if size in (None, point.batch_size)] for size in sizes]
@@ -112,10 +89,6 @@ class _Front:
     """
 
     def __init__(self, points: list[Point], offset: Array, power_noise: float) -> None:
-        import numpy as np
-
-        from edgetune.search.model.beliefs import PointBeliefs
-        from edgetune.search.model.coordinates import OpenPoints
 
         self._learnt, self._offset = PointBeliefs(points, power_noise), offset
         self._candidates = OpenPoints(self._learnt.coordinates)
@@ -151,9 +124,6 @@ class _Front:
 
     def _score(self) -> Callable[[Rows], Array]:
         """Return what scores points, with the budgets of the moment."""
-        import numpy as np
-
-        from edgetune.search.model.gain import best_under, budgets_between, chances_under, front_gain
 
         learnt = self._learnt
         measured = np.array(list(learnt.figures), dtype=np.intp)
@@ -173,11 +143,9 @@ LOADS = (0.05, 0.15, 0.4)
 """Arrival rates, as shares of what the fastest mode serves at most at a batch size."""
 BOTH_UNKNOWN = 1.6
 """What the score of a pair is divided by when both halves are still to be measured."""
-NEGLIGIBLE_PAIR = 1e-5
-"""Expected gain, mean over budgets and rates, below which nothing more is measured."""
 
 
-class FrontOfPairs:
+class _FrontOfPairs:
     """Asks for halves of pairs, for all budgets."""
 
     def __init__(self, space: Space, hints: Hints) -> None:
@@ -201,7 +169,7 @@ class FrontOfPairs:
         if not (halves.urgent.figures and halves.background.figures):
             return None
         best = self._candidates.best(self._score())
-        if best is None or best[1] < NEGLIGIBLE_PAIR:
+        if best is None or best[1] < NEGLIGIBLE:
             return None
         pair, reason = best[0], f"most to gain over all budgets, {100 * best[1]:.2g} % expected"
         if not halves.background.told[halves.background_rows[pair]]:

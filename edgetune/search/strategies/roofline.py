@@ -6,33 +6,21 @@ Time is the largest of what arithmetic, memory, launches, data loading and a pow
 part plus clocks times voltage squared, weighted by how busy the time model says the blocks are (``search.model``).
 Every coefficient has a prior and an uncertainty; what the physics cannot express is left to a smooth discrepancy whose
 size, like the noise of the measurements, is weighed by how well it explains them. The first two points are designed:
-the middle, then the top of every knob (in inference with the smallest batch). It ends when nothing promises more than a
-negligible gain. The answer is the best point *measured*; a prediction is never the answer.
+the middle, then the top of every knob (in inference with the smallest batch). The search ends when no point promises
+more than a negligible gain. The answer is the best point *measured*; a prediction is never the answer.
 
-Where readings of power are known to waver it aims below the budget, at points that a few readings can confirm, and
-weighs a mean of several readings as several.
+Where readings of power waver, the search aims below the budget, at points that a few readings can confirm, and weighs a
+mean of several readings as several.
 
-What helped (mean excess at ten points, half the problems of the twin, FlexiBO, LoudVA and Zeus; 0.2 of it is chance):
+Two workloads: a model of each, fitted separately, and combined per pair.
 
-- weighing several sizes of discrepancy and of noise by their evidence, not taking the likeliest (0.9 to 0.5 %), and
-  noise up to 6 % among them (1.15 to 1.08 % over all distorted tables; FlexiBO with another power law 0.9 to 0.55 %);
-- a discrepancy that is mostly a sum of one curve per knob, for physics errs about single knobs (0.9 to 0.7 %);
-- the top as second point (twin: 0.5 to 0.1 %): it shows the range of power;
-- shares of power stated at the top of the knobs: from the middle a cubed clock ran away (distorted twin: 3.6 to 2.6 %);
-- a power cap as a roof of its own: energy over what the cap leaves (Zeus with the cap as a clock: 7 %), whose height
-  and softness are learnt: a cap clips peaks before it holds the mean;
-- growth of a busy GPU's power with the batch size: without it two thirds of the larger batches thought within budget
-  with 95 % chance were, after searches that measured small ones only;
-- loading by the cores that are left and as many as there are workers, not by a power of their number: on all modes of
-  the twin, which has cores down to one, 0.75 to 0.44 %, on three networks looked at afterwards 2.2 to 0.8 %. The twin
-  loads by the same law, so this flatters; the public tables, where no data are loaded, do not tell (0.61, 0.62 %);
-- taking no gain as wider than 30 % (``search.model.gain``), however little is known of a mode;
-- ruling out by monotone power only what lies above a point 10 % over budget: at 3 % the lowest budgets of distorted
-  tables lost their only answer (129 of 141 solved, with 10 % 136).
+    urgent points (mode, batch) --> model --.
+                                            +--> per pair: chance of both budgets x expected gain --> measure one half
+    background points (mode) -----> model --'
 
-What did not: opposed spread points at the start (FlexiBO: 1.2 to 3 or 6 %), ruling out nothing at all (as 10 %),
-another reach or another mix of the discrepancy, several of them weighed by evidence, finer sizes, wider priors, wider
-margins, ending at a promise of 0.02 or 0.1 % (half a point fewer; LoudVA's Nano 0.68 to 0.77 %), never (as now).
+Two workloads in m modes with n batch sizes make m n pairs, and m n + m halves cover all of them. Every half counts as a
+measurement, so of the most promising pair only the half likelier to rule it out is measured; a known half costs
+nothing. The answer is a pair of which both halves were measured.
 """
 
 from __future__ import annotations
@@ -44,46 +32,44 @@ import numpy as np
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.model.beliefs import Halves
-from edgetune.search.model.coordinates import Array, OpenPoints, Rows
-from edgetune.search.model.gain import BestPair, PairGain, Pairs, pair_gain
+from edgetune.search.model.beliefs import Beliefs, Halves
+from edgetune.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
+from edgetune.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
+from edgetune.search.model.priors import informed_priors
 from edgetune.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge_pair, objective_of
 from edgetune.search.space import Space
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, AskTell, DelegatingStrategy, Hints, PointResult, Suggestion
 
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
 per cent less."""
 AFFORDABLE = 20_000
-"""Points that may be scored for one suggestion: enough for every mode of any Jetson.
-
-Training on all 18,096 modes of the twin, five networks, 197 budgets, ten points, mean and p90: with a sub-grid of 6000
-and what surrounds its best 1.4 and 3.3 %, with every mode scored 0.7 and 2.5 % (and with the loading cores below 0.4
-and 1.5 %).
-"""
+"""Points (or pairs) that may be scored for one suggestion: enough for every mode of any Jetson."""
 NEGLIGIBLE = 2e-5
 """Expected gain below which nothing more is measured, as a share of the best cost."""
+NEGLIGIBLE_THROUGHPUT = 2e-4
+"""Expected gain below which nothing more is measured, as a share of the best throughput."""
+BOTH_UNKNOWN = 1.6
+"""What the score of a pair is divided by when both halves are still to be measured."""
+FILLING_SHARE = 0.8
+"""Share of the latency budget that filling the first batch may take: the rest is for running it."""
 
 
-class RooflineSearch:
+class RooflineSearch(DelegatingStrategy):
     """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
 
     name: ClassVar[str] = "roofline"
-    learns_halves: ClassVar[bool] = True
-    budget_free: ClassVar[bool] = False
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
-        import numpy as np
-
-        from edgetune.search.model.beliefs import Beliefs
-        from edgetune.search.model.coordinates import Coordinates, OpenPoints, log_caps
-        from edgetune.search.model.priors import informed_priors
-
         del seed
-        self._pairs = _search_of_pairs(space, problem, hints)
-        if self._pairs is not None:
-            return
+        kind = _RooflinePoints if space.background is None else _RooflinePairs
+        self._search: AskTell = kind(space, problem, hints)
+
+
+class _RooflinePoints:
+    """Asks for points of one workload."""
+
+    def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
         self._power_noise = hints.power_noise
         self._space, self._problem = space, problem
         self._rows = {levels: row for row, levels in enumerate(space.levels.values())}  # cheaper to look up than points
@@ -99,15 +85,8 @@ class RooflineSearch:
         self._measured: dict[int, tuple[float, float, int]] = {}
         self._log_costs: dict[int, float] = {}
 
-    @classmethod
-    def default_max_points(cls, problem: Problem) -> int | None:
-        """Return 10; 12 where the batch size is chosen too, 15 for two workloads."""
-        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
-
     def ask(self) -> Suggestion | None:
         """Return the point that promises most; ``None`` when no point promises more than a negligible gain."""
-        if self._pairs is not None:
-            return self._pairs.ask()
         count = len(self._measured)
         if count:
             self._learn()
@@ -125,9 +104,6 @@ class RooflineSearch:
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Take note of what came of a point; a failed one is never asked for again and teaches nothing else."""
-        if self._pairs is not None:
-            self._pairs.tell(point, result)
-            return
         row = self._rows[self._space.levels[point]]
         self._candidates.close(row)
         if result.minibatch_s is None:
@@ -150,13 +126,11 @@ class RooflineSearch:
         self._candidates.close_all(self._filling_s >= latency_s)
 
     def _learn(self) -> None:
-        import numpy as np
 
         times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
     def _score(self, rows: Rows) -> Array:
-        from edgetune.search.model.gain import worth
 
         belief, sizes = self._beliefs.about(rows), self._batch_sizes[rows]
         return worth(self._problem, belief, sizes, power_noise=self._power_noise).score(self._best_log_cost())
@@ -169,24 +143,14 @@ class RooflineSearch:
         point = self._space.points[row]
         if not self._measured:
             return Suggestion(point, reason)
-        import numpy as np
 
         belief = self._beliefs.about(np.array([row], dtype=np.intp))
         time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
 
 
-def _search_of_pairs(space: Space, problem: Problem, hints: Hints) -> RooflinePairs | None:
-    """Return what searches for two workloads; ``None`` when there is one."""
-    if space.background is None:
-        return None
-
-    return RooflinePairs(space, problem, hints)
-
-
 def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Array, str]]:
     """Return the first places to measure, in unit coordinates, and why."""
-    import numpy as np
 
     middle, top = np.full(len(names), 0.5), np.ones(len(names))
     if problem.kind == "infer" and objective_of(problem) != "throughput" and "batch_size" in names:
@@ -194,27 +158,13 @@ def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Arra
     return [(middle, "the middle of every knob"), (top, "the top of every knob, for the range of power")]
 
 
-BOTH_UNKNOWN = 1.6
-"""What the score of a pair is divided by when both halves are still to be measured."""
-AFFORDABLE_PAIRS = 20_000
-"""Pairs that may be scored for one suggestion.
-
-Mean loss on those 1,350 problems: with every pair of 441 modes and five batch sizes scored 0.16 %, with a sub-grid of
-800 and what surrounds its best 0.50 %.
-"""
-NEGLIGIBLE_THROUGHPUT = 2e-4
-"""Expected gain below which nothing more is measured, as a share of the best throughput."""
-FILLING_SHARE = 0.8
-"""Share of the latency budget that filling the first batch may take: the rest is for running it."""
-
-
-class RooflinePairs:
+class _RooflinePairs:
     """Asks for halves of pairs, urgent points and background points."""
 
     def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
         self._problem, self._power_noise = problem, hints.power_noise
         self._halves = Halves(space, hints.power_noise)
-        self._candidates = OpenPoints(self._halves.coordinates, affordable=AFFORDABLE_PAIRS)
+        self._candidates = OpenPoints(self._halves.coordinates, affordable=AFFORDABLE)
         self._middle, self._top = _places(self._halves, problem)
         self._best: dict[int, BestPair] = {}
 

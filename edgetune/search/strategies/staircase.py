@@ -36,19 +36,16 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
 from edgetune.search.space import Space
-from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Suggestion
+from edgetune.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
 
 _FAILURES = 2
 """Failed measurements in a row that end a batch size."""
 
 
-class Staircase:
+class Staircase(SteppedStrategy):
     """The sweep along the edge of the power budget."""
 
     name: ClassVar[str] = "staircase"
-    learns_halves: ClassVar[bool] = False
-    budget_free: ClassVar[bool] = False
-    takes_names: ClassVar[bool] = False
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed, hints
@@ -68,15 +65,11 @@ class Staircase:
         del problem
         return None
 
-    def ask(self) -> Suggestion | None:
-        """Return the next point of the sweep."""
-        return next(self._asking, None)
-
     def tell(self, point: Point, result: PointResult) -> None:
         """Take note of a point; one known from earlier is used where the sweep would have measured it."""
         self._told[point] = result
 
-    def _search(self) -> Generator[Suggestion, None, None]:
+    def _search(self) -> Asking:
         ladders = _ladders(self._space)
         start = len(next(iter(ladders.values()))) - 1 if self._starts_at_top else 0
         for size in sorted(ladders, reverse=True):
