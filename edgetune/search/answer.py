@@ -7,7 +7,7 @@ accept that point.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from edgetune.artifacts.header import DataWarning, Header
@@ -24,6 +24,7 @@ from edgetune.search.problem import (
     background_minibatches,
     energy_per_minibatch_j,
     needs_power,
+    pair_power_w,
     peak_latency_s,
 )
 from edgetune.search.space import offered_space
@@ -107,9 +108,8 @@ def _together(problem: Problem, best: FeasiblePoint) -> PlanFigures:
     row, background = best.row, best.background
     assert background is not None
     halves = [HalfFigures(half.minibatch_s, half.power_w, energy_per_minibatch_j(half)) for half in (row, background)]
-    powers = [float(half.power_w) for half in halves if half.power_w is not None]
     return PlanFigures(
-        power_w=max(powers) if len(powers) == len(halves) else None,
+        power_w=pair_power_w(half_of(row), half_of(background)),
         latency_s=peak_latency_s(problem, row.batch_size, float(row.minibatch_s or 0.0)),
         throughput_per_s=best.objective,
         infer=halves[0],
@@ -125,17 +125,13 @@ MORE_POINTS = ", or more points"
 class NothingFeasibleError(InfeasibleError):
     """No measured point meets every budget. ``trace`` holds every step, so that what was measured is not lost."""
 
-    def __init__(self, message: str, hint: str, trace: Trace | None = None) -> None:
-        super().__init__(message, hint)
-        self.trace = trace
+    trace: Trace | None = None
 
 
 class NoPowerError(InputError):
     """Power matters to the problem and no point has a power figure. ``trace`` holds every step."""
 
-    def __init__(self, message: str, hint: str, trace: Trace | None = None) -> None:
-        super().__init__(message, hint)
-        self.trace = trace
+    trace: Trace | None = None
 
 
 def explain(
@@ -150,45 +146,28 @@ def explain(
         complete: Whether these are all the points there are, so that the answer is final.
         trace: The steps, to travel with the error.
     """
-    more = "" if complete else MORE_POINTS
+    error = _error(problem, outcomes, "" if complete else MORE_POINTS)
+    error.trace = trace
+    return error
+
+
+def _error(problem: Problem, outcomes: Sequence[PointResult], more: str) -> NothingFeasibleError | NoPowerError:
     unsure = [result for result in outcomes if result.judgement.feasible]
     if unsure:
-        return _not_sure(problem, unsure, trace)
+        return _not_sure(problem, unsure)
     measured = [result for result in outcomes if result.minibatch_s is not None]
     if measured and needs_power(problem) and not any(result.power_w for result in measured):
         spared = [result for result in measured if not result.judgement.violations]
         if spared:
-            return _no_power(problem, spared[-1].judgement.unknown or "no power was measured", trace)
+            return _no_power(problem, spared[-1].judgement.unknown or "no power was measured")
     broken = [result.judgement for result in outcomes if result.judgement.violations]
     if broken:
-        return _nearest(problem, broken, len(outcomes), complete=complete, trace=trace)
-    return _nothing_judged(problem, outcomes, more=more, trace=trace)
-
-
-def _nearest(
-    problem: Problem, broken: Sequence[Judgement], count: int, *, complete: bool, trace: Trace
-) -> NothingFeasibleError:
-    """Return the error that names what the nearest point breaks, and the option that would accept it.
-
-    What other points break is wished for too: without that, points that do no more than break it would be denied.
-    """
-    judgement = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
-    nearest, is_half = judgement.violations, problem.kind in PAIRS and judgement.objective is None
-    which, every = ("offered", "all ") if complete else ("measured", "")
-    among = f" of {every}{count}" if count > 1 else ""
-    named = {violation.constraint for violation in nearest}
-    others = {v.constraint: v for each in broken for v in each.violations if v.constraint not in named}
-    wishes = [_wish(problem, violation) for violation in nearest]
-    wishes += ["keeps up" if name == "rate" else _wish(problem, others[name]) for name in sorted(others)]
-    facts = " and ".join(_fact(violation) for violation in nearest)
-    options = " ".join(_option(problem, violation) for violation in nearest)
-    options += " at least, for only one of the two workloads was measured there" if is_half else ""
-    message = f"no {which} point {' and '.join(wishes)}; the nearest{among} {facts}"
-    return NothingFeasibleError(message, f"{options}{'' if complete else MORE_POINTS}", trace)
+        return _nearest(problem, broken, len(outcomes), more)
+    return _nothing_judged(problem, outcomes, more)
 
 
 def _nothing_judged(
-    problem: Problem, outcomes: Sequence[PointResult], *, more: str, trace: Trace
+    problem: Problem, outcomes: Sequence[PointResult], more: str
 ) -> NothingFeasibleError | NoPowerError:
     """Return the error for outcomes of which none could be judged."""
     measured = [result for result in outcomes if result.minibatch_s is not None]
@@ -197,89 +176,75 @@ def _nothing_judged(
     if any(result.judgement.unknown is None for result in measured):
         if reasons:
             message = f"in no mode could both workloads be measured; the last failure: {reasons[-1]}"
-            return NothingFeasibleError(message, alone, trace)
+            return NothingFeasibleError(message, alone)
         message = "the search ended before both workloads had been measured in one mode"
-        return NothingFeasibleError(message, "give it more points or more time", trace)
+        return NothingFeasibleError(message, "give it more points or more time")
     if measured:
-        return _no_power(problem, reasons[-1], trace)
+        return _no_power(problem, reasons[-1])
     if not outcomes:
-        return NothingFeasibleError("the search ended before anything was measured", "give it more time", trace)
+        return NothingFeasibleError("the search ended before anything was measured", "give it more time")
     last = f"; the last: {reasons[-1]}" if reasons else ""
-    return NothingFeasibleError(
-        f"none of the {len(outcomes)} measurements succeeded{last}",
-        alone,
-        trace,
-    )
+    return NothingFeasibleError(f"none of the {len(outcomes)} measurements succeeded{last}", alone)
 
 
-def _no_power(problem: Problem, reason: str, trace: Trace) -> NoPowerError:
+def _nearest(problem: Problem, broken: Sequence[Judgement], count: int, more: str) -> NothingFeasibleError:
+    """Return the error that names what the nearest point breaks, and the option that would accept it.
+
+    The message names what other points break as well, so that it is true of points that break nothing else.
+    """
+    judgement = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
+    is_half = problem.kind in PAIRS and judgement.objective is None
+    which, every = ("measured", "") if more else ("offered", "all ")
+    among = f" of {every}{count}" if count > 1 else ""
+    named = {violation.constraint for violation in judgement.violations}
+    others = {v.constraint: v for each in broken for v in each.violations if v.constraint not in named}
+    wishes, facts, options = zip(*(_in_words(problem, violation) for violation in judgement.violations), strict=True)
+    wishes += tuple("keeps up" if name == "rate" else _in_words(problem, others[name])[0] for name in sorted(others))
+    hint = " ".join(options) + (" at least, for only one of the two workloads was measured there" if is_half else "")
+    message = f"no {which} point {' and '.join(wishes)}; the nearest{among} {' and '.join(facts)}"
+    return NothingFeasibleError(message, f"{hint}{more}")
+
+
+def _no_power(problem: Problem, reason: str) -> NoPowerError:
     wanted = "a power budget" if problem.power_budget_w is not None else "energy"
     return NoPowerError(
         f"{wanted} cannot be checked, for no measured point has a power figure ({reason})",
         "give a table or a device that has power, or search for throughput without a power budget",
-        trace,
     )
 
 
-def _not_sure(problem: Problem, unsure: Sequence[PointResult], trace: Trace) -> NothingFeasibleError:
+def _not_sure(problem: Problem, unsure: Sequence[PointResult]) -> NothingFeasibleError:
     """Return the error for readings within the budget whose interval is not."""
     power_w = min(result.power_w or math.inf for result in unsure)
     limit_w = (problem.power_budget_w or math.inf) * (1 - problem.margin)
     message = f"{power_w:.4g} W was read where at most {limit_w:.4g} W are allowed, too near for a reading that wavers"
-    return NothingFeasibleError(
-        message, "more --max-points, to measure it more often, or a higher --power-budget", trace
-    )
+    return NothingFeasibleError(message, "more --max-points, to measure it more often, or a higher --power-budget")
 
 
-def _wish(problem: Problem, violation: Violation) -> str:
-    """Return what a point was to do, e.g. ``draws at most 9 W``."""
+def _in_words(problem: Problem, violation: Violation) -> tuple[str, str, str]:
+    """Return what a point was to do, what the nearest point did instead, and the option that would accept it.
+
+    The option is rounded to the side that accepts the point.
+    """
+    kept, value, limit = 1 - problem.margin, violation.value, violation.limit
     margin = f" (with {problem.margin:.3g} of the budget kept free)" if problem.margin else ""
+    value_s, limit_s = format_si(value, "s"), format_si(limit, "s")
     if violation.constraint == "power":
-        return f"draws at most {violation.limit:.4g} W{margin}"
+        option = f"--power-budget {_rounded(value / kept, math.ceil):g}W"
+        return f"draws at most {limit:.4g} W{margin}", f"draws {value:.4g} W", option
     if violation.constraint == "latency":
-        return f"answers within {format_si(violation.limit, 's')}{margin}"
+        option = f"--latency-budget {_rounded(value / kept * 1e3, math.ceil):g}ms"
+        return f"answers within {limit_s}{margin}", f"answers within {value_s}", option
     if violation.constraint == "room":
-        return "leaves room for a background minibatch between two batches"
-    return f"keeps up (a minibatch within {format_si(violation.limit, 's')})"
+        wish = "leaves room for a background minibatch between two batches"
+        option = "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"
+        return wish, f"leaves {limit_s} where it takes {value_s}", option
+    rate = f"{_rounded((problem.arrival_rate_per_s or 0.0) * limit / value, math.floor):g}/s"
+    option = f"an --arrival-rate below {rate}" if problem.kind in PAIRS else f"--arrival-rate {rate}"  # room as well
+    return f"keeps up (a minibatch within {limit_s})", f"takes {value_s} per minibatch", option
 
 
-def _fact(violation: Violation) -> str:
-    """Return what the nearest point did instead, e.g. ``draws 12.3 W``."""
-    if violation.constraint == "power":
-        return f"draws {violation.value:.4g} W"
-    if violation.constraint == "latency":
-        return f"answers within {format_si(violation.value, 's')}"
-    if violation.constraint == "room":
-        return f"leaves {format_si(violation.limit, 's')} where it takes {format_si(violation.value, 's')}"
-    return f"takes {format_si(violation.value, 's')} per minibatch"
-
-
-def _option(problem: Problem, violation: Violation) -> str:
-    """Return the option that would accept the point, rounded to the side that does."""
-    kept = 1 - problem.margin
-    if violation.constraint == "power":
-        return f"--power-budget {_round_up(violation.value / kept):g}W"
-    if violation.constraint == "latency":
-        return f"--latency-budget {_round_up(violation.value / kept * 1e3):g}ms"
-    if violation.constraint == "room":
-        return "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"
-    rate = (problem.arrival_rate_per_s or 0.0) * violation.limit / violation.value
-    written = f"{_round_down(rate):g}/s"
-    return (
-        f"an --arrival-rate below {written}" if problem.kind in PAIRS else f"--arrival-rate {written}"
-    )  # room as well
-
-
-def _round_up(value: float) -> float:
-    """Return ``value`` rounded up to a whole number, or to two digits below ten."""
-    step = _step(value)
-    return round(math.ceil(value / step - 1e-9) * step, 12)
-
-
-def _round_down(value: float) -> float:
-    step = _step(value)
-    return round(math.floor(value / step + 1e-9) * step, 12)
-
-
-def _step(value: float) -> float:
-    return 1.0 if value >= 10 else float(10.0 ** (math.floor(math.log10(value)) - 1))
+def _rounded(value: float, to_whole: Callable[[float], int]) -> float:
+    """Return ``value`` rounded up or down to a whole number, or to two digits below ten."""
+    step = 1.0 if value >= 10 else 10.0 ** (math.floor(math.log10(value)) - 1)
+    return round(to_whole(value / step + (1e-9 if to_whole is math.floor else -1e-9)) * step, 12)

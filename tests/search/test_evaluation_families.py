@@ -89,7 +89,7 @@ def test_pairs_are_those_of_the_study_else_all_there_are():
     ]
     (case,) = cases_of(subjects, "train+infer")
     assert case.problems.power_budget_w.max() == 60  # the urgent one is BERT: its ranges
-    assert case.problems.background_batch_size == 16
+    assert case.problems.base.background_batch_size == 16
 
 
 def test_two_of_one_network_are_no_pair_of_inferences():

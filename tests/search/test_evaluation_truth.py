@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
 from edgetune.search.evaluation.problems import Measured, ProblemSet
@@ -43,13 +44,10 @@ def a_case(kind: str, random: np.random.Generator) -> EvaluationCase:
 
 def random_problems(case: EvaluationCase, random: np.random.Generator, count: int) -> ProblemSet:
     budgets_w = random.choice([9.0, 10.0, 12.0, 13.0, 15.0, np.nan], count)
-    timed = case.problems.kind in ("infer", "train+infer", "infer+infer")
+    timed = case.problems.base.kind in ("infer", "train+infer", "infer+infer")
     latency_s = random.choice([0.01, 0.05, 0.1, 0.3, np.nan], count) if timed else np.full(count, np.nan)
     rate = random.choice([1.0, 20.0, 60.0, 150.0], count) if timed else np.full(count, np.nan)
-    old = case.problems
-    return ProblemSet(
-        old.kind, budgets_w, latency_s, rate, old.background, old.background_batch_size, old.epochs_to_target
-    )
+    return ProblemSet(case.problems.base, budgets_w, latency_s, rate)
 
 
 def judged(case: EvaluationCase, problems: ProblemSet, number: int, point: Point) -> Judgement:
@@ -88,7 +86,7 @@ def test_best_answers_are_those_of_judging_every_point(kind, seed):
 def test_among_equal_answers_the_one_that_draws_least_is_taken():
     measured = Measured(np.ones(3), np.array([0.5, 0.2, 0.2]), np.array([10.0, 14.0, 12.0]))
     nothing = np.full(2, np.nan)
-    best = best_answers(measured, ProblemSet("train", np.array([11.0, 20.0]), nothing, nothing))
+    best = best_answers(measured, ProblemSet(Problem("train"), np.array([11.0, 20.0]), nothing, nothing))
     assert best.rows.tolist() == [0, 2]
 
 
@@ -96,7 +94,7 @@ def test_excess_worked_by_hand():
     nothing = np.full(1, np.nan)
 
     def excess(kind, objective, best):
-        problems = ProblemSet(kind, nothing, nothing, nothing)
+        problems = ProblemSet(Problem(kind), nothing, nothing, nothing)
         return float(excess_of(problems, np.array([objective]), np.array([best]))[0])
 
     assert excess("train", 80.0, 100.0) == pytest.approx(0.25)  # 1/80 s per sample over 1/100
@@ -108,8 +106,8 @@ def test_excess_worked_by_hand():
 def test_no_problems_and_nothing_measured():
     measured = Measured(np.ones(1), np.full(1, np.nan), np.full(1, np.nan))
     nothing = np.full(0, np.nan)
-    assert len(best_answers(measured, ProblemSet("train", nothing, nothing, nothing)).rows) == 0
+    assert len(best_answers(measured, ProblemSet(Problem("train"), nothing, nothing, nothing)).rows) == 0
     one = np.full(1, 20.0)
-    best = best_answers(measured, ProblemSet("infer", one, one, one))
+    best = best_answers(measured, ProblemSet(Problem("infer"), one, one, one))
     assert best.rows.tolist() == [-1]
     assert math.isnan(best.objective[0])

@@ -150,21 +150,9 @@ def _alone(
     subject: ProfiledWorkload, family: Family, grid: GridName | None, epochs: tuple[tuple[int, float], ...]
 ) -> EvaluationCase:
     rows = {row.point: row for row in subject.rows}
-    space = _offered(Problem(family, epochs_to_target=epochs), rows, subject.table)
-    measured = Measured.of(space, rows)
     chosen: GridName = grid or ("fulcrum" if family != "accuracy" and _in_study(subject) else "auto")
-    if chosen == "fulcrum":
-        _require_power(measured, subject.table)
-        problems = fulcrum_problems(family, subject.workload)
-    else:
-        problems = _named(family, measured, subject.table)
-    if epochs:
-        problems = ProblemSet(
-            family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s,
-            epochs_to_target=epochs,
-        )  # fmt: skip
-    return EvaluationCase(
-        family, subject.table, subject.device, subject.workload, None, chosen, problems, space, rows, measured
+    return _case(
+        Problem(family, epochs_to_target=epochs), subject, rows, subject.table, grid=chosen, network=subject.workload
     )
 
 
@@ -195,38 +183,38 @@ def _together(background: ProfiledWorkload, urgent: ProfiledWorkload, family: Fa
     rows = {row.point: row for subject in (background, urgent) for row in subject.rows}
     sizes = sorted({row.batch_size for row in background.rows})
     size = _BACKGROUND_BATCH if _BACKGROUND_BATCH in sizes else sizes[len(sizes) // 2]
-    whole = Problem(family, arrival_rate_per_s=1.0, background=background.workload, background_batch_size=size)
+    base = Problem(family, arrival_rate_per_s=1.0, background=background.workload, background_batch_size=size)
     table = " + ".join(dict.fromkeys((background.table, urgent.table)))
-    space = _offered(whole, rows, table)
-    measured = Measured.of(space, rows)
-    if grid == "fulcrum":
-        _require_power(measured, table)
-        problems = fulcrum_problems(family, urgent.workload)
-        if STUDY_NETWORKS.get(background.workload) == "bert":
-            problems = fulcrum_problems(family, "bert")
-    else:
-        problems = _named(family, measured, table)
-    problems = ProblemSet(
-        family, problems.power_budget_w, problems.latency_budget_s, problems.arrival_rate_per_s, background.workload,
-        size,
-    )  # fmt: skip
-    return EvaluationCase(
-        family, table, urgent.device, urgent.workload, background.workload, grid, problems, space, rows, measured
-    )
+    network = "bert" if STUDY_NETWORKS.get(background.workload) == "bert" else urgent.workload
+    return _case(base, urgent, rows, table, grid=grid, network=network)
 
 
-def _offered(problem: Problem, rows: Mapping[Point, ProfileRow], table: str) -> Space:
-    """Return what may be chosen; contradictory knobs are told with the names of the tables."""
+def _case(
+    base: Problem,
+    subject: ProfiledWorkload,
+    rows: Mapping[Point, ProfileRow],
+    table: str,
+    *,
+    grid: GridName,
+    network: str,
+) -> EvaluationCase:
+    """Return the case of one workload, or of two whose urgent one is ``subject``; ``network`` chooses the study's grid.
+
+    Raises:
+        InputError: contradictory knobs, or no power figures, with the names of the tables.
+    """
     try:
-        return offered_space(problem, rows)
+        space = offered_space(base, rows)
     except InputError as error:
         raise InputError(f"{table}: {error.message}", error.hint) from None
-
-
-def _named(family: Family, measured: Measured, table: str) -> ProblemSet:
-    """Return the problems of a table; what it lacks is told with its name."""
+    measured = Measured.of(space, rows)
     _require_power(measured, table)
-    return table_problems(family, measured)
+    study = grid == "fulcrum"
+    problems = fulcrum_problems(base.kind, network) if study else table_problems(base.kind, measured)
+    return EvaluationCase(
+        base.kind, table, subject.device, subject.workload, base.background, grid, replace(problems, base=base),
+        space, rows, measured,
+    )  # fmt: skip
 
 
 def _require_power(measured: Measured, table: str) -> None:

@@ -222,7 +222,8 @@ def window_cases(
         InputError: as ``cases_of`` for inference.
     """
     rate = np.array(rates, dtype=float)
-    windows = ProblemSet("infer", np.full(len(rate), power_w), np.full(len(rate), latency_s), np.maximum(rate, 1e-9))
+    budgets = np.full(len(rate), power_w), np.full(len(rate), latency_s)
+    windows = ProblemSet(Problem("infer"), *budgets, np.maximum(rate, 1e-9))
     found = cases_of(subjects, "infer", grid="auto")
     return [replace(case, family="dynamic", problems=windows) for case in found]
 

@@ -29,6 +29,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
 from edgetune.search.space import Space
 
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
 Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
 GridName = Literal["fulcrum", "auto"]
 
@@ -57,6 +61,81 @@ _LATENCIES = {"infer": (2.0, 100.0, 12), "pairs": (5.0, 200.0, 8)}
 """Latency budgets of the grid for any table, in shortest minibatches: lowest, highest, how many."""
 _RATE_SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
 """Its arrival rates, as shares of what one smallest batch after another serves at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What is known of each point of a space, in its order; NaN where nothing was measured.
+
+    Args:
+        batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
+        background_batch_size: Samples of the second workload's minibatch; 0 where there is one workload.
+        background_s, background_w: Of the second workload in the mode of each point.
+    """
+
+    batch_size: Array
+    minibatch_s: Array
+    power_w: Array
+    background_batch_size: int = 0
+    background_s: Array | None = None
+    background_w: Array | None = None
+
+    @classmethod
+    def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
+        """Return what ``rows`` say of the points of ``space``; any that are not there are not known."""
+        sizes = np.array([point.batch_size for point in space.points], dtype=float)
+        urgent = _figures([rows.get(point) for point in space.points])
+        if space.background is None:
+            return cls(sizes, *urgent)
+        background = _figures([rows.get(space.partner(point)) for point in space.points])
+        return cls(sizes, *urgent, space.background.batch_size, *background)
+
+
+def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
+    """Return s and W of the rows; NaN for what is missing, failed or no figure."""
+    figures = np.array([(np.nan, np.nan) if row is None else _pair(row) for row in rows], dtype=float).reshape(-1, 2)
+    figures[~(np.isfinite(figures) & (figures > 0))] = np.nan
+    return figures[:, 0], figures[:, 1]
+
+
+def _pair(row: ProfileRow) -> tuple[float, float]:
+    if row.status != "ok" or row.minibatch_s is None:
+        return np.nan, np.nan
+    return row.minibatch_s, np.nan if row.power_w is None else row.power_w
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProblemSet:
+    """Problems that differ in their budgets and arrival rates only, by number; NaN where there is no budget.
+
+    Args:
+        base: What they have in common; its budgets and rate do not count.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: Of each, shape (problems,).
+    """
+
+    base: Problem
+    power_budget_w: Array
+    latency_budget_s: Array
+    arrival_rate_per_s: Array
+
+    def __len__(self) -> int:
+        return len(self.power_budget_w)
+
+    def problem(self, number: int) -> Problem:
+        """Return the problem with that number."""
+        budgets = (self.power_budget_w, self.latency_budget_s, self.arrival_rate_per_s)
+        power_w, latency_s, rate = (None if np.isnan(each[number]) else float(each[number]) for each in budgets)
+        return replace(self.base, power_budget_w=power_w, latency_budget_s=latency_s, arrival_rate_per_s=rate)
+
+    def unbounded(self) -> Problem:
+        """Return a problem of this kind that every point solves: no budgets, requests that hardly ever come."""
+        rate = None if np.isnan(self.arrival_rate_per_s).all() else 1e-6
+        return replace(self.base, power_budget_w=None, latency_budget_s=None, arrival_rate_per_s=rate)
+
+    def take(self, numbers: Rows) -> ProblemSet:
+        """Return the problems with these numbers, renumbered."""
+        budgets = (self.power_budget_w, self.latency_budget_s, self.arrival_rate_per_s)
+        return ProblemSet(self.base, *(each[numbers] for each in budgets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,121 +229,9 @@ def power_budgets_w(measured: Measured) -> Array:
 
 def _product(kind: ProblemKind, power_w: Array, latency_s: Array, rate_per_s: Array) -> ProblemSet:
     powers, latencies, rates = np.meshgrid(power_w, latency_s, rate_per_s, indexing="ij")
-    return ProblemSet(kind, powers.ravel(), latencies.ravel(), rates.ravel())
+    return ProblemSet(Problem(kind), powers.ravel(), latencies.ravel(), rates.ravel())
 
 
 def _rounded(values: Array) -> Array:
     """Return values with three digits, as people choose budgets."""
     return np.array([float(f"{value:.3g}") for value in values])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ProblemSet:
-    """Problems that differ in their budgets and arrival rates only, by number; NaN where there is no budget.
-
-    Args:
-        kind: Of all of them.
-        power_budget_w, latency_budget_s, arrival_rate_per_s: Of each, shape (problems,).
-        background, background_batch_size: The second of two workloads.
-        epochs_to_target: See ``Problem``.
-    """
-
-    kind: ProblemKind
-    power_budget_w: Array
-    latency_budget_s: Array
-    arrival_rate_per_s: Array
-    background: str | None = None
-    background_batch_size: int | None = None
-    epochs_to_target: tuple[tuple[int, float], ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.power_budget_w)
-
-    def problem(self, number: int) -> Problem:
-        """Return the problem with that number."""
-        return Problem(
-            self.kind,
-            _known(self.power_budget_w[number]),
-            _known(self.latency_budget_s[number]),
-            _known(self.arrival_rate_per_s[number]),
-            background=self.background,
-            background_batch_size=self.background_batch_size,
-            epochs_to_target=self.epochs_to_target,
-        )
-
-    def unbounded(self) -> Problem:
-        """Return a problem of this kind that every point solves: no budgets, requests that hardly ever come."""
-        rate = None if np.isnan(self.arrival_rate_per_s).all() else 1e-6
-        return Problem(
-            self.kind,
-            arrival_rate_per_s=rate,
-            background=self.background,
-            background_batch_size=self.background_batch_size,
-            epochs_to_target=self.epochs_to_target,
-        )
-
-    def take(self, numbers: Rows) -> ProblemSet:
-        """Return the problems with these numbers, renumbered."""
-        return ProblemSet(
-            self.kind,
-            self.power_budget_w[numbers],
-            self.latency_budget_s[numbers],
-            self.arrival_rate_per_s[numbers],
-            self.background,
-            self.background_batch_size,
-            self.epochs_to_target,
-        )
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-Array = npt.NDArray[np.float64]
-
-
-Rows = npt.NDArray[np.intp]
-
-
-Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """What is known of each point of a space, in its order; NaN where nothing was measured.
-
-    Args:
-        batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
-        background_batch_size: Samples of the second workload's minibatch; 0 where there is one workload.
-        background_s, background_w: Of the second workload in the mode of each point.
-    """
-
-    batch_size: Array
-    minibatch_s: Array
-    power_w: Array
-    background_batch_size: int = 0
-    background_s: Array | None = None
-    background_w: Array | None = None
-
-    @classmethod
-    def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
-        """Return what ``rows`` say of the points of ``space``; any that are not there are not known."""
-        sizes = np.array([point.batch_size for point in space.points], dtype=float)
-        urgent = _figures([rows.get(point) for point in space.points])
-        if space.background is None:
-            return cls(sizes, *urgent)
-        background = _figures([rows.get(space.partner(point)) for point in space.points])
-        return cls(sizes, *urgent, space.background.batch_size, *background)
-
-
-def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
-    """Return s and W of the rows; NaN for what is missing, failed or no figure."""
-    figures = np.array([(np.nan, np.nan) if row is None else _pair(row) for row in rows], dtype=float).reshape(-1, 2)
-    figures[~(np.isfinite(figures) & (figures > 0))] = np.nan
-    return figures[:, 0], figures[:, 1]
-
-
-def _pair(row: ProfileRow) -> tuple[float, float]:
-    if row.status != "ok" or row.minibatch_s is None:
-        return np.nan, np.nan
-    return row.minibatch_s, np.nan if row.power_w is None else row.power_w

@@ -69,9 +69,9 @@ def judge_answers(measured: Measured, problems: ProblemSet, rows: Rows) -> Judge
 
 def excess_of(problems: ProblemSet, objective: Array, best: Array) -> Array:
     """Return how much worse than the best: time or latency over the least, less one; of pairs the throughput lost."""
-    if problems.kind == "train":
+    if problems.base.kind == "train":
         return best / objective - 1
-    if problems.kind in ("train+infer", "infer+infer"):
+    if problems.base.kind in ("train+infer", "infer+infer"):
         return 1 - objective / best
     return objective / best - 1
 
@@ -89,10 +89,10 @@ def _judged(measured: Measured, rows: Rows, problems: ProblemSet, latency_s: _Nu
     """Judge points by everything but power; ``latency_s`` and ``rate`` are one for all points or one each."""
     sizes, times_s = measured.batch_size[rows], measured.minibatch_s[rows]
     never = np.zeros(len(rows))
-    if problems.kind == "train":
+    if problems.base.kind == "train":
         return Judged(sizes / times_s, never, ~np.isnan(times_s))
-    if problems.kind == "accuracy":
-        epochs = dict(problems.epochs_to_target)
+    if problems.base.kind == "accuracy":
+        epochs = dict(problems.base.epochs_to_target)
         needed = np.array([epochs.get(int(size), np.nan) for size in sizes])
         return Judged(-(times_s / sizes * needed), never, ~np.isnan(times_s * needed))
     arrives_s = sizes / rate

@@ -200,7 +200,7 @@ def _describe_counts(family: str, cases: list[EvaluationCase], counts: dict[str,
     parts = [f"{case.label} {len(case.problems):,}" for case in cases]
     line = f"{family}: {counts['all']:,} problems{published}, {counts['solvable']:,} of them solvable; "
     listed = [f"problems by workload: {', '.join(parts)}"] if len(cases) > 1 else []
-    background = {case.background: case.problems.background_batch_size for case in cases if case.background}
+    background = {case.background: case.problems.base.background_batch_size for case in cases if case.background}
     sizes = ", ".join(f"{name} {size}" for name, size in background.items())
     listed += [f"background batch sizes: {sizes}"] if background else []
     return [f"{line}{counts['replayed']:,} are replayed", *listed]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 from edgetune.workflows import options
@@ -11,8 +12,12 @@ from edgetune.workflows.options import Option
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 """Families of problems that ``search evaluate`` replays."""
-PowerBudget = Annotated[str | float | None, Option("Mean power at most, e.g. 30W.", (), "Problem", "POWER")]
-Margin = Annotated[str | float | None, Option("Share of each budget to keep free, e.g. 5%.", (), "Problem", "SHARE")]
+
+_asked, _file = partial(Option, group="Problem"), partial(Option, group="Files")
+_table = partial(Option, metavar="TABLE", argument=True, repeatable=True)
+Workload = Annotated[str | None, _asked("Which network, when the table has several.", metavar="NAME")]
+PowerBudget = Annotated[str | float | None, _asked("Mean power at most, e.g. 30W.", metavar="POWER")]
+Margin = Annotated[str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,38 +26,30 @@ class ProblemOptions:
 
     kind: Annotated[
         str | None,
-        Option(
+        _asked(
             "The problem: train, infer, train+infer, infer+infer or accuracy. Default: the task of the table.",
-            (),
-            "Problem",
-            "KIND",
+            metavar="KIND",
         ),
     ] = None
     power_budget: PowerBudget = None
-    latency_budget: Annotated[str | float | None, Option("Every answer within, e.g. 80ms.", (), "Problem", "TIME")] = (
-        None
-    )
-    arrival_rate: Annotated[
-        str | float | None, Option("Requests to keep up with, e.g. 60/s.", (), "Problem", "RATE")
-    ] = None
+    latency_budget: Annotated[str | float | None, _asked("Every answer within, e.g. 80ms.", metavar="TIME")] = None
+    arrival_rate: Annotated[str | float | None, _asked("Requests to keep up with, e.g. 60/s.", metavar="RATE")] = None
     objective: Annotated[
-        str | None, Option("throughput, latency, time, energy or energy-delay.", (), "Problem", "NAME")
-    ] = None
+        str | None, _asked("throughput, latency, time, energy or energy-delay.", metavar="NAME")
+    ] = None  # fmt: skip
     margin: Margin = None
     problem: Annotated[
-        str | None, Option("Read the problem from YAML, or from a plan; options go first.", (), "Problem", "FILE")
-    ] = None
+        str | None, _asked("Read the problem from YAML, or from a plan; options go first.", metavar="FILE")
+    ] = None  # fmt: skip
     background: Annotated[
-        str | None,
-        Option("The second network, without a deadline: its name, or a MODEL.", (), "Problem", "NAME"),
-    ] = None
+        str | None, _asked("The second network, without a deadline: its name, or a MODEL.", metavar="NAME")
+    ] = None  # fmt: skip
     background_batch: Annotated[
-        int | None, Option("Samples per minibatch of the second network.", (), "Problem", "N", least=1)
-    ] = None
+        int | None, _asked("Samples per minibatch of the second network.", metavar="N", least=1)
+    ] = None  # fmt: skip
     convergence: Annotated[
-        str | None,
-        Option("Epochs to the target accuracy by batch size, for accuracy.", (), "Problem", "FILE"),
-    ] = None
+        str | None, _asked("Epochs to the target accuracy by batch size, for accuracy.", metavar="FILE")
+    ] = None  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,24 +58,21 @@ class SearchOptions(ProblemOptions):
 
     sources: Annotated[
         Sequence[str],
-        Option(
+        _table(
             "A profile (Parquet or CSV), or several of one device; - for standard input (the default); or a MODEL to "
-            "measure.",
-            metavar="TABLE",
-            argument=True,
-            repeatable=True,
+            "measure."
         ),
     ] = field(default=(), kw_only=False)
-    workload: Annotated[str | None, Option("Which network, when the table has several.", (), "Problem", "NAME")] = None
-    task: Annotated[str | None, Option("Of a MODEL.", ("--task", "-t"), "Problem", "infer|train")] = None
+    workload: Workload = None
+    task: Annotated[str | None, _asked("Of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
     batch_sizes: Annotated[
-        str | Sequence[int] | None, Option("To choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), "Problem", "LIST")
+        str | Sequence[int] | None, _asked("To choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST")
     ] = None
     dim: options.Dim = ()
     batch_axis: options.BatchAxis = ()
     device: Annotated[
         str | None, Option("Measure a MODEL live on this device.", ("--device", "-d"), "Where", "NAME")
-    ] = None
+    ] = None  # fmt: skip
     root: options.Root = None
     modes: options.Modes = None
     strategy: Annotated[
@@ -91,7 +85,7 @@ class SearchOptions(ProblemOptions):
     ] = None
     max_points: Annotated[
         int | None, Option("Most points to measure. Default: the strategy's own.", metavar="N", least=0)
-    ] = None
+    ] = None  # fmt: skip
     time_budget: Annotated[str | float | None, Option("Stop measuring after this, e.g. 10m.", metavar="TIME")] = None
     reusable: Annotated[
         bool, Option("Spend the points on every budget, for budgets will change (pareto).", ("--reusable",))
@@ -112,30 +106,25 @@ class SearchOptions(ProblemOptions):
     column: options.Column = ()
     ops: options.Ops = None
     inputs: options.Inputs = None
-    known: Annotated[
-        str | None, Option("A profile measured earlier: its points cost nothing.", (), "Files", "FILE")
-    ] = None
+    known: Annotated[str | None, _file("A profile measured earlier: its points cost nothing.", metavar="FILE")] = None
     like: Annotated[
         Sequence[str],
-        Option(
+        _file(
             "A profile of another network on this device, as a first guess. Repeatable.",
-            (),
-            "Files",
-            "FILE",
-            repeatable=True,
+            metavar="FILE", repeatable=True,
         ),
-    ] = ()
+    ] = ()  # fmt: skip
     roofline: Annotated[
-        str | None, Option("The device's roofline, as a first guess with the network's cost.", (), "Files", "FILE")
-    ] = None
-    output: Annotated[str | None, Option("The plan. Default: print it.", ("-o", "--output"), "Files", "FILE")] = None
-    trace: Annotated[str | None, Option("Write every step of the search there.", (), "Files", "FILE")] = None
+        str | None, _file("The device's roofline, as a first guess with the network's cost.", metavar="FILE")
+    ] = None  # fmt: skip
+    output: Annotated[str | None, _file("The plan. Default: print it.", ("-o", "--output"), metavar="FILE")] = None
+    trace: Annotated[str | None, _file("Write every step of the search there.", metavar="FILE")] = None
     points: Annotated[
-        str | None, Option("Keep what is measured there; what it holds already costs nothing.", (), "Files", "FILE")
-    ] = None
+        str | None, _file("Keep what is measured there; what it holds already costs nothing.", metavar="FILE")
+    ] = None  # fmt: skip
     plot: Annotated[
-        str | None, Option("Draw what was measured and the answer: svg, png or pdf.", (), "Files", "FILE")
-    ] = None
+        str | None, _file("Draw what was measured and the answer: svg, png or pdf.", metavar="FILE")
+    ] = None  # fmt: skip
     force: options.Force = False
 
     def for_network(self) -> list[str]:
@@ -149,56 +138,44 @@ class SearchOptions(ProblemOptions):
 class EvaluationOptions:
     """The options of ``edgetune search evaluate``."""
 
-    tables: Annotated[
-        Sequence[str],
-        Option("Profiles with every point measured; - for one.", metavar="TABLE", argument=True, repeatable=True),
-    ] = field(kw_only=False)
+    tables: Annotated[Sequence[str], _table("Profiles with every point measured; - for one.")] = field(kw_only=False)
     family: Annotated[
         str | None,
-        Option(
+        _asked(
             "train, infer, train+infer, infer+infer, dynamic or accuracy. Default: the task of the tables.",
-            (),
-            "Problem",
-            "NAME",
+            metavar="NAME",
         ),
     ] = None
     grid: Annotated[
         str | None,
-        Option(
+        _asked(
             "Problems of the Fulcrum study, or scaled to each table. Default: the study's for its networks on an Orin "
             "AGX.",
-            (),
-            "Problem",
-            "fulcrum|auto",
+            metavar="fulcrum|auto",
         ),
     ] = None
     sample: Annotated[
         int | None,
-        Option(
+        _asked(
             "Replay N solvable problems, spread over workloads and power budgets. "
             "Default: 5000 where a strategy searches for each, else all.",
-            (),
-            "Problem",
-            "N",
-            least=1,
+            metavar="N", least=1,
         ),
-    ] = None
-    everything: Annotated[bool, Option("Replay every problem.", ("--all",), "Problem")] = False
+    ] = None  # fmt: skip
+    everything: Annotated[bool, _asked("Replay every problem.", ("--all",))] = False
     arrivals: Annotated[
-        str | None, Option("Requests to replay, for dynamic. Default: Poisson, 60/s.", (), "Problem", "FILE")
-    ] = None
-    scale: Annotated[
-        str | float | None, Option("Scale the requests to this mean, e.g. 60/s.", (), "Problem", "RATE")
-    ] = None
-    power_budget: Annotated[str | float, Option("Of dynamic problems.", (), "Problem", "POWER")] = "40W"
-    latency_budget: Annotated[str | float, Option("Of dynamic problems.", (), "Problem", "TIME")] = "100ms"
+        str | None, _asked("Requests to replay, for dynamic. Default: Poisson, 60/s.", metavar="FILE")
+    ] = None  # fmt: skip
+    scale: Annotated[str | float | None, _asked("Scale the requests to this mean, e.g. 60/s.", metavar="RATE")] = None
+    power_budget: Annotated[str | float, _asked("Of dynamic problems.", metavar="POWER")] = "40W"
+    latency_budget: Annotated[str | float, _asked("Of dynamic problems.", metavar="TIME")] = "100ms"
     convergence: Annotated[
         Sequence[str],
-        Option("Epochs to the target by batch size, for accuracy. Repeatable.", (), "Problem", "FILE", repeatable=True),
+        _asked("Epochs to the target by batch size, for accuracy. Repeatable.", metavar="FILE", repeatable=True),
     ] = ()
-    strategies: Annotated[str, Option("Whom to judge, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")] = (
-        "roofline,random:250"
-    )
+    strategies: Annotated[
+        str, Option("Whom to judge, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
+    ] = "roofline,random:250"  # fmt: skip
     seeds: Annotated[int, Option("Repeat with so many seeds, from 0.", metavar="N", least=1)] = 1
     noise: Annotated[
         str | float, Option("Deviation of every measured time; powers have half of it. E.g. 3%.", metavar="SHARE")
@@ -206,35 +183,31 @@ class EvaluationOptions:
     tie: Annotated[str | float, Option("Excess that is none: noise of the tables, e.g. 3%.", metavar="SHARE")] = "0%"
     jobs: Annotated[
         int | None, Option("Processes. Default: as many as there are processors.", metavar="N", least=1)
-    ] = None
+    ] = None  # fmt: skip
     output: Annotated[
-        str | None, Option("A row per problem. Default: evaluation.parquet.", ("-o", "--output"), "Files", "FILE")
-    ] = None
+        str | None, _file("A row per problem. Default: evaluation.parquet.", ("-o", "--output"), metavar="FILE")
+    ] = None  # fmt: skip
     plot: Annotated[
-        str | None, Option("Draw the excess of each strategy: .svg, .png or .pdf.", (), "Files", "FIGURE")
-    ] = None
+        str | None, _file("Draw the excess of each strategy: .svg, .png or .pdf.", metavar="FIGURE")
+    ] = None  # fmt: skip
     force: options.Force = False
     by: Annotated[
         str, Option("Print a row per strategy, or for each workload too.", (), "Output", "strategy|workload")
-    ] = "strategy"
+    ] = "strategy"  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class SensitivityOptions:
     """The options of ``edgetune search sensitivity``."""
 
-    profile: Annotated[str, Option("Training rows by batch size and mode.", metavar="PROFILE", argument=True)] = field(
-        kw_only=False
-    )
-    tables: Annotated[
-        Sequence[str], Option("More convergence tables.", metavar="TABLE", argument=True, repeatable=True)
-    ] = field(default=(), kw_only=False)
+    profile: Annotated[
+        str, Option("Training rows by batch size and mode.", metavar="PROFILE", argument=True)
+    ] = field(kw_only=False)  # fmt: skip
+    tables: Annotated[Sequence[str], _table("More convergence tables.")] = field(default=(), kw_only=False)
     convergence: Annotated[
-        Sequence[str], Option("A convergence table. Repeatable.", (), "Problem", "TABLE", repeatable=True)
-    ] = ()
+        Sequence[str], _asked("A convergence table. Repeatable.", metavar="TABLE", repeatable=True)
+    ] = ()  # fmt: skip
     power_budget: PowerBudget = None
     margin: Margin = None
-    objective: Annotated[str, Option("time, energy or energy-delay.", (), "Problem", "NAME")] = "time"
-    workload: Annotated[str | None, Option("Which network, when the profile has several.", (), "Problem", "NAME")] = (
-        None
-    )
+    objective: Annotated[str, _asked("time, energy or energy-delay.", metavar="NAME")] = "time"
+    workload: Workload = None
