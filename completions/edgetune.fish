@@ -123,7 +123,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_sub
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l power-budget -r -d 'Mean power at most, e.g. 30W.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l margin -r -d 'Share of each budget to keep free, e.g. 5%.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l objective -x -a 'throughput latency energy energy-delay time' -d 'time, energy or energy-delay.'
-complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l workload -r -d 'Which network, when the profile has several.'
+complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l workload -r -d 'Which network, when the table has several.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l json -d 'Answer in JSON, for machines.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l quiet -s q -d 'Say nothing on standard error but errors.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from sensitivity' -l verbose -d 'Say more; show a traceback on an unexpected error.'
