@@ -1,22 +1,55 @@
-"""Layer costs as people read them: a line for each network, or for each layer."""
+"""What ``edgetune schedule profile`` says, and layer costs by network or by layer."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.units import format_bytes, format_si
+import typer
+
+from edgetune.cli.screen import answer, print_lines, table
+from edgetune.errors import ExitCode
+from edgetune.units import format_bytes, format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+    from edgetune.cli.command import Terminal
+    from edgetune.schedule.measure import LayerOptions
+    from edgetune.workflows.output import Target
+    from edgetune.workloads.prepared import Prepared
 
 _TIMES = ("load_s", "cold_load_s", "execute_s")
 
 
+def report_plan(networks: Sequence[Prepared], rules: LayerOptions, figures: int, terminal: Terminal) -> None:
+    """Print what would be measured and for how long at the most."""
+    layers, longest_s = sum(len(network.layers) for network in networks), figures * rules.longest_s
+    if terminal.json:
+        named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
+        answer({"networks": named, "layers": layers, "figures": figures, "longest_s": longest_s})
+        return
+    for each in networks:
+        print_lines(f"{each.network}: {len(each.layers)} layers")
+    long = "as long as the samples take" if rules.rule.fixed else f"{format_duration(longest_s)} or less"
+    print_lines(f"{figures} figures of {layers} layers; time {long}")
+
+
+def report(costs: LayerCosts, target: Target, terminal: Terminal) -> None:
+    """Show the networks on standard error, or answer in JSON, and end with 5 when layers failed."""
+    if terminal.json:
+        answer({"file": str(target.path or "-"), "rows": [brief(row) for row in costs.rows]})
+    if not terminal.quiet:
+        show_networks(costs, stream=sys.stderr)
+    failed = [row for row in costs.rows if row.status != "ok"]
+    if failed:
+        first, count = failed[0], f"{len(failed)} of {len(costs.rows)} layers failed"
+        terminal.screen.info(f"{count}; {first.network}/{first.layer}: {first.reason}")
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
 def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
     """Print what each network comes to: sums of its layers, and the layer that needs most."""
-    from edgetune.cli.screen import table
-
     rows = []
     for name, form in dict.fromkeys((row.network, row.form) for row in costs.rows):
         layers = [row for row in costs.rows if (row.network, row.form) == (name, form)]
@@ -33,8 +66,6 @@ def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
 
 def show_layers(rows: Sequence[LayerCostRow]) -> None:
     """Print a line for each layer."""
-    from edgetune.cli.screen import table
-
     table(
         ("network", "layer", "kind", "after", "weights>", "outputs>", "peak>", "load>", "from storage>", "execute>",
          "ci95>", "samples>", "status"),

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
 import typer
+from typer.core import TyperGroup
 
 from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import print_document
+from edgetune.workflows.options import Option
+from edgetune.workflows.schedule.options import (
+    GenerationOptions,
+    GraphOptions,
+    LayerProfileOptions,
+    PreparationOptions,
+    RobustnessOptions,
+    ScheduleOptions,
+)
 
 COMMANDS: dict[str, str] = {
     "run": "Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.",
@@ -16,14 +30,22 @@ COMMANDS: dict[str, str] = {
     "robustness": "Say how much wrong durations change which policy is best.",
     "kernels": "Fill the gaps of critical work on a GPU with best-effort work, kernel by kernel.",
 }
-"""Every subcommand and its line of help; ``edgetune.cli.schedule_NAME`` holds a typer app called ``app``."""
+"""Every subcommand and its line of help."""
 
 
 class ScheduleGroup(LazyGroup):
-    """The subcommands of ``edgetune schedule``."""
+    """The subcommands of ``edgetune schedule``: those of this file, and ``kernels``."""
 
     lines = COMMANDS
     prefix = "schedule_"
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of this name."""
+        found = TyperGroup.get_command(self, ctx, cmd_name)
+        if found is None:
+            return super().get_command(ctx, cmd_name)
+        found.context_settings.update(CONTEXT)
+        return found
 
 
 app = typer.Typer(
@@ -41,3 +63,129 @@ def schedule(ctx: typer.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         print_document(ctx.get_help())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTerminal(Terminal):
+    """Of a command that can say what it would run."""
+
+    dry_run: Annotated[bool, Option("Say what would run, and what it needs.", ("--dry-run",), "Output")] = False
+
+
+@command(app)
+def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
+    """Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.
+
+    Networks are prepared first where they are not. Every load, execution, unload and request becomes a row of the
+    timeline that is written; a summary is printed.
+
+    \b
+      edgetune schedule run jobs.yaml --memory 512MiB -o timeline.parquet
+      edgetune schedule run jobs.yaml --policy bulk,masa,reuse --turns 5
+      edgetune schedule run jobs.yaml --simulate --costs costs.parquet --plot gantt.svg
+    """
+    from edgetune.cli.schedule_report import report_plan, report_run
+    from edgetune.workflows.schedule.plan import plan_schedule
+    from edgetune.workflows.schedule.run import schedule as workflow
+
+    if terminal.dry_run:
+        report_plan(plan_schedule(opts, terminal.screen), terminal.screen)
+    else:
+        report_run(workflow(opts, terminal.screen), opts, terminal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareTerminal(Terminal):
+    """Of a command that can say what it would write."""
+
+    dry_run: Annotated[bool, Option("Say what would be written, and write nothing.", ("--dry-run",), "Output")] = False
+
+
+@command(app)
+def prepare(opts: PreparationOptions, terminal: PrepareTerminal) -> None:
+    """Split networks into layers once: a graph and a file of weights for each, and a manifest.
+
+    A layer is an operator with weights and those without that follow it. Its weights are loaded when it is scheduled,
+    and given back. Networks that are there already, from the same model with the same options, are kept. The layers
+    are checked against the whole network on random inputs before they are put in place.
+    """
+    from edgetune.cli.schedule_report import report_planned_folders, report_prepared
+    from edgetune.workflows.schedule.prepare import plan_preparation
+    from edgetune.workflows.schedule.prepare import prepare as workflow
+
+    if terminal.dry_run:
+        report_planned_folders(plan_preparation(opts, terminal.screen), terminal)
+    else:
+        report_prepared(workflow(opts, terminal.screen), terminal)
+
+
+@command(app)
+def profile(opts: LayerProfileOptions, terminal: PlanningTerminal) -> None:
+    """Measure what loading and executing each layer takes, and how much memory.
+
+    Every layer is measured alone, in a process of its network, with one thread as edgetune schedule run gives it:
+    loading with its file cached by the system, and from storage with --cold; executing on what the layers before it
+    made; and the memory that executing adds. Then, by two threads on the largest network, what tasks cost each other.
+    With --whole also whole networks, which take more memory than layers: ONNX Runtime copies their weights. Ends with 5
+    when some layers failed; they are in the table with their reason.
+    """
+    from edgetune.cli.layer_costs_report import report, report_plan
+    from edgetune.workflows.schedule.layer_profile import plan_layer_profile, profile_layers
+
+    if terminal.dry_run:
+        report_plan(*plan_layer_profile(opts, terminal.screen), terminal)
+    else:
+        report(*profile_layers(opts, terminal.screen), terminal)
+
+
+@command(app)
+def graph(opts: GraphOptions, terminal: Terminal) -> None:
+    """Draw which loads, executions and unloads wait for which, and count their orders.
+
+    One mode per panel: layers from left to right, loads over executions over unloads; arrows that others imply are left
+    out. The number of orders in which all tasks can run, one at a time, is exact, or said to be between two bounds.
+
+    \b
+      edgetune schedule graph zoo:alexnet -o alexnet.svg
+      edgetune schedule graph costs.parquet --network faces --mode deepeye
+    """
+    from edgetune.cli.schedule_report import report_graphs
+    from edgetune.plotting.figure_file import require_figure
+    from edgetune.workflows.schedule.graph import graph as workflow
+
+    if opts.output is not None:
+        require_figure(opts.output)
+    report_graphs(*workflow(opts, terminal.screen), opts, terminal)
+
+
+@command(app)
+def generate(opts: GenerationOptions, terminal: Terminal) -> None:
+    """Make up networks and jobs to schedule.
+
+    Two files are written: a table of what layers take, and jobs that name it. The same options make the same networks.
+
+    \b
+      edgetune schedule generate --networks 5 --shape branches --weights log:1MiB:100MiB
+      edgetune schedule run made.yaml --simulate --policy masa,reuse
+    """
+    from edgetune.cli.schedule_report import report_generated
+    from edgetune.workflows.schedule.generate import generate as workflow
+
+    report_generated(*workflow(opts, terminal.screen), opts, terminal)
+
+
+@command(app)
+def robustness(opts: RobustnessOptions, terminal: Terminal) -> None:
+    """Say how much wrong durations change which policy is best.
+
+    Jobs are run on a clock again and again, with layers that take other times than policies believe: each duration is
+    multiplied by a factor of its own. Policies are put in order by their mean response; Kendall's tau says how like the
+    order is to that without noise: 1 the same, 0 unrelated, -1 reversed.
+
+    \b
+      edgetune schedule robustness jobs.yaml --costs costs.parquet --noise 0.1,0.25,0.5
+    """
+    from edgetune.cli.schedule_report import report_robustness
+    from edgetune.workflows.schedule.robustness import compare_with_noise
+
+    report_robustness(compare_with_noise(opts, terminal.screen), terminal)

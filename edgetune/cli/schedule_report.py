@@ -1,19 +1,33 @@
-"""What ``edgetune schedule run`` says: what it would run, and a timeline by policy and by job."""
+"""What the subcommands of ``edgetune schedule`` say: plans, timelines by policy and by job, graphs, robustness."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.cli.screen import print_folded, print_lines, table
+import typer
+
+from edgetune.cli.screen import answer, print_folded, print_lines, table
+from edgetune.errors import ExitCode
 from edgetune.units import NS, format_bytes, format_duration, format_si
 
 if TYPE_CHECKING:
+    from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.timeline import Timeline
+    from edgetune.cli.command import Terminal
     from edgetune.cli.screen import Screen
+    from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
+    from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.summary import PolicySummary, Responses
+    from edgetune.workflows.schedule.graph import ModeGraph
+    from edgetune.workflows.schedule.options import GenerationOptions, GraphOptions, ScheduleOptions
     from edgetune.workflows.schedule.plan import SchedulePlan
+    from edgetune.workflows.schedule.prepare import PlannedFolder
+    from edgetune.workflows.schedule.robustness import RobustnessReport
+    from edgetune.workflows.schedule.run import FinishedSchedule
+    from edgetune.workloads.prepared import Prepared
 
 _Figures = dict[str, Callable[["PolicySummary"], str | None]]
 
@@ -45,6 +59,29 @@ def report_plan(plan: SchedulePlan, screen: Screen) -> None:
             layers = policy.form == "layers"
             what = "ONNX Runtime and the sessions of all layers take" if layers else "ONNX Runtime takes"
             screen.info(f"{policy.words}: {what} {format_bytes(taken_bytes)} of {limit} before anything is loaded")
+
+
+def report_run(finished: FinishedSchedule, opts: ScheduleOptions, terminal: Terminal) -> None:
+    """Show or answer the figures of a run, draw it, and end as it ended.
+
+    Raises:
+        BaseException: the failure that ended it.
+        typer.Exit: it was stopped by a signal, or a policy was killed at its limit.
+    """
+    from edgetune.cli.plot import draw_kept
+
+    timeline, target = finished.timeline, finished.target
+    if terminal.json:
+        answer(report_answer(timeline))
+    elif not terminal.quiet:
+        show_timeline(timeline, stream=sys.stderr if target.path is None else None)
+    draw_kept(timeline, opts.plot, terminal.screen, view=opts.view, file=target.file)
+    if finished.failure is not None:
+        raise finished.failure
+    if finished.stopped_by is not None:
+        raise typer.Exit(128 + finished.stopped_by)
+    if finished.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
@@ -228,3 +265,127 @@ def _count(value: int | None) -> str | None:
 
 def _share(value: float | None) -> str | None:
     return None if value is None else f"{value:.1%}"
+
+
+def report_planned_folders(planned: Sequence[PlannedFolder], terminal: Terminal) -> None:
+    """Print the folders that would be written."""
+    if terminal.json:
+        answer([{**asdict(each), "folder": str(each.folder), "disk_bytes": each.disk_bytes} for each in planned])
+        return
+    rows = [(p.network, p.folder, format_bytes(p.weight_bytes), format_bytes(p.disk_bytes)) for p in planned]
+    table(("network", "folder", "weights>", "on disk about>"), rows)
+
+
+def report_prepared(prepared: Sequence[Prepared], terminal: Terminal) -> None:
+    """Print what each network takes, as layers."""
+    found = [_figures(each) for each in prepared]
+    if terminal.json:
+        answer(found)
+        return
+    sizes = ("weight_bytes", "largest_layer_bytes", "least_budget_bytes")
+    rows = [
+        (
+            row["network"], row["layers"], *(format_bytes(row[key]) for key in sizes),
+            None if row["difference"] is None else f"{row['difference']:.1e}",
+        )
+        for row in found
+    ]  # fmt: skip
+    table(("network", "layers>", "weights>", "largest layer>", "least budget>", "differs by at most>"), rows)
+
+
+def _figures(prepared: Prepared) -> dict[str, Any]:
+    from edgetune.schedule.costs import network_of
+    from edgetune.schedule.network import least_budget_bytes
+
+    return {
+        "network": prepared.network,
+        "folder": str(prepared.folder),
+        "layers": len(prepared.layers),
+        "weight_bytes": prepared.weight_bytes,
+        "largest_layer_bytes": max(layer.weight_bytes for layer in prepared.layers),
+        "least_budget_bytes": least_budget_bytes(network_of(prepared)),
+        "difference": prepared.difference,
+    }
+
+
+def report_graphs(network: LayeredNetwork, graphs: Sequence[ModeGraph], opts: GraphOptions, terminal: Terminal) -> None:
+    """Draw the graphs where a figure was asked for, and print a row for each."""
+    from edgetune.cli.plot import write_drawing
+    from edgetune.schedule.figures.dependencies import dependencies_figure
+
+    if opts.output is not None:
+        write_drawing(lambda: dependencies_figure(network, graphs), opts.output, terminal.screen)
+    rows = [_row(*each) for each in graphs]
+    if terminal.json:
+        answer({"network": network.name, "layers": len(network.layers), "modes": rows})
+        return
+    print_lines(f"{network.name}: {len(network.layers)} layers")
+    columns = ("mode", "tasks", "arrows", "orders")
+    table(["mode", "tasks>", "arrows>", "orders"], [[row[column] for column in columns] for row in rows])
+
+
+def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[str, object]:
+    """Return the figures of a mode; numbers of orders are text, because they have more digits than numbers may."""
+    from edgetune.schedule.figures.dependencies import orders_text
+
+    return {
+        "mode": mode,
+        "tasks": len(graph.nodes),
+        "arrows": sum(map(len, graph.before)),
+        "orders": orders_text(orders),
+        "exact": orders.least == orders.most,
+        "method": orders.method,
+    }
+
+
+def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: GenerationOptions, terminal: Terminal) -> None:
+    """Print the networks that were made."""
+    if terminal.json:
+        keys = ("network", "layers", "weight_bytes", "service_s")
+        networks = [
+            dict(zip(keys, (each.name, len(each.layers), each.weight_bytes, each.service_s), strict=True))
+            for each in made
+        ]
+        answer({"costs": opts.output, "jobs": opts.jobs, "memory_bytes": jobs.memory_bytes, "networks": networks})
+        return
+    rows = [(n.name, len(n.layers), format_bytes(n.weight_bytes), format_duration(n.service_s)) for n in made]
+    table(["network", "layers>", "weights>", "alone>"], rows)
+
+
+def report_robustness(report: RobustnessReport, terminal: Terminal) -> None:
+    """Print the order of policies as measured, and what noise makes of it.
+
+    Raises:
+        BaseException: the signal that stopped the runs.
+    """
+    if terminal.json:
+        noise = [asdict(each) for each in report.found]
+        answer({"simulated": True, "measured_s": report.measured, "noise": noise})
+    else:
+        _show_robustness(report)
+    if report.stopped is not None:
+        raise report.stopped
+
+
+def _show_robustness(report: RobustnessReport) -> None:
+    measured, found = report.measured, report.found
+    order = sorted(measured, key=measured.__getitem__)
+    print_lines(
+        f"mean responses as measured: {', '.join(f'{name} {format_duration(measured[name])}' for name in order)}"
+    )
+    print_lines(f"{order[0]} is best; over {found[0].runs} runs for each amount of noise:")
+    print_lines()
+    table(
+        ["noise>", "tau: mean>", "least>", "best stays>", "lost at most>", *(f"{name}>" for name in order)],
+        [
+            (
+                f"{each.noise:.0%}",
+                f"{sum(each.tau) / len(each.tau):.3f}",
+                f"{min(each.tau):.3f}",
+                f"{each.best_stays}/{each.runs}",
+                f"{each.regret:.1%}",
+                *(format_duration(each.mean_s[name]) for name in order),
+            )
+            for each in found
+        ],
+    )

@@ -11,6 +11,7 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -222,3 +223,37 @@ def _left_bytes(group: Path) -> int:
             cache_bytes = int(stat.get("total_inactive_file", stat.get("inactive_file", 0)))
             return limit_bytes - int((group / usage).read_text()) + cache_bytes
     return 1 << 62
+
+
+class MemoryInUse:
+    """The memory of this process, as the kernel counts it.
+
+    Args:
+        usage: File of its control group that says what is charged to it, each page once, page cache among it; without
+            one it is what is mapped (proc_pid_statm(5)), where a page counts as often as it is mapped.
+    """
+
+    def __init__(self, usage: str | None) -> None:
+        flags = os.O_RDONLY | os.O_CLOEXEC
+        self._statm = os.open("/proc/self/statm", flags)
+        self._usage = None if usage is None else os.open(usage, flags)
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+
+    def mapped_bytes(self) -> int:
+        """Return what is mapped, libraries among it."""
+        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
+
+    def bytes(self) -> int:
+        """Return what there is now."""
+        return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
+
+
+def peak_resident_bytes() -> int:
+    """Return the most that was mapped at once, ``VmHWM`` (proc_pid_status(5)).
+
+    Raises:
+        OSError, StopIteration: the system does not tell.
+    """
+    with open("/proc/self/status") as status:
+        peak = next(line for line in status if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * 1024

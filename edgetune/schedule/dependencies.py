@@ -12,8 +12,9 @@ Layers without weights are neither loaded nor unloaded. Modes are those of the p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import accumulate, pairwise
 from typing import Literal, get_args
 
@@ -84,19 +85,16 @@ def _by_layer(network: LayeredNetwork, layers: Sequence[int], kinds: Sequence[Ta
 
 def _reduced(pairs: set[tuple[TaskNode, TaskNode]], nodes: Sequence[TaskNode]) -> DependencyGraph:
     """Return the graph with its nodes in an order that is possible, without pairs that others imply."""
-    followers: dict[TaskNode, set[TaskNode]] = {node: set() for node in nodes}
+    leaders: dict[TaskNode, list[TaskNode]] = {node: [] for node in nodes}
     for first, second in pairs:
-        followers[first].add(second)
-    order = _sorted(nodes, followers)
+        leaders[second].append(first)
+    order = _sorted(nodes, leaders)
     place = {node: index for index, node in enumerate(order)}
     ancestors: list[int] = []  # of each node as a set of bits
     before: list[tuple[int, ...]] = []
-    leaders: dict[TaskNode, list[int]] = {node: [] for node in nodes}
-    for first, second in pairs:
-        leaders[second].append(place[first])
     for node in order:
         known, kept = 0, []
-        for leader in sorted(leaders[node], reverse=True):  # a later one may imply an earlier one, never the reverse
+        for leader in sorted((place[each] for each in leaders[node]), reverse=True):  # later may imply earlier
             if not known >> leader & 1:
                 kept.append(leader)
                 known |= ancestors[leader] | 1 << leader
@@ -105,14 +103,9 @@ def _reduced(pairs: set[tuple[TaskNode, TaskNode]], nodes: Sequence[TaskNode]) -
     return DependencyGraph(tuple(order), tuple(before))
 
 
-def _sorted(nodes: Sequence[TaskNode], followers: dict[TaskNode, set[TaskNode]]) -> list[TaskNode]:
-    """Return the nodes such that none is behind one that waits for it; as near to the order given as that allows."""
-    from graphlib import TopologicalSorter
-
-    sorter: TopologicalSorter[TaskNode] = TopologicalSorter({node: () for node in nodes})
-    for first, seconds in followers.items():
-        for second in seconds:
-            sorter.add(second, first)
+def _sorted(nodes: Sequence[TaskNode], leaders: Mapping[TaskNode, Sequence[TaskNode]]) -> list[TaskNode]:
+    """Return the nodes, each behind those that it waits for; as near to the order given as that allows."""
+    sorter = TopologicalSorter(leaders)
     sorter.prepare()
     rank = {node: index for index, node in enumerate(nodes)}
     order: list[TaskNode] = []

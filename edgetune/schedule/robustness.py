@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
 
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork
@@ -18,9 +21,6 @@ from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,6 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
         seed: Of the factors.
         with_bytes: Whether bytes are other than measured, too: runtimes then hold more than they believe, or less.
     """
-    import numpy as np
-    from scipy.stats import kendalltau
-
     measured = responses(study)
     best = min(measured, key=measured.__getitem__)
     taus, stays, regret = [], 0, 0.0
@@ -101,7 +98,7 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
         rng = np.random.default_rng((seed, round(noise * 1e6), run))
         drawn = {name: _perturbed(study.networks[name], noise, rng, with_bytes) for name in sorted(study.networks)}
         found = responses(study, drawn)
-        taus.append(_tau(kendalltau, measured, found))
+        taus.append(_tau(measured, found))
         least = min(found.values())
         stays += found[best] <= least
         regret = max(regret, found[best] / least - 1 if least else 0.0)
@@ -110,26 +107,21 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
     return Robustness(noise, runs, tuple(taus), stays, regret, mean_s)
 
 
-def _tau(kendalltau: Callable[..., object], first: Mapping[str, float], second: Mapping[str, float]) -> float:
+def _tau(first: Mapping[str, float], second: Mapping[str, float]) -> float:
     """Return Kendall's tau-b; 1 where all policies are alike in both orders, 0 where in one only."""
     if len(set(first.values())) == 1 or len(set(second.values())) == 1:
         return float(len(set(first.values())) == len(set(second.values())))
-    found: object = kendalltau(list(first.values()), [second[name] for name in first])
-    return float(found.statistic)  # type: ignore[attr-defined]
+    found: Any = kendalltau(list(first.values()), [second[name] for name in first])
+    return float(found.statistic)
 
 
 def _perturbed(network: LayeredNetwork, noise: float, rng: np.random.Generator, with_bytes: bool) -> LayeredNetwork:
     """Return a network each of whose figures is multiplied by a factor of its own."""
+    names = ("load_s", "execute_s", "weight_bytes", "output_bytes", "scratch_bytes")
     layers = []
     for layer in network.layers:
-        factors = rng.uniform(1 - noise, 1 + noise, 5).tolist()  # as many in either case: times are then the same
-        changed = replace(layer, load_s=layer.load_s * factors[0], execute_s=layer.execute_s * factors[1])
-        if with_bytes:
-            changed = replace(
-                changed,
-                weight_bytes=round(layer.weight_bytes * factors[2]),
-                output_bytes=round(layer.output_bytes * factors[3]),
-                scratch_bytes=round(layer.scratch_bytes * factors[4]),
-            )
-        layers.append(changed)
+        factors = rng.uniform(1 - noise, 1 + noise, len(names)).tolist()  # all in either case: times are then the same
+        changed = {name: getattr(layer, name) * factor for name, factor in zip(names, factors, strict=True)}
+        sizes = {name: round(changed.pop(name)) for name in names[2:]}
+        layers.append(replace(layer, **changed, **(sizes if with_bytes else {})))
     return replace(network, layers=tuple(layers))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.schedule.budget import peak_resident_bytes
 from edgetune.schedule.executor import PreparedLayers
 from edgetune.schedule.weights import cached_share, drop_cached
 from edgetune.stats import StoppingRule
@@ -61,10 +62,10 @@ def rise_bytes(work: Callable[[], Any]) -> int | None:
     give_back()
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
-        before = _peak_resident_bytes()
+        before = peak_resident_bytes()
         made = work()
-        risen = _peak_resident_bytes() - before
-    except (OSError, ValueError):
+        risen = peak_resident_bytes() - before
+    except (OSError, StopIteration):
         return None
     del made
     return risen
@@ -93,18 +94,6 @@ def give_back() -> None:
 def resident_bytes() -> int:
     """Return what is resident now; see proc_pid_statm(5)."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _peak_resident_bytes() -> int:
-    """Return ``VmHWM``, see proc(5).
-
-    Raises:
-        OSError, ValueError: the system does not tell.
-    """
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise ValueError("no VmHWM")
 
 
 def made_up(tensor: TensorSpec, drawn: np.random.Generator) -> Any:

@@ -10,7 +10,8 @@
       SIGTERM, SIGINT                  ->    finishes what runs, gives up the rest
                                        <-    {"event": "done", ...}
 
-Commands and replies are lines of JSON on pipes (``processes.messages``).
+Commands and replies are lines of JSON on pipes (``processes.messages``). The modules that run networks are imported
+once the process has begun anew.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from edgetune.processes.messages import answer, decoded, encoded, pipes
-from edgetune.schedule.budget import left_bytes
+from edgetune.schedule.budget import MemoryInUse, MemorySensor, PressureObserver, left_bytes, peak_resident_bytes
 from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
 from edgetune.schedule.requests import Request
 from edgetune.units import NS
@@ -143,7 +144,7 @@ class _Run:
             for number in _STOP:  # what it would wake is gone, and the last reply is still to be sent
                 signal.signal(number, signal.SIG_IGN)
             backend.close()
-        done = {"event": "done", "peak_bytes": self._memory.peak_bytes(), "stopped": self._stopping}
+        done = {"event": "done", "peak_bytes": peak_resident_bytes(), "stopped": self._stopping}
         return {**done, "decisions": loop.overhead.decisions, "decisions_s": loop.overhead.decisions_s}
 
     def _settle(self, networks: Mapping[str, LayeredNetwork], asked: Mapping[str, LayeredNetwork]) -> None:
@@ -152,8 +153,6 @@ class _Run:
         Raises:
             InfeasibleError: a network that is asked for does not fit into the rest, or there is none.
         """
-        from edgetune.schedule.budget import MemorySensor, PressureObserver
-
         gc.collect()
         gc.freeze()  # what is here stays: collections during the run look at what it makes
         self._base_bytes, self._idle_bytes = self._memory.mapped_bytes(), self._memory.bytes()
@@ -240,35 +239,6 @@ class _Outside:
     def ended(self) -> bool:
         """Whether no more will come."""
         return self._ended or self._lines.ended
-
-
-class MemoryInUse:
-    """The memory of this process, as the kernel counts it.
-
-    Args:
-        usage: File of its control group that says what is charged to it, each page once, page cache among it; without
-            one it is what is mapped (proc_pid_statm(5)), where a page counts as often as it is mapped.
-    """
-
-    def __init__(self, usage: str | None) -> None:
-        flags = os.O_RDONLY | os.O_CLOEXEC
-        self._statm = os.open("/proc/self/statm", flags)
-        self._usage = None if usage is None else os.open(usage, flags)
-        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
-
-    def mapped_bytes(self) -> int:
-        """Return what is mapped, libraries among it."""
-        return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
-
-    def bytes(self) -> int:
-        """Return what there is now."""
-        return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
-
-    def peak_bytes(self) -> int:
-        """Return the most that was mapped at once (proc_pid_status(5))."""
-        with open("/proc/self/status") as status:
-            peak = next(line for line in status if line.startswith("VmHWM:"))
-        return int(peak.split()[1]) * 1024
 
 
 def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:

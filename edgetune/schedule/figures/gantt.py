@@ -17,14 +17,31 @@ from typing import TYPE_CHECKING, Any
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
-from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time, thinned
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure
+from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, new_figure
 from edgetune.plotting.turns import first_turn, longest_note, turn_notes
-from edgetune.schedule.figures.chosen import colours_of, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_NAME_CHARACTERS = 20
+_MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")
+"""Behind those of Okabe and Ito, for scenarios of up to ten networks."""
+
+
+def colours_of(timeline: Timeline) -> dict[str, str]:
+    """Return a colour for each network: the same in all figures of a timeline."""
+    names = sorted({row.network for row in timeline.rows if row.network is not None})
+    known = (*COLOURS, *_MORE_COLOURS)
+    return {name: known[place % len(known)] for place, name in enumerate(names)}
+
+
+def written(name: str) -> str:
+    """Return a name as a figure shows it: in lines of bounded length; ``$`` starts no formula."""
+    return name_in_lines(name, _NAME_CHARACTERS)
+
 
 _HATCHED = 1 / 120
 """Width from which hatching can be seen as such."""

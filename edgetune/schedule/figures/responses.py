@@ -18,12 +18,13 @@ from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.style import BLACK, BLUE, VERMILLION, new_figure, spread_out, time_unit
-from edgetune.schedule.figures.chosen import jobs_of, written
+from edgetune.schedule.figures.gantt import written
 from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _MOST_PANELS = 4
 """Jobs above which a panel for each would not be read: all are in one then."""
@@ -100,3 +101,9 @@ def _draw_panel(axes: Any, timeline: Timeline, policies: list[str], job: str | N
     axes.grid(False, axis="x")
     axes.set_ylabel(f"response ({unit})")
     set_title(axes, "all jobs" if job is None else written(job))
+
+
+def jobs_of(rows: Sequence[TimelineRow]) -> list[str]:
+    """Return the names of the jobs that requests belong to, in the order of arrival."""
+    requests = sorted((row for row in rows if row.event == "request"), key=lambda row: row.arrived_s or 0.0)
+    return list(dict.fromkeys(row.job or "" for row in requests))
