@@ -118,22 +118,16 @@ def report_answer(timeline: Timeline) -> dict[str, Any]:
 def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
     """Return the table of policies; columns of which nothing is known are left out."""
     figures: _Figures = {
-        "done>": lambda of: _done(of.responses),
-        "mean>": lambda of: _time(of.responses.mean_s),
-        "p95>": lambda of: _time(of.responses.p95_s),
-        "missed>": lambda of: _missed(of.responses),
-        "held>": lambda of: _size(of.memory.held_peak_bytes),
-        "budget>": lambda of: _size(of.memory.budget_bytes),
+        "done>": lambda of: _done(of.responses), "mean>": lambda of: _time(of.responses.mean_s),
+        "p95>": lambda of: _time(of.responses.p95_s), "missed>": lambda of: _missed(of.responses),
+        "held>": lambda of: _size(of.memory.held_peak_bytes), "budget>": lambda of: _size(of.memory.budget_bytes),
         "peak>": lambda of: _size(of.memory.peak_bytes),
         "limit>": lambda of: None if of.memory.peak_bytes is None else _size(of.memory.limit_bytes),
-        "swap>": lambda of: _size(of.memory.swap_peak_bytes),
-        "faults>": lambda of: _count(of.memory.major_faults),
-        "reclaims>": lambda of: _count(of.memory.limit_hits),
-        "loaded>": lambda of: _size(of.loads.bytes),
-        "avoided>": lambda of: _share(of.loads.avoided_share),
-        "busy>": lambda of: _share(_busy(of)),
+        "swap>": lambda of: _size(of.memory.swap_peak_bytes), "faults>": lambda of: _count(of.memory.major_faults),
+        "reclaims>": lambda of: _count(of.memory.limit_hits), "loaded>": lambda of: _size(of.loads.bytes),
+        "avoided>": lambda of: _share(of.loads.avoided_share), "busy>": lambda of: _share(_busy(of)),
         "took>": lambda of: format_duration(of.makespan_s),
-    }
+    }  # fmt: skip
     cells = {name: [figure(of) for of in summaries] for name, figure in figures.items()}
     shown = {name: found for name, found in cells.items() if any(cell is not None for cell in found)}
     rows: list[list[object]] = [
@@ -166,9 +160,7 @@ def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str
 
 
 def _ratio(
-    what: str,
-    pairs: Sequence[tuple[PolicySummary, PolicySummary]],
-    figure: Callable[[PolicySummary], float | None],
+    what: str, pairs: Sequence[tuple[PolicySummary, PolicySummary]], figure: Callable[[PolicySummary], float | None]
 ) -> str | None:
     """Return a figure as a multiple of another policy's: the median over turns, and its range where there are more."""
     from edgetune.stats import median
@@ -329,13 +321,9 @@ def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[s
     from edgetune.schedule.figures.dependencies import orders_text
 
     return {
-        "mode": mode,
-        "tasks": len(graph.nodes),
-        "arrows": sum(map(len, graph.before)),
-        "orders": orders_text(orders),
-        "exact": orders.least == orders.most,
-        "method": orders.method,
-    }
+        "mode": mode, "tasks": len(graph.nodes), "arrows": sum(map(len, graph.before)), "orders": orders_text(orders),
+        "exact": orders.least == orders.most, "method": orders.method,
+    }  # fmt: skip
 
 
 def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: GenerationOptions, terminal: Terminal) -> None:

@@ -67,36 +67,20 @@ def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
     held_bytes = max(row.weight_bytes if row.resident_bytes is None else row.resident_bytes - row.output_bytes, 0)
     stored = not warm and row.cold_load_s is not None
     return Layer(
-        row.layer,
-        "other",
-        held_bytes,
-        row.output_bytes,
-        0,
-        (row.cold_load_s if stored else row.load_s) or 0.0,
-        (row.cold_execute_s if stored else row.execute_s) or 0.0,
-        (),
-        unload_s=row.unload_s or 0.0,
+        row.layer, "other", held_bytes, row.output_bytes, 0, (row.cold_load_s if stored else row.load_s) or 0.0,
+        (row.cold_execute_s if stored else row.execute_s) or 0.0, (), unload_s=row.unload_s or 0.0,
         load_scratch_bytes=max((row.peak_bytes or 0) - held_bytes, 0),
         mapped_load_s=row.load_s if row.form == "external" else None,
-    )
+    )  # fmt: skip
 
 
 def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
     measured = 0 if row.peak_bytes is None else row.peak_bytes - row.output_bytes
     load_s = row.load_s if warm or row.cold_load_s is None else row.cold_load_s
     return Layer(
-        row.layer,
-        row.kind,
-        row.weight_bytes,
-        row.output_bytes,
-        max(row.scratch_bytes, measured),
-        load_s or 0.0,
-        row.execute_s or 0.0,
-        row.after or (),
-        row.unload_s or 0.0,
-        row.first_execute_s,
-        mapped_load_s=row.load_s,
-    )
+        row.layer, row.kind, row.weight_bytes, row.output_bytes, max(row.scratch_bytes, measured), load_s or 0.0,
+        row.execute_s or 0.0, row.after or (), row.unload_s or 0.0, row.first_execute_s, mapped_load_s=row.load_s,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

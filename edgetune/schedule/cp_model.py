@@ -185,15 +185,10 @@ class ScheduleCpModel:
     ) -> LayerSchedule:
         mean_of = len(self.case.requests) if objective == "response" else 1
         return LayerSchedule(
-            tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))),
-            objective,
-            round(cost) * self._grid_ns / mean_of,
-            math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of,
-            proved,
-            self.case.streams or self.case.workers,
-            self.case.cores or self.case.workers,
-            took_s,
-        )
+            tuple(sorted(steps, key=lambda step: (step.start_ns, step.kind, step.request, step.layer))), objective,
+            round(cost) * self._grid_ns / mean_of, math.ceil(bound - _ROUNDING) * self._grid_ns / mean_of, proved,
+            self.case.streams or self.case.workers, self.case.cores or self.case.workers, took_s,
+        )  # fmt: skip
 
     def _add_executions(self, request: Request) -> None:
         """Add the layers of a request: after those that they read, after it has come, and after others' answers."""

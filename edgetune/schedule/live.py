@@ -78,14 +78,9 @@ class LiveTaskBackend:
     """
 
     def __init__(
-        self,
-        networks: Mapping[str, Runnable],
-        *,
-        workers: int,
-        answers: DataExchange,
-        budget: Callable[[int], int],
+        self, networks: Mapping[str, Runnable], *, workers: int, answers: DataExchange, budget: Callable[[int], int],
         also: Sequence[int] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._networks, self._answers, self._budget, self._also = networks, answers, budget, also
         self._loaded: dict[tuple[str, int], tuple[Runnable, Any]] = {}
         self._begun: dict[int, _Begun] = {}

@@ -220,20 +220,12 @@ class LiveRun:
                 }
             )
         return {
-            "command": "run",
-            "policy": options.policy,
-            "options": dict(options.options),
-            "form": options.form,
-            "workers": options.workers,
-            "threads": options.threads,
-            "limit_bytes": options.limit_bytes,
+            "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
+            "workers": options.workers, "threads": options.threads, "limit_bytes": options.limit_bytes,
             "drop_cache": self._limit.enforced != "accounted",
-            "groups": [str(group) for group in limited_around(Path("/"))],
-            "live": options.outside,
-            "rehearse": self._rehearsal,
-            "networks": networks,
-            "requests": list(map(astuple, self._requests)),
-        }
+            "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
+            "rehearse": self._rehearsal, "networks": networks, "requests": list(map(astuple, self._requests)),
+        }  # fmt: skip
 
     def _files(self, prepared: Prepared) -> list[str]:
         whole = {name for name in prepared.files if name.startswith("whole")}

@@ -55,20 +55,11 @@ class ScheduleLoop:
     """
 
     def __init__(
-        self,
-        policy: SchedulePolicy,
-        backend: TaskBackend,
-        networks: Mapping[str, LayeredNetwork],
-        requests: Sequence[Request],
-        *,
-        workers: int,
-        cores: int | None = None,
-        streams: int = 1,
-        source: RequestSource[Request] | None = None,
-        stopped: Callable[[], bool] = lambda: False,
-        poll_interval_ns: int | None = None,
-        on_record: Callable[[Record], None] = lambda _: None,
-    ) -> None:
+        self, policy: SchedulePolicy, backend: TaskBackend, networks: Mapping[str, LayeredNetwork],
+        requests: Sequence[Request], *, workers: int, cores: int | None = None, streams: int = 1,
+        source: RequestSource[Request] | None = None, stopped: Callable[[], bool] = lambda: False,
+        poll_interval_ns: int | None = None, on_record: Callable[[Record], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         if workers < 1:
             raise InputError(f"there must be at least one worker, not {workers}", "e.g. 2")
         check_requests(requests, networks.keys())

@@ -135,14 +135,10 @@ def as_one_layer(network: LayeredNetwork) -> LayeredNetwork:
         for layer, alive_bytes in zip(network.layers, before_bytes, strict=True)
     )
     layer = Layer(
-        name=network.name,
-        kind="other",
-        weight_bytes=network.weight_bytes,
-        output_bytes=output_bytes,
+        name=network.name, kind="other", weight_bytes=network.weight_bytes, output_bytes=output_bytes,
         scratch_bytes=peak_bytes - output_bytes,
         load_s=sum(layer.load_s for layer in network.layers if layer.weight_bytes),
-        execute_s=sum(layer.execute_s for layer in network.layers),
-        after=(),
+        execute_s=sum(layer.execute_s for layer in network.layers), after=(),
         unload_s=sum(layer.unload_s for layer in network.layers),
-    )
+    )  # fmt: skip
     return LayeredNetwork(network.name, (layer,), network.input_bytes)

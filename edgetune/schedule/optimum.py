@@ -38,14 +38,9 @@ _LEAST_S = 0.1
 
 
 def optimum(
-    case: SchedulingProblem,
-    objective: Objective = "response",
-    *,
-    limit_s: float = DEFAULT_LIMIT_S,
-    known: Sequence[TaskRecord] = (),
-    steady: bool = False,
-    threads: int = 1,
-) -> LayerSchedule:
+    case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
+    known: Sequence[TaskRecord] = (), steady: bool = False, threads: int = 1,
+) -> LayerSchedule:  # fmt: skip
     """Return the best schedule that is found in a time, and what none can be better than.
 
     Where none is found in time, that is request by request, layer by layer.

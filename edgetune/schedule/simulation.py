@@ -55,14 +55,9 @@ class SimulatedTaskBackend:
     """
 
     def __init__(
-        self,
-        clock: EventClock,
-        networks: Mapping[str, LayeredNetwork],
-        *,
-        budget_bytes: int,
-        machine: Machine,
+        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, budget_bytes: int, machine: Machine,
         fault: Callable[[LayerTask], str | None] = lambda _: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.memory = MemoryAccounting(networks)
         """The bytes that are physically held."""
         self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
@@ -286,17 +281,10 @@ class ScheduleSimulation:
 
 
 def simulate(
-    policy: SchedulePolicy,
-    networks: Mapping[str, LayeredNetwork],
-    requests: Sequence[Request],
-    *,
-    budget_bytes: int,
-    workers: int,
-    machine: Machine,
-    believed: Mapping[str, LayeredNetwork] | None = None,
-    wholes: Mapping[str, LayeredNetwork] = MappingProxyType({}),
-    stopped: Callable[[], bool] = lambda: False,
-) -> ScheduleSimulation:
+    policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork], requests: Sequence[Request], *, budget_bytes: int,
+    workers: int, machine: Machine, believed: Mapping[str, LayeredNetwork] | None = None,
+    wholes: Mapping[str, LayeredNetwork] = MappingProxyType({}), stopped: Callable[[], bool] = lambda: False,
+) -> ScheduleSimulation:  # fmt: skip
     """Run requests on the event clock.
 
     Args:

@@ -32,15 +32,9 @@ class View:
     """
 
     def __init__(
-        self,
-        networks: Mapping[str, LayeredNetwork],
-        *,
-        workers: int,
-        shares_weights: bool,
-        budget_bytes: int,
-        cores: int | None = None,
-        streams: int = 1,
-    ) -> None:
+        self, networks: Mapping[str, LayeredNetwork], *, workers: int, shares_weights: bool, budget_bytes: int,
+        cores: int | None = None, streams: int = 1,
+    ) -> None:  # fmt: skip
         self.now_ns, self.budget_bytes = 0, budget_bytes
         self.workers = self.idle_workers = workers
         self.cores, self.streams = cores or workers, streams

@@ -133,16 +133,11 @@ def _summary(policy: str, turns: dict[int, list[TimelineRow]], told: Mapping[str
     spans_s = [max(row.finished_s for row in of) for of in turns.values()]
     available_s = sum(spans_s) * (_count(told, "workers") or len({row.worker for row in rows} - {None}))
     return PolicySummary(
-        policy,
-        tuple(turns),
-        _responses(requests, None, None),
-        tuple(_by_job(requests)),
-        _memory(turns, _count(told, "limit_bytes")),
-        _loads(turns, told.get("safety")),
-        sum(spans_s) / len(spans_s),
+        policy, tuple(turns), _responses(requests, None, None), tuple(_by_job(requests)),
+        _memory(turns, _count(told, "limit_bytes")), _loads(turns, told.get("safety")), sum(spans_s) / len(spans_s),
         _busy_s(rows, "load") / available_s if available_s else None,
         _busy_s(rows, "execute") / available_s if available_s else None,
-    )
+    )  # fmt: skip
 
 
 def _by_job(requests: Sequence[TimelineRow]) -> Iterable[Responses]:
@@ -158,17 +153,10 @@ def _responses(rows: Sequence[TimelineRow], job: str | None, network: str | None
     times_s = latencies_s(rows)
     median_s, p95_s, longest_s = percentiles_s(times_s, 50, 95, 100)
     return Responses(
-        job,
-        network,
-        *count_outcomes(rows),
-        sum(row.deadline_s is not None for row in rows),
+        job, network, *count_outcomes(rows), sum(row.deadline_s is not None for row in rows),
         sum(row.deadline_s is not None and not (row.status == "ok" and row.met) for row in rows),
-        sum(times_s) / len(times_s) if times_s else None,
-        median_s,
-        p95_s,
-        longest_s,
-        first_failure(rows),
-    )
+        sum(times_s) / len(times_s) if times_s else None, median_s, p95_s, longest_s, first_failure(rows),
+    )  # fmt: skip
 
 
 def _count(told: Mapping[str, Any], name: str) -> int | None:
@@ -189,14 +177,10 @@ def _memory(turns: dict[int, list[TimelineRow]], limit_bytes: int | None) -> Mem
 
     counted_peak_bytes = peak(lambda row: row.peak_bytes)
     return Memory(
-        limit_bytes,
-        peak(lambda row: row.budget_bytes),
-        peak(lambda row: row.held_bytes),
+        limit_bytes, peak(lambda row: row.budget_bytes), peak(lambda row: row.held_bytes),
         peak(lambda row: row.resident_bytes) if counted_peak_bytes is None else counted_peak_bytes,
-        peak(lambda row: row.swap_bytes),
-        counted(lambda row: row.major_faults),
-        counted(lambda row: row.limit_hits),
-    )
+        peak(lambda row: row.swap_bytes), counted(lambda row: row.major_faults), counted(lambda row: row.limit_hits),
+    )  # fmt: skip
 
 
 def _loads(turns: dict[int, list[TimelineRow]], safety: object) -> Loads:

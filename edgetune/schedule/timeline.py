@@ -43,42 +43,22 @@ def _row(record: Record, networks: Mapping[str, LayeredNetwork], policy: str, tu
 
 def _task(record: TaskRecord, network: LayeredNetwork, policy: str, turn: int) -> TimelineRow:
     return TimelineRow(
-        record.kind,
-        policy,
-        record.end_ns / NS,
-        turn,
-        record.network,
-        request=None if record.request < 0 else record.request,
-        layer=network.layers[record.layer].name,
-        layer_index=record.layer,
-        worker=record.worker,
-        copy=record.copy,
-        started_s=record.start_ns / NS,
-        bytes=record.bytes,
-        held_bytes=record.held_bytes,
-        resident_bytes=record.resident_bytes,
-        status="ok" if record.failure is None else "failed",
-        reason=record.failure,
-    )
+        record.kind, policy, record.end_ns / NS, turn, record.network,
+        request=None if record.request < 0 else record.request, layer=network.layers[record.layer].name,
+        layer_index=record.layer, worker=record.worker, copy=record.copy, started_s=record.start_ns / NS,
+        bytes=record.bytes, held_bytes=record.held_bytes, resident_bytes=record.resident_bytes,
+        status="ok" if record.failure is None else "failed", reason=record.failure,
+    )  # fmt: skip
 
 
 def _request(record: RequestRecord, policy: str, turn: int) -> TimelineRow:
     request = record.request
     return TimelineRow(
-        "request",
-        policy,
-        record.end_ns / NS,
-        turn,
-        request.network,
-        request.job or None,
-        request.number,
-        arrived_s=request.arrival_ns / NS,
-        started_s=None if record.begun_ns is None else record.begun_ns / NS,
-        deadline_s=None if request.deadline_ns is None else request.deadline_ns / NS,
-        met=record.met,
-        status=record.outcome,
-        reason=record.failure,
-    )
+        "request", policy, record.end_ns / NS, turn, request.network, request.job or None, request.number,
+        arrived_s=request.arrival_ns / NS, started_s=None if record.begun_ns is None else record.begun_ns / NS,
+        deadline_s=None if request.deadline_ns is None else request.deadline_ns / NS, met=record.met,
+        status=record.outcome, reason=record.failure,
+    )  # fmt: skip
 
 
 def _budget(record: BudgetRecord, policy: str, turn: int) -> TimelineRow:

@@ -54,16 +54,10 @@ def _design(opts: GenerationOptions) -> NetworkDesign:
     execute, rate = parse_distribution(opts.execute, what="--execute", of="time"), opts.load.removesuffix("/s")
     is_rate = rate != opts.load
     return NetworkDesign(
-        cast("Form", opts.shape),
-        _range(opts.layers),
-        opts.width,
-        weights,
-        outputs,
-        scratch,
-        execute,
+        cast("Form", opts.shape), _range(opts.layers), opts.width, weights, outputs, scratch, execute,
         load_s=None if is_rate else parse_distribution(opts.load, what="--load", of="time"),
         load_bytes_per_s=float(parse_bytes(rate, what="--load")) if is_rate else None,
-    )
+    )  # fmt: skip
 
 
 def _range(words: str) -> tuple[int, int]:

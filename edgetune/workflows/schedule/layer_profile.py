@@ -106,14 +106,9 @@ def _measure(networks: Sequence[Prepared], rules: LayerOptions, reporter: Report
         for network in networks:
             rows += measure_network(network, rules, on_layer)
     conditions = {
-        **open_named("host").conditions,
-        "device": "host",
-        "simulated": False,
-        "threads": 1,
-        "runtime": networks[0].runtime,
-        "options": asdict(rules),
-        "machine": measure_machine(networks, rules),
-    }
+        **open_named("host").conditions, "device": "host", "simulated": False, "threads": 1,
+        "runtime": networks[0].runtime, "options": asdict(rules), "machine": measure_machine(networks, rules),
+    }  # fmt: skip
     inputs = [
         {"name": n.network, "reference": n.reference, "sha256": n.source_sha256, "batch_size": n.batch_size}
         for n in networks

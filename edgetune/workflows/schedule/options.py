@@ -51,8 +51,7 @@ class ScheduleOptions:
     ] = None
     costs: _Costs = None
     prepared: Annotated[
-        str | None,
-        Option("Where networks are prepared, or will be. Default: a cache.", group="Files", metavar="DIR"),
+        str | None, Option("Where networks are prepared, or will be. Default: a cache.", group="Files", metavar="DIR")
     ] = None
     limit: Annotated[
         str, Option("What keeps memory within the budget: auto, cgroup or accounted.", group="Where", metavar="HOW")
@@ -116,8 +115,7 @@ class LayerProfileOptions:
         str | None, Option("Default: the pipe, else costs.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
     target_ci: Annotated[
-        str | float,
-        Option("Stop when a median is known this well (95 % interval), or after 1 s.", metavar="SHARE"),
+        str | float, Option("Stop when a median is known this well (95 % interval), or after 1 s.", metavar="SHARE")
     ] = "5%"
     repeats: Annotated[
         int | None, Option("Take exactly so many samples instead.", metavar="N", least=1, most=10_000)
@@ -193,8 +191,7 @@ class GenerationOptions:
         int, Option("Layers side by side in a fan, or branches.", group="Problem", metavar="N", least=1)
     ] = 3
     weights: Annotated[
-        str,
-        Option("Of a layer: 8MiB, uniform:1MiB:50MiB or log:1MiB:50MiB.", group="Problem", metavar="SIZES"),
+        str, Option("Of a layer: 8MiB, uniform:1MiB:50MiB or log:1MiB:50MiB.", group="Problem", metavar="SIZES")
     ] = "log:64KiB:64MiB"
     outputs: Annotated[str, Option("Of a layer.", group="Problem", metavar="SIZES")] = "log:4KiB:4MiB"
     scratch: Annotated[str, Option("Of a layer.", group="Problem", metavar="SIZES")] = "0"

@@ -121,16 +121,10 @@ def timeline_of(plan: SchedulePlan, outcome: ScheduleResult) -> Timeline:
         for each in plan.known
     ]
     shared: Mapping[str, Any] = {
-        "simulated": plan.opts.simulate,
-        **_device_conditions(plan),
-        "limit_bytes": plan.limit_bytes,
-        "workers": plan.workers,
-        "safety": plan.safety,
-        "policies": outcome.conditions,
-        **enforced_by(outcome.conditions.values()),
-        "turns": plan.opts.turns,
-        "seed": plan.seed,
-    }
+        "simulated": plan.opts.simulate, **_device_conditions(plan), "limit_bytes": plan.limit_bytes,
+        "workers": plan.workers, "safety": plan.safety, "policies": outcome.conditions,
+        **enforced_by(outcome.conditions.values()), "turns": plan.opts.turns, "seed": plan.seed,
+    }  # fmt: skip
     inputs = {"jobs": plan.opts.jobs, "networks": networks}
     header = Header.new(timelines.KIND, timelines.VERSION, inputs=inputs, conditions=shared)
     return Timeline(header, tuple(outcome.rows))
