@@ -24,7 +24,7 @@ from edgetune.processes.messages import serve
 from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.policies.published import Masa
+from edgetune.schedule.policies.classic import Masa
 from edgetune.schedule.requests import Request
 from edgetune.schedule.sampling import FEWEST, made_up, open_weighed, resident_bytes, why_not_cold
 from edgetune.stats import median

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from edgetune.schedule.network import consumers
 from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
-from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import TaskKind
+from edgetune.schedule.tasks import TaskKind, TaskRecord
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, CpSolver, IntervalVar, IntVar

@@ -21,8 +21,8 @@ from edgetune.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
 from edgetune.schedule.executor import Form, environment_of
 from edgetune.schedule.limit import limited_around, make_limit
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.verification import Verification
 from edgetune.schedule.weights import drop_cached
 from edgetune.schedule.worker import request_from

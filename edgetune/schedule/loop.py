@@ -17,11 +17,18 @@ from edgetune.errors import EdgetuneError, InputError
 from edgetune.schedule.budget import check_budget
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.policies.policy import SchedulePolicy
-from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.request_state import RequestProgress
 from edgetune.schedule.requests import DependentRequests, Request, check_requests
 from edgetune.schedule.state import State
-from edgetune.schedule.tasks import FinishedTask, LayerTask, TaskBackend
+from edgetune.schedule.tasks import (
+    BudgetRecord,
+    FinishedTask,
+    LayerTask,
+    Record,
+    RequestRecord,
+    TaskBackend,
+    TaskRecord,
+)
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests, RequestSource

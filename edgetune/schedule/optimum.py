@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.schedule.cp_model import ScheduleCpModel
 from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem
-from edgetune.schedule.records import TaskRecord
+from edgetune.schedule.tasks import TaskRecord
 from edgetune.units import format_bytes
 
 if TYPE_CHECKING:

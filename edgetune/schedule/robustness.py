@@ -18,9 +18,9 @@ from scipy.stats import kendalltau
 from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.schedule.policies.policy import SchedulePolicy
-from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
+from edgetune.schedule.tasks import RequestRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from edgetune.schedule.machine import Machine
 from edgetune.schedule.memory_accounting import MemoryAccounting
 from edgetune.schedule.network import Layer, LayeredNetwork
 from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
-from edgetune.schedule.records import Record
 from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import FinishedTask, LayerTask
+from edgetune.schedule.tasks import FinishedTask, LayerTask, Record
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import DecisionOverhead
 from edgetune.units import NS

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.units import NS
 from edgetune.version import __version__
 

@@ -1,4 +1,4 @@
-"""The process that runs networks under a memory limit: the loop, a policy and the live stage, and nothing else.
+"""The process that runs networks under a memory limit: the loop, a policy and the live backend, and nothing else.
 
     parent                                   this process
       puts it into its control group

@@ -24,9 +24,9 @@ from edgetune.schedule.machine import Machine
 from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
 from edgetune.schedule.policies import POLICIES, make_policy
 from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import SimulatedTaskBackend
+from edgetune.schedule.tasks import TaskRecord
 from edgetune.serving.clock import EventClock
 
 _MS = 1_000_000

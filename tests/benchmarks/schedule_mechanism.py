@@ -31,8 +31,8 @@ from edgetune.schedule.live import LiveTaskBackend
 from edgetune.schedule.live_run import _EXACT_HEAP
 from edgetune.schedule.loop import ScheduleLoop
 from edgetune.schedule.policies import make_policy
-from edgetune.schedule.records import RequestRecord
 from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import RequestRecord
 from edgetune.workloads.prepared import Prepared, open_prepared
 
 ROUNDS = 25

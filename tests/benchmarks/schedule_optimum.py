@@ -30,9 +30,9 @@ from edgetune.schedule.plan import SchedulingProblem
 from edgetune.schedule.policies import make_policy
 from edgetune.schedule.policies.optimum import Optimum
 from edgetune.schedule.policies.policy import SchedulePolicy
-from edgetune.schedule.records import RequestRecord, TaskRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import simulate
+from edgetune.schedule.tasks import RequestRecord, TaskRecord
 from edgetune.stats import median
 
 MS = 1_000_000

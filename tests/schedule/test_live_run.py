@@ -16,8 +16,8 @@ from edgetune.errors import InfeasibleError, InputError, PartialError
 from edgetune.schedule.limit import make_limit
 from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
 from edgetune.schedule.network import least_budget_bytes
-from edgetune.schedule.records import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
 from edgetune.schedule.verification import Verification
 from edgetune.units import NS
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared

@@ -20,8 +20,8 @@ from edgetune.schedule.jobs import networks_of
 from edgetune.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
 from edgetune.schedule.policies import PolicyChoice
 from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.records import BudgetRecord, Record, RequestRecord
 from edgetune.schedule.requests import Request
+from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord
 from edgetune.schedule.timeline import timeline_rows
 from edgetune.schedule.verification import Verification
 from edgetune.serving.sources import LineArrivals

@@ -18,9 +18,9 @@ from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem
 from edgetune.schedule.policies import PolicyChoice
 from edgetune.schedule.policies.policy import SchedulePolicy
 from edgetune.schedule.policies.reuse import Reuse
-from edgetune.schedule.records import TaskRecord
 from edgetune.schedule.requests import Request
 from edgetune.schedule.simulation import ScheduleSimulation, simulate
+from edgetune.schedule.tasks import TaskRecord
 from edgetune.schedule.timeline import timeline_rows
 from edgetune.units import NS
 from edgetune.workflows.reporting import Reporter
