@@ -9,26 +9,45 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Union
 
 from edgetune.cli.screen import Screen
+from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.output import begin_outputs
 from edgetune.workflows.profile_options import ProfileCommandOptions
 from edgetune.workflows.reporting import Stdout
+from edgetune.workflows.roofline_options import RooflineOptions
+from edgetune.workflows.schedule.options import ScheduleOptions
+from edgetune.workflows.search.options import SearchOptions
 
 if TYPE_CHECKING:
     from edgetune.artifacts.artifact import Artifact
     from edgetune.artifacts.convergence import Convergence
+    from edgetune.artifacts.plan import Plan
     from edgetune.artifacts.profile import Profile
+    from edgetune.artifacts.run import Run
+    from edgetune.artifacts.timeline import Timeline
     from edgetune.profiling.window import Window
+    from edgetune.workflows.roofline.request import Placed
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 -- of options
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+Source = Union[str, "os.PathLike[str]", "Artifact"]
+"""What a workflow reads: a file or a name as on the command line, or an artifact that another one returned."""
+
+
+class Workflow(Protocol[P, R_co]):
+    """A workflow as a function: what it reads first, then the options of its command by name."""
+
+    def __call__(self, source: Source | Sequence[Source] | None = None, *args: P.args, **options: P.kwargs) -> R_co:
+        """Run it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +60,35 @@ class _Notes(Screen):
         return "none"
 
 
-def _takes(options: Callable[P, O]) -> Callable[[Callable[[O], R]], Callable[P, R]]:
+def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O], R]], Workflow[P, R]]:
     """Return a decorator: the function takes the fields of an options dataclass instead of the dataclass."""
 
-    def decorate(function: Callable[[O], R]) -> Callable[P, R]:
+    def decorate(function: Callable[[O], R]) -> Workflow[P, R]:
         @wraps(function)
-        def call(*args: P.args, **given: P.kwargs) -> R:
-            words = [os.fspath(value) if isinstance(value, os.PathLike) else value for value in args]
-            named = {key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in given.items()}
-            opts: Any = options(*words, **named)  # type: ignore[arg-type]
-            begin_outputs(force=bool(getattr(opts, "force", False)))
-            return function(opts)
+        def call(source: Source | Sequence[Source] | None = None, *args: P.args, **given: P.kwargs) -> R:
+            with TemporaryDirectory(prefix="edgetune-") as folder:
+                first = () if source is None else (_words(source, folder),)
+                named: dict[str, Any] = {name: _words(value, folder) for name, value in given.items()}
+                opts: Any = options(*first, *args, **named)
+                begin_outputs(force=bool(getattr(opts, "force", False)))
+                return function(opts)
 
         call.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]
         return call
 
     return decorate
+
+
+def _words(value: Any, folder: str) -> Any:
+    """Return an option's value as the command line has it; an artifact becomes a file in ``folder``."""
+    from edgetune.artifacts.artifact import Artifact, Table
+
+    if isinstance(value, Artifact):
+        ending = "parquet" if isinstance(value, Table) else "yaml"
+        return str(value.save(f"{folder}/{value.header.kind}-{len(os.listdir(folder))}.{ending}"))
+    if isinstance(value, list | tuple):
+        return tuple(_words(each, folder) for each in value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 @_takes(ProfileCommandOptions)
@@ -73,6 +105,65 @@ def profile(opts: ProfileCommandOptions) -> Profile | Convergence:
     from edgetune.workflows.profile import profile as workflow
 
     return workflow(opts, _Notes())[0]
+
+
+@_takes(SearchOptions)
+def search(opts: SearchOptions) -> Plan:
+    """Return the plan with the best power mode and batch size within budgets.
+
+    The options are those of ``edgetune search``: a table or several, or a network and a ``device`` to measure on.
+
+    Raises:
+        InfeasibleError: nothing that was measured meets the budgets.
+    """
+    from edgetune.workflows.search.run import search as workflow
+
+    answer = workflow(opts, _Notes())
+    assert answer.plan is not None  # a search without an answer raises
+    return answer.plan
+
+
+@_takes(RooflineOptions)
+def roofline(opts: RooflineOptions) -> Sequence[Placed]:
+    """Measure what a device can do, and place a network beneath it: one result for each precision.
+
+    The options are those of ``edgetune roofline``. Each result has the ``roofline`` of the device, an artifact, and the
+    ``placements`` of the network, one for each batch size.
+    """
+    from edgetune.workflows.roofline.roofline import roofline as workflow
+
+    found, target = workflow(opts, _Notes())
+    if target is not None:
+        target.write(found[0].roofline)
+    return found
+
+
+@_takes(InterleaveOptions)
+def interleave(opts: InterleaveOptions) -> Run:
+    """Answer requests in time and train in what is left; return the run, a row for each request and each minibatch.
+
+    The options are those of ``edgetune interleave``: a plan, or networks to plan for.
+    """
+    from edgetune.workflows.interleave.interleave import interleave as workflow
+
+    finished = workflow(opts, _Notes())
+    if finished.result.failure is not None:
+        raise finished.result.failure
+    return finished.run
+
+
+@_takes(ScheduleOptions)
+def schedule(opts: ScheduleOptions) -> Timeline:
+    """Run several networks in little memory, or simulate it; return the timeline, a row for each event.
+
+    The options are those of ``edgetune schedule run``.
+    """
+    from edgetune.workflows.schedule.run import schedule as workflow
+
+    finished = workflow(opts, _Notes())
+    if finished.failure is not None:
+        raise finished.failure
+    return finished.timeline
 
 
 def measure(

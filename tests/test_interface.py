@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import edgetune
+from edgetune import interface
+from edgetune.cli.main import run
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -99,3 +101,53 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     example = re.search(r"```py\n(.*?)```", page, re.DOTALL)[1]
     exec(example, {})
     assert "441 points" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """A table of inference and one of training, simulated."""
+    options = {"device": "twin:orin-agx", "modes": "grid:441"}
+    return (
+        interface.profile("zoo:squeezenet", task="infer", batch_sizes=[1, 4, 16], **options),
+        interface.profile("zoo:resnet18", task="train", batch_sizes=[16], **options),
+    )
+
+
+def test_a_plan_from_a_table_in_memory_is_that_of_its_file(tables, tmp_path):
+    written = tables[1].save(tmp_path / "train.parquet")
+    from_file = interface.search(written, power_budget="30W", strategy="gmd", output=tmp_path / "plan.yaml")
+    from_memory = interface.search(tables[1], power_budget=30.0, strategy="gmd")
+    assert from_memory.configuration == from_file.configuration
+    assert from_memory.measured == from_file.measured
+    assert interface.read(tmp_path / "plan.yaml") == from_file
+
+
+def test_a_search_without_an_answer_raises(tables):
+    with pytest.raises(edgetune.EdgetuneError) as caught:
+        interface.search(tables[1], power_budget="1mW")
+    assert caught.value.exit_code == 3
+
+
+def test_a_plan_is_interleaved_and_saved(tables, tmp_path):
+    plan = interface.search(
+        list(tables), kind="train+infer", power_budget="30W", latency_budget="500ms", arrival_rate="60/s"
+    )
+    written = interface.interleave(plan, device="twin:orin-agx", profile=list(tables), duration=2)
+    assert {row.tenant for row in written.rows} >= {"squeezenet", "resnet18"}
+    assert written.save(tmp_path / "run.parquet").exists()
+
+
+def test_a_network_beneath_the_roofs_of_a_twin():
+    (placed,) = interface.roofline("zoo:resnet18", device="twin:orin-agx", batch_sizes=[1])
+    assert placed.placements[0].bound in ("memory", "compute")
+    (peaks,) = interface.roofline(device="twin:orin-agx", precision="fp32")
+    assert peaks.roofline.header.simulated
+
+
+def test_a_schedule_is_simulated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["schedule", "generate", "--networks", "3", "--seed", "1", "--memory", "160MiB", "--quiet"]
+    assert run(words) == 0
+    timeline = interface.schedule("made.yaml", simulate=True, policy="linear,reuse")
+    assert {row.policy for row in timeline.rows} == {"linear", "reuse"}
+    assert timeline.header.simulated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from edgetune.workflows import options
@@ -20,7 +20,7 @@ class InterleaveOptions:
             "A plan, as edgetune search prints it (- reads it from the pipe), or a file of tenants.",
             metavar="PLAN", argument=True,
         ),
-    ] = None  # fmt: skip
+    ] = field(default=None, kw_only=False)  # fmt: skip
     infer: Annotated[str | None, Option("Answers: ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")] = None
     train: Annotated[
         str | None, Option("Trains: Python file, ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")

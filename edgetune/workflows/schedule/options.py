@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from edgetune.workflows import options
@@ -28,7 +28,7 @@ _Prepared = Annotated[
 class ScheduleOptions:
     """The options of ``edgetune schedule run``."""
 
-    jobs: _Jobs
+    jobs: _Jobs = field(kw_only=False)
     policy: Annotated[
         str | None,
         Option(
