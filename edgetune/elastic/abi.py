@@ -1,15 +1,15 @@
-"""What an elastic kernel is called, and the one parameter it takes more than the original.
+"""The names of elastic kernels, and the one parameter that they take beyond those of the original.
 
     original                     elastic
     vadd<<<(6,1,1), 256>>>(a)    vadd__grid<<<2, 256>>>(a, {grid (6,1,1), block (256,1,1), first 0, count 3})
                                  vadd__grid<<<2, 256>>>(a, {grid (6,1,1), block (256,1,1), first 3, count 3})
 
-Every elastic kernel has its own parameters first, unchanged, and then ``edgetune_launch`` by value: the logical launch,
-which is the one that the program asked for, and the part of its blocks to run. Logical blocks are numbered with x
-fastest. The physical grid is one-dimensional and of any size: a physical block goes on to the next logical block when
-it is done with one. The physical block has the shape of the logical block at grid level and one dimension at block
-level, where a physical thread runs several logical threads: those whose number is its own modulo the physical block
-size, so that lanes of a warp keep their places where that size is a multiple of 32.
+Every elastic kernel takes its own parameters first, unchanged, then ``edgetune_launch`` by value: the logical launch,
+which the program asked for, and the part of its blocks to run. Logical blocks are numbered with x fastest. The physical
+grid is one-dimensional and of any size: a physical block that has finished a logical block goes on to the next. At grid
+level the physical block has the shape of the logical block. At block level it has one dimension, and a physical thread
+runs the logical threads whose number equals its own modulo the physical block size, so that lanes of a warp keep their
+places where that size is a multiple of 32.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ STRUCT = f"""struct {STRUCT_NAME} {{
     unsigned int first;     // logical block to begin with, x fastest
     unsigned int count;     // how many from there on
 }};"""
-"""As it stands in every elastic source."""
+"""Its declaration in every elastic source."""
 
 _PACKING = struct.Struct("<8I")
 SIZE_BYTES, FIRST_OFFSET_BYTES, COUNT_OFFSET_BYTES = _PACKING.size, 24, 28
-"""Of a packed launch, only the last two numbers change from shard to shard."""
+"""Of a packed launch, whose last two numbers alone change from shard to shard."""
 
 MOST_BLOCKS = 2**32 - 1
-"""Logical blocks that can be numbered."""
+"""Most logical blocks that can be numbered."""
 
 PER_THREAD = (1, 2, 4, 8)
-"""How many logical threads a physical one may run."""
+"""Numbers of logical threads that a physical one may run."""
 
 Level = Literal["grid", "block"]
 Dim = tuple[int, int, int]
@@ -54,9 +54,7 @@ def grid_symbol(kernel: str) -> str:
 def block_symbol(kernel: str, per_thread: int | None) -> str:
     """Return the name of the form whose block is elastic too.
 
-    Args:
-        kernel: Name of the original.
-        per_thread: Logical threads in a physical one; ``None`` for the form that finds out by itself from the physical
-            block size (kernels without barriers).
+    Args: kernel: Name of the original. per_thread: Logical threads in a physical one; ``None`` for the form of a kernel
+            without barriers, which takes any physical block size.
     """
     return f"{kernel}__block" if per_thread is None else f"{kernel}__block{per_thread}"

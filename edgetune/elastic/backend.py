@@ -1,8 +1,8 @@
-"""Where kernels are launched: the interface shared by the simulated GPU and the real one.
+"""The interface of the simulated GPU and the real one, and the records of a run.
 
 launch(a) launch(b)            a and b are on two streams
    |         |                 stream of a  [a runs      ]
-   +---------+---> wait() ->   stream of b     [b runs        ]     moments: a started, b started, a ended, ...
+   +---------+---> wait() ->   stream of b     [b runs        ]     events: a started, b started, a ended, ...
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from edgetune.serving.requests import Outcome
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One launch: a part of the logical blocks of a call, or all of them.
+    """One launch: all logical blocks of a call, or a part of them.
 
     Args:
         number: Unique in a run, ascending in the order of launches.
-        task: Whose; launches of one task are on one stream and run one after another.
-        request: Which of its requests.
+        task: Its task; launches of one task are on one stream and run one after another.
+        request: The number of its request.
         call: Place of the kernel in the network.
         what: The kernel and its logical launch.
-        first: Logical block to begin with.
-        count: How many from there on.
+        first: First logical block.
+        count: Logical blocks from there on.
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks; ``None`` launches the original kernel, which takes all logical blocks of the call.
-        after: Launches, of whatever task, that must have ended before: barriers between streams.
+        after: Launches, of any task, that must have ended before: barriers between streams.
     """
 
     number: int
@@ -45,23 +45,23 @@ class Launch:
 
     @property
     def physical_blocks(self) -> int:
-        """How many blocks the GPU sees."""
+        """Blocks that the GPU runs."""
         return self.count if self.blocks is None else self.blocks
 
     @property
     def physical_threads(self) -> int:
-        """How many threads each of them has."""
+        """Threads of each of them."""
         return -(-self.what.logical.threads // self.per_thread)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchEvent:
-    """Something happened to a launch.
+    """The start or end of a launch.
 
     Args:
         launch: Its number.
-        kind: Whether its first block began to run, or all of it is over.
-        at_ns: When, on the stage's clock.
+        kind: Whether its first block began to run, or its last block ended.
+        at_ns: The time, on the clock of the backend.
         failure: Why it ended without a result, one line; ``None`` where it did not fail.
     """
 
@@ -73,14 +73,14 @@ class LaunchEvent:
 
 @dataclass(frozen=True, slots=True)
 class Residency:
-    """Blocks of a launch that were on one multiprocessor.
+    """Blocks of a launch on one multiprocessor, without a pause between them.
 
     Args:
         launch: Number of the launch.
-        sm: Which multiprocessor, from 0.
-        start_ns: When the first of them began there.
-        end_ns: When the last of them was over.
-        blocks: How many; without a pause in which there was none.
+        sm: The multiprocessor, from 0.
+        start_ns: Start of the first block.
+        end_ns: End of the last block.
+        blocks: Their number.
     """
 
     launch: int
@@ -102,19 +102,19 @@ class GpuBackend(Protocol):
         ...
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Wait until something happens or it is ``until_ns``; return what happened, in order. ``None``: no limit."""
+        """Wait for an event, or until ``until_ns``; return the events in order. ``None``: no limit."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """A launch that is over.
+    """A launch that has ended.
 
     Args:
-        launch: Which.
-        launched_ns: When the host was done with launching it.
-        started_ns: When its first block began; ``None`` where none did, as far as is known.
-        ended_ns: When its last block was over.
+        launch: The launch.
+        launched_ns: When the host had launched it.
+        started_ns: When its first block began; ``None`` where that is unknown, or no block began.
+        ended_ns: When its last block ended.
         failure: Why it ended without a result; ``None`` where it did not fail.
     """
 
@@ -127,12 +127,12 @@ class LaunchRecord:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """What became of a request.
+    """The outcome of a request.
 
     Args:
-        task: Whose.
-        number: Which of its requests, from 0.
-        arrived_ns: When it came.
+        task: Its task.
+        number: Its number among those of the task, from 0.
+        arrived_ns: When it arrived.
         begun_ns: When the first of its launches was made; ``None`` where none was.
         ended_ns: When it was answered, or given up.
         outcome: See ``Outcome``.
@@ -149,12 +149,12 @@ class RequestRecord:
 
     @property
     def due_ns(self) -> int | None:
-        """When it was due; ``None`` where it never was."""
+        """Its deadline; ``None`` where it has none."""
         return None if self.task.deadline_s is None else self.arrived_ns + round(self.task.deadline_s * 1e9)
 
     @property
     def met(self) -> bool | None:
-        """Whether it was answered when it was due; ``None`` where it never was."""
+        """Whether it was answered by its deadline; ``None`` where it has none."""
         return None if self.due_ns is None else self.outcome == "ok" and self.ended_ns <= self.due_ns
 
 

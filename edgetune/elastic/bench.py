@@ -1,12 +1,12 @@
 """The benchmark: workloads by several policies in alternation, beside the critical network alone.
 
     turn 0   solo  sequential  multistream  barrier  elastic
-    turn 1   solo  elastic  barrier  multistream  sequential          arrivals are drawn anew, alike for all of a turn
+    turn 1   solo  elastic  barrier  multistream  sequential          new arrivals, the same for all runs of a turn
       |
-      +--> ratios within each turn --> their mean, and an interval by drawing turns again and again
+      +--> ratios within each turn --> their mean, and a bootstrap interval over turns
 
-A ratio is of two runs of one turn: what drifts over a campaign, a clock or a temperature, is in both. Turns are what is
-drawn, for requests of a run depend on each other.
+A ratio is of two runs of one turn: what drifts over a campaign, a clock or a temperature, is in both. Turns are
+resampled, as the requests of one run depend on each other.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from edgetune.elastic.backend import GpuBackend, RequestRecord
 from edgetune.elastic.gpu import Gpu
@@ -33,16 +35,16 @@ from edgetune.units import NS
 BASE = "sequential"
 """The policy that throughput is relative to."""
 _DRAWS = 2000
-"""Of turns; the ends of a 95 % interval are then good to a few percent of its width (Efron and Tibshirani 1993)."""
+"""Resamples; the ends of a 95 % interval are then good to a few percent of its width (Efron and Tibshirani 1993)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestLatencies:
-    """What one run gave.
+    """The latencies of one run.
 
     Args:
-        latencies_s: Of the requests that were answered, from arrival to answer, by task.
-        unanswered_s: How long the others had waited when the run was over, by task.
+        latencies_s: Of the answered requests, from arrival to answer, by task.
+        unanswered_s: How long the others had waited at the end of the run, by task.
         duration_s: Of the run.
     """
 
@@ -61,12 +63,10 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A mean over turns of one ratio in each.
+    """The mean over turns of one ratio in each.
 
-    Args:
-        value: The mean.
-        low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ, as a single one, or
-            those of a simulation whose requests come at regular times: they tell nothing of how sure one may be.
+    Args: value: The mean. low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ: a
+            single one, or those of a simulation with regular arrivals.
     """
 
     value: float
@@ -80,11 +80,11 @@ class PolicyBenchmark:
 
     Args:
         policy: Its name.
-        requests: Critical ones, of all turns, without those that were not due yet when a run was over.
+        requests: Critical ones, of all turns, without those that were not due yet when a run ended.
         p50_s, p99_s: Of critical latency, over all turns, s.
         p50_x, p99_x: Relative to the critical network alone.
         critical_per_s, normal_per_s: Answers, mean over turns.
-        throughput_x: Answers of both, relative to sequential; ``None`` where that was not run or answered none.
+        throughput_x: Answers of both, relative to sequential; ``None`` where that did not run or answered none.
         normal_x: Answers of the normal network, likewise.
         missed: Share of critical requests that were answered late or never.
     """
@@ -111,11 +111,11 @@ class WorkloadBenchmark:
         critical, normal: Networks.
         arrivals: Of the critical one.
         alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
-        deadline_s: What critical requests were given, s.
+        deadline_s: Of critical requests, s.
         busy: Share of the time for which critical requests would occupy the GPU were they alone.
-        turns: How many.
+        turns: Their number.
         policies: In the order asked for.
-        published: What the paper has of it.
+        published: The figures of the paper.
     """
 
     workload: str
@@ -137,18 +137,13 @@ def bench(
 ) -> WorkloadBenchmark:  # fmt: skip
     """Run a workload by policies in alternation.
 
-    Args:
-        workload: Which.
-        policies: Names, in the order in which the first turn runs them; the next turn runs them the other way round.
-        run: Runs it.
-        turns: How often.
-        deadline: Of critical requests, as a multiple of the median of the critical network alone. Ours: the paper
-            names none.
-        seed: Of the bootstrap.
-        on_run: Told before every run.
+    Args: workload: The workload. policies: Names, in the order in which the first turn runs them; the next turn runs
+        them in reverse. run: Runs it. turns: Their number. deadline: Of critical requests, as a multiple of the median
+        of the critical network alone. Ours: the paper names none. seed: Of the bootstrap. on_run: Called before every
+        run.
 
     Raises:
-        InputError: no critical request was answered in a run: it was too short.
+        InputError: a run is too short to answer a critical request.
     """
     alone: list[RequestLatencies] = []
     runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
@@ -162,12 +157,12 @@ def bench(
 
 
 def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
-    """Return a workload whose critical requests come so often that alone they occupy the GPU for a share of the time.
+    """Return a workload whose critical requests alone occupy the GPU for a share of the time.
 
     Args:
-        workload: One whose critical requests come at a rate; a closed loop stays as it is.
+        workload: With critical requests at a rate; a closed loop stays as it is.
         share: Of the time.
-        alone_s: What a critical request takes alone, s.
+        alone_s: Time of a critical request alone, s.
     """
     kind, _, rate = workload.critical.arrivals.partition(":")
     if not rate:
@@ -252,7 +247,7 @@ def _policy(
 
 
 def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
-    """Return the mean of ratios of turns, and how sure one may be of it.
+    """Return the mean of ratios of turns, and its interval.
 
     The interval is the percentile bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, 13.3):
     turns are drawn with replacement, as many as there are. Of few turns it is too narrow rather than too wide.
@@ -264,8 +259,6 @@ def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
     mean = _mean(ratios)
     if min(ratios) == max(ratios):
         return Ratio(mean)
-    import numpy as np
-
     drawn = np.random.default_rng(seed).integers(0, len(ratios), (_DRAWS, len(ratios)))
     low, high = np.percentile(np.asarray(ratios)[drawn].mean(axis=1), [2.5, 97.5])
     return Ratio(mean, float(low), float(high))
@@ -276,14 +269,14 @@ def _mean(values: Sequence[float]) -> float:
 
 
 _TURNS = 10_000
-"""More than there are turns: seeds of different runs are different."""
+"""More than there are turns, so that seeds of different runs differ."""
 
 BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
-"""Gives a stage for tasks, and takes it back."""
+"""Opens a backend for tasks, and closes it."""
 
 
 def simulated(gpu: Gpu) -> BackendFactory:
-    """Return what gives simulated stages of a GPU."""
+    """Return a factory of simulated backends of a GPU."""
     return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks))
 
 
@@ -296,12 +289,12 @@ def runner(
     seed: int = 0,
     poll_interval_ns: int | None = None,
 ) -> Runner:
-    """Return what runs tasks, each time on a new stage.
+    """Return a function that runs tasks, each time on a new backend.
 
     Args:
-        backend: Gives stages.
-        policies: By name; each is used for all of its runs, so that what it worked out is worked out once.
-        gpu: Limits of the stage.
+        backend: Opens backends.
+        policies: By name; each is used for all of its runs, so that its tables are computed once.
+        gpu: Limits of the backend.
         duration_s: Of a run, s.
         seed: Of random arrivals, together with the turn.
         poll_interval_ns: As for the loop.
@@ -327,7 +320,7 @@ def runner(
 
 
 def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], duration_s: float) -> RequestLatencies:
-    """Return what a run gave.
+    """Return the latencies of a run.
 
     Raises:
         EdgetuneError: a request failed: figures without it would flatter.

@@ -1,7 +1,15 @@
-"""CUDA C to machine code by NVRTC, which needs no GPU, and what each kernel then asks for.
+"""Compiles CUDA C by NVRTC, which needs no GPU, and reads what each kernel then needs.
 
 source --NVRTC--> image for sm_87      vadd        16 registers, no stack
                   and its report       vadd__grid  18 registers, no stack
+
+Compiling takes seconds, so that compiled kernels are kept in files, by everything that the machine code depends on:
+
+    sha256(source, options, NVRTC, edgetune) --> FOLDER/8f3a....compiled
+                                                 sha256 of the rest | length of the log | log | machine code
+
+A source that includes headers of its own is not kept: their contents may change, and its text does not show them. A
+file that is damaged, or is something else, counts as missing and is written anew.
 """
 
 from __future__ import annotations
@@ -24,7 +32,7 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.version import __version__
 
 MOST_FILES = 200
-"""Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. Those that were not used for longest go first."""
+"""Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. The least recently used files go first."""
 
 _SUFFIX = ".compiled"
 _NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
@@ -38,7 +46,7 @@ _FROM_ELSEWHERE = re.compile(
 
 
 def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler: str) -> Path | None:
-    """Return where a compiled source is kept; ``None`` where it cannot be, as its text is not all of it.
+    """Return the file of a compiled source; ``None`` where its text does not determine the machine code.
 
     Args:
         folder: Of such files.
@@ -54,7 +62,7 @@ def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler
 
 
 def read(file: Path) -> tuple[bytes, str] | None:
-    """Return machine code and what the compiler said of it; ``None`` where they are not there, or damaged."""
+    """Return machine code and the compiler's log; ``None`` where they are missing or damaged."""
     try:
         data = file.read_bytes()
     except OSError:
@@ -69,7 +77,7 @@ def read(file: Path) -> tuple[bytes, str] | None:
 
 
 def write(file: Path, image: bytes, log: str) -> None:
-    """Keep machine code and what the compiler said of it, where that is possible, and remove what is too much."""
+    """Keep machine code and the compiler's log, where that is possible, and remove the oldest files."""
     said = log.encode(errors="replace")
     rest = len(said).to_bytes(_LENGTH_BYTES, "little") + said + image
     with suppress(InputError, OSError):  # a folder that cannot be written is no reason not to compile
@@ -90,7 +98,7 @@ def _remove_oldest(folder: Path) -> None:
 
 
 ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
-"""Turing, Jetson Orin, Hopper, Jetson Thor: what kernels are checked for when nobody names one."""
+"""Turing, Jetson Orin, Hopper, Jetson Thor: the default of checks."""
 
 _REMEDY = "pip install 'edgetune[cuda]'"
 _ERROR = re.compile(
@@ -102,21 +110,19 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
-"""What NVRTC says where it meets code that is not for the GPU."""
+"""Messages of NVRTC about code that is not for the GPU."""
 _LENGTH = re.compile(r"\d+")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How to compile.
+    """Compiler options.
 
-    Args:
-        fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
-            kernel, so that forms are bitwise equal for certain only without.
-        include: Folders to look for headers in, before those of the CUDA toolkit, where one is installed; NVRTC has no
-            headers itself, see ``headers``.
-        define: Macros, e.g. ``TILE=16``.
+    Args: fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
+        kernel, so that forms are certainly equal bit by bit only without. include: Folders of headers, before those of
+        the CUDA toolkit, where one is installed; NVRTC has no headers itself, see ``headers``. define: Macros, e.g.
+        ``TILE=16``.
     """
 
     fmad: bool = True
@@ -141,14 +147,10 @@ class CompileOptions:
 class CompiledSource:
     """A compiled source.
 
-    Args:
-        image: Machine code, as ``cuModuleLoadData`` takes it.
-        arch: For which GPUs, e.g. ``sm_87``.
-        resources: Of every kernel in it, by symbol.
-        symbols: Of the kernels, by name: they differ where a kernel is not ``extern "C"``. Names that several kernels
-            have, as instances of a template do, are left out.
-        log: All that the compiler said, its warnings too.
-        compiler: Its name and version.
+    Args: image: Machine code, as ``cuModuleLoadData`` takes it. arch: Its architecture, e.g. ``sm_87``. resources: Of
+        every kernel in it, by symbol. symbols: Of the kernels, by name: they differ where a kernel is not ``extern
+        "C"``. Names that several kernels have, as instances of a template do, are left out. log: The compiler's output,
+        with its warnings. compiler: Its name and version.
     """
 
     image: bytes
@@ -174,14 +176,14 @@ def compile(
     """Compile CUDA C.
 
     Args:
-        source: As in a file, with ``#line`` where that file is made from another.
+        source: Its text, with ``#line`` where the file is generated from another.
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
-        options: How.
-        cache: Folder of what was compiled before, which is not compiled again; see ``compiled_files``.
+        options: Compiler options.
+        cache: Folder of kept machine code.
 
     Raises:
-        InputError: the source is not CUDA C that NVRTC compiles, or NVRTC does not know the architecture.
+        InputError: NVRTC does not compile the source, or does not know the architecture.
         DeviceError: NVRTC or cuda-bindings is missing.
     """
     nvrtc = _loaded()
@@ -198,7 +200,7 @@ def compile(
 
 
 def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
-    """Return machine code, and what the compiler said of it.
+    """Return machine code and the compiler's log.
 
     Raises:
         InputError: the source does not compile.
@@ -213,7 +215,7 @@ def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: st
 
 
 def resources_in(log: str) -> dict[str, Resources]:
-    """Return what kernels ask for, by symbol, from what ``ptxas -v`` says of them.
+    """Return the needs of kernels, by symbol, from the report of ``ptxas -v``.
 
     Source of the wording: NVIDIA, "CUDA Compiler Driver NVCC", section on printing code generation statistics.
     """
@@ -240,7 +242,7 @@ def resources_in(log: str) -> dict[str, Resources]:
 
 
 def _symbols(found: Iterable[str]) -> dict[str, str]:
-    """Return symbols by the plain names in them, without those that several have."""
+    """Return symbols by the plain names in them, without names of several symbols."""
     names = {symbol: _plain_name(symbol) for symbol in found}
     often = Counter(names.values())
     return {name: symbol for symbol, name in names.items() if often[name] == 1}
@@ -279,7 +281,7 @@ def _check_arch(nvrtc: Any, arch: str, compiler: str) -> None:
 
 
 def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
-    """Return what a function of NVRTC answers besides its status.
+    """Return what a function of NVRTC returns besides its status.
 
     Raises:
         EdgetuneError: the status is not that of success, which no input causes.
@@ -291,7 +293,7 @@ def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
 
 
 def _compiled(nvrtc: Any, source: str, name: str, words: Sequence[str]) -> tuple[bool, bytes, str]:
-    """Return whether a source compiles, the machine code, and what the compiler said."""
+    """Return whether a source compiles, the machine code, and the compiler's log."""
     with _program(nvrtc, source, name) as program:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
         log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
@@ -312,9 +314,9 @@ def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
 
 
 def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
-    """Return one of the texts that a program has; NVRTC fills a buffer of the size that it names.
+    """Return one of the texts of a program; NVRTC fills a buffer of the size that it names.
 
-    The buffer is one byte longer: bytes of length one are shared by all of Python, and NVRTC would write into them.
+    The buffer is one byte longer: Python shares bytes of length one, and NVRTC would write into them.
     """
     (size,) = _call(size_of, program)
     buffer: bytes = b" " * (size + 1)

@@ -1,13 +1,13 @@
-"""Whether elastic forms of kernels do what the originals do, on the CPU: equal bits, whatever way they are run.
+"""Compares elastic forms of kernels with the originals on the CPU: equal bits, whatever way they are run.
 
-    original   forward, reverse, random order of threads and blocks       differs from itself? it is racy: the answer
+    original   forward, reverse, random order of threads and blocks       differs from itself: it is racy
     each form  x logical threads in a physical one                        1, 2, 4, 8
-               x shards of its logical blocks, in orders of chance        all | halves of halves | cut anywhere
+               x shards of its logical blocks, in random order            all | halves of halves | cut anywhere
                x physical blocks                                          one, a few, more than there are logical ones
                x orders of threads and blocks                             the same bits as the original, every time
 
-Only kernels that add floating-point numbers atomically are given a tolerance: their results depend on the order of
-additions on every device.
+Only kernels that add floating-point numbers atomically get a tolerance: their results depend on the order of additions
+on every device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,13 +24,18 @@ from edgetune.elastic.abi import PER_THREAD, Dim, packed
 from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.elastic.sample_launches import SampleLaunch
 from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import FORWARD, LIMIT_S, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
+from edgetune.elastic.shim.run import (
+    FORWARD,
+    LIMIT_S,
+    REVERSE,
+    Buffers,
+    Built,
+    ExecutionOrder,
+    ShimLaunch,
+    ShimResult,
+    chance,
+)
 from edgetune.elastic.work import Call, Logical, Scalar
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from edgetune.elastic.shim.run import Buffers, Built
 
 Shard = tuple[int, int]
 Answer = Literal["equal", "different", "racy", "fails"]
@@ -44,11 +50,11 @@ by that."""
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """How many ways to try.
+    """Which ways of running a form to try.
 
     Args:
         schedules: Orders of threads and blocks.
-        cuts: Slicings at places of chance, besides all blocks at once and powers of two.
+        cuts: Slicings at random places, besides all blocks at once and powers of two.
         seed: Of the cuts and of the order of shards.
     """
 
@@ -85,10 +91,10 @@ class FormLaunch:
 
 @dataclass(frozen=True, slots=True)
 class FormDifference:
-    """Where a form first went another way than the original.
+    """The first difference between a form and the original.
 
     Args:
-        way: How it was run.
+        way: How the form was run.
         reason: What is different, one line.
         line: Of the source, where it is known.
     """
@@ -100,16 +106,12 @@ class FormDifference:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one trial of a kernel.
+    """The outcome of one trial of a kernel.
 
-    Args:
-        kernel: Its name.
-        answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs from itself;
-            ``fails``: the original does not run to its end.
-        sequences: Sequences of launches of elastic forms that were run.
-        forms: How many forms there are.
-        reason: Why it is not equal, one line; empty where it is.
-        difference: The first, where a form differs.
+    Args: kernel: Its name. answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs
+        from itself; ``fails``: the original does not run to its end. sequences: Sequences of launches of elastic forms
+        that were run. forms: The number of forms. reason: Why it is not equal, one line; empty where it is. difference:
+        The first, where a form differs.
     """
 
     kernel: str
@@ -133,11 +135,11 @@ def check(
 
     Args:
         transformed: The source with its elastic forms.
-        trials: Launches of the originals; those of kernels that have no forms are left out.
+        trials: Launches of the originals; those of kernels without forms are left out.
         name: Of the file, for messages.
-        matrix: How many ways to try; all of them unless said otherwise.
+        matrix: The ways to try; the full matrix by default.
         include: Folders of headers.
-        limit_s: CPU time after which a sequence of launches counts as never ending, s.
+        limit_s: CPU time after which a sequence of launches counts as endless, s.
 
     Raises:
         InputError: g++ refuses the source, or a trial is no launch that a kernel of the source takes.
@@ -183,7 +185,7 @@ def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]
 
 
 def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard, ...]]:
-    """Return ways to cut logical blocks into shards: not at all, by powers of two as far as it goes, anywhere."""
+    """Return ways to cut logical blocks into shards: not at all, by powers of two as far as possible, anywhere."""
     equal = 1
     while blocks % (2 * equal) == 0 and 2 * equal <= _MOST_SHARDS:
         equal *= 2
@@ -247,14 +249,14 @@ def _failure(outcome: ShimResult) -> str:
 
 
 def different(expected: Buffers, got: Buffers, kernel: CudaKernel) -> str:
-    """Say where two results differ first; nothing where they are the same.
+    """Return the first difference of two results; empty where they are the same.
 
-    Numbers that are no numbers are equal: which of two such operands a processor hands on is not said by the source.
+    Two values that are no numbers are equal: the source does not say which of two such operands a processor passes on.
 
     Args:
-        expected: What the original wrote, by the names of buffers.
-        got: What a form wrote.
-        kernel: The original; one that adds floating-point numbers atomically is given a tolerance.
+        expected: The results of the original, by the names of buffers.
+        got: Those of a form.
+        kernel: The original; one that adds floating-point numbers atomically gets a tolerance.
     """
     for name, right in expected.items():
         left = got[name]

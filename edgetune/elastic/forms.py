@@ -1,4 +1,4 @@
-"""The forms of kernels, compiled: which symbol to launch for so many logical threads in a physical one.
+"""The compiled forms of kernels: which symbol to launch for so many logical threads in a physical one.
 
 conv      original  conv          38 registers
           1         conv__grid    40
@@ -20,11 +20,11 @@ from edgetune.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of a kernel, compiled.
+    """A compiled form of a kernel.
 
     Args:
-        symbol: By which it is launched.
-        resources: What it asks for.
+        symbol: Its name for the launch.
+        resources: Its needs.
     """
 
     symbol: str
@@ -36,8 +36,8 @@ class Forms:
     """All forms of a kernel.
 
     Args:
-        original: As it was.
-        elastic: By logical threads in a physical one; empty where the kernel was refused.
+        original: The original.
+        elastic: By logical threads in a physical one; empty where the kernel is refused.
     """
 
     original: Form
@@ -45,7 +45,7 @@ class Forms:
 
     @property
     def resources(self) -> dict[int, Resources]:
-        """What each asks for; 1 is the original, as ``work.Call`` has it."""
+        """The needs of each; 1 is the original, as in ``work.Call``."""
         return {**{count: form.resources for count, form in self.elastic.items()}, 1: self.original.resources}
 
 
@@ -63,12 +63,11 @@ def compile_forms(
         transformed: The source.
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
-        options: How.
+        options: Compiler options.
         cache: As of ``compiler.compile``.
 
-    Returns:
-        What the compiler made, and the forms by name of the original. Templates and overloaded kernels, which are
-        not made elastic, are not among them.
+    Returns: The compiled source, and the forms by name of the original, without templates and overloaded kernels, which
+        are not made elastic.
 
     Raises:
         InputError, DeviceError: as ``compiler.compile``.
@@ -91,7 +90,7 @@ def variants_by_count(elastic: ElasticKernel) -> dict[int, Variant]:
 
 
 def _with_missing(error: InputError, transformed: TransformResult) -> InputError:
-    """Return an error that says which header was not found: what is for the GPU goes without it."""
+    """Return an error that names the header that was not found: the device source goes without it."""
     missing = next((each for each in transformed.refusals if each.code == "header-missing"), None)
     if missing is None:
         return error

@@ -1,13 +1,14 @@
-"""A GPU as far as blocks are concerned: how many fit on one of its multiprocessors, by what they ask for.
+"""GPUs of the catalogue ``gpus.yaml``, and how many blocks fit on one of their multiprocessors.
 
 SM   threads   [####....]    a block needs its share of each of the four;
-     registers [######..]    what is first used up says how many are resident
+     registers [######..]    the scarcest limits how many are resident
      shared    [##......]
      blocks    [###.....]
 """
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,27 +19,19 @@ from edgetune.errors import InputError
 
 _WARP_THREADS = 32
 _REGISTERS_UNIT = 256
-"""Registers are given to a warp in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
+"""A warp gets registers in units of 256 (CUDA Occupancy Calculator, compute capability 5.0 and later)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """Limits and speeds of a GPU.
 
-    Args:
-        name: As in the catalogue, e.g. ``orin-agx``.
-        sm_count: Multiprocessors.
-        compute_capability: E.g. ``8.7``.
-        threads_per_sm: Resident at most.
-        blocks_per_sm: Resident at most.
-        threads_per_block: At most.
-        registers_per_sm: 32-bit registers.
-        shared_bytes_per_sm: Shared memory for blocks.
-        shared_bytes_per_block: At most, where a kernel asks for more than the usual 48 KiB.
-        flop_per_s: Single precision, multiply-adds counted as two, of all multiprocessors.
-        bandwidth_bytes_per_s: Of device memory.
-        launch_s: From a launch until its first block runs, on an idle GPU; of a real one that runs tasks, with what the
-            host needs to see that something is over and to decide.
+    Args: name: As in the catalogue, e.g. ``orin-agx``. sm_count: Multiprocessors. compute_capability: E.g. ``8.7``.
+        threads_per_sm: Resident at most. blocks_per_sm: Resident at most. threads_per_block: At most. registers_per_sm:
+        32-bit registers. shared_bytes_per_sm: Shared memory for blocks. shared_bytes_per_block: At most, where a kernel
+        asks for more than the usual 48 KiB. flop_per_s: Single precision, multiply-adds counted as two, of all
+        multiprocessors. bandwidth_bytes_per_s: Of device memory. launch_s: From a launch until its first block runs, on
+        an idle GPU. Of a real GPU that runs tasks it includes the time that the host needs to see an end and to decide.
         source: Where the numbers are from.
     """
 
@@ -78,7 +71,7 @@ def blocks_resident(gpu: Gpu, resources: Resources, threads: int, dynamic_shared
     """Return how many blocks fit on one multiprocessor at once; 0 where not even one does.
 
     Args:
-        gpu: Whose limits.
+        gpu: The GPU.
         resources: Of the compiled kernel.
         threads: Of a block.
         dynamic_shared_bytes: Of a block, as the launch gives them.
@@ -112,8 +105,6 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         InputError: the catalogue has none; the hint names the nearest.
     """
-    import difflib
-
     known = catalogue()
     if name in known:
         return known[name]

@@ -1,7 +1,7 @@
-"""What is known of a kernel from its source, what was made of it, and why something was not.
+"""Facts about a kernel from its source, its elastic forms, and the reasons for refusals.
 
-FILE.cu -> Kernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
-                                           -> Refusal (code, line, why, what to do)
+FILE.cu -> CudaKernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
+                                               -> Refusal (code, line, reason, remedy)
 """
 
 from __future__ import annotations
@@ -28,19 +28,14 @@ class Parameter:
 class CudaKernel:
     """A kernel as its source shows it.
 
-    Args:
-        name: As it is launched by.
-        line: Where its definition begins, from 1.
-        parameters: In order.
-        barriers: How many barriers stand in it, and in the functions it calls.
-        static_shared: Whether it declares shared memory of fixed size.
-        dynamic_shared: Whether it uses shared memory whose size the launch gives.
-        warp: Whether it uses warp primitives (shuffles, votes, ``__syncwarp``): these keep their meaning only where the
-            physical block is a multiple of 32.
+    Args: name: The name that launches it. line: First line of its definition, from 1. parameters: In order. barriers:
+        Barriers in it, and in the functions it calls. static_shared: Whether it declares shared memory of fixed size.
+        dynamic_shared: Whether it uses shared memory whose size the launch gives. warp: Whether it uses warp primitives
+        (shuffles, votes, ``__syncwarp``): these keep their meaning only where the physical block is a multiple of 32.
         float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
-            the original too, and are compared with a tolerance.
-        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
-        axes: Of a block, as many as it asks its threads' places on: 2 where it reads ``threadIdx.y``.
+        the original too, and are compared with a tolerance. extern_c: Whether its symbol is its name (``extern "C"``);
+        else the compiler mangles it. axes: Axes of the block on which it reads the thread's index: 2 where it reads
+        ``threadIdx.y``.
     """
 
     name: str
@@ -60,9 +55,9 @@ class Variant:
     """A form of a kernel.
 
     Args:
-        symbol: By which it is launched; all variants are ``extern "C"``.
-        level: What of the launch is elastic.
-        per_thread: Logical threads in a physical one; ``None`` where every physical block size will do.
+        symbol: Its name for the launch; all variants are ``extern "C"``.
+        level: The elastic part of the launch.
+        per_thread: Logical threads in a physical one; ``None`` for any physical block size.
     """
 
     symbol: str
@@ -72,15 +67,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a file, a kernel, or one level of it was left alone.
+    """Why a file, a kernel, or one level of it stays as it is.
 
     Args:
-        code: A word that stays the same over versions, e.g. ``grid-sync``.
-        line: Where, from 1.
+        code: Stable over versions, e.g. ``grid-sync``.
+        line: From 1.
         reason: Why it cannot be made elastic safely, one line.
         remedy: What to do about it, one line.
-        kernel: Of which kernel; ``None`` of the whole file.
-        level: ``grid``: nothing was made; ``block``: only the grid is elastic.
+        kernel: Its name; ``None`` for the whole file.
+        level: ``grid``: no form was made; ``block``: only the grid is elastic.
     """
 
     code: str
@@ -93,11 +88,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class ElasticKernel:
-    """What became of one kernel.
+    """The result of the transformation of one kernel.
 
     Args:
         kernel: The original.
-        variants: Its elastic forms; empty where it was refused.
+        variants: Its elastic forms; empty where it is refused.
         refusals: Why there are no more.
         steps: What was done to it and why that is safe, a line each, in order.
     """
@@ -110,15 +105,13 @@ class ElasticKernel:
 
 @dataclass(frozen=True, slots=True)
 class TransformResult:
-    """What became of a file.
+    """The result of the transformation of a file.
 
-    Args:
-        source: CUDA C: all of the original, and behind it the elastic forms. ``#line`` keeps the numbers of the
-            original's lines in messages of compilers.
-        kernels: In the order of the file.
-        refusals: What of the file is like a kernel and could not be read, and headers that were not found.
-        device: The source with nothing in it but kernels that have forms, or were asked for, and what these reach, on
-            the same lines: for compilers that do not know the host's API. Empty where there are none.
+    Args: source: CUDA C: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
+            the original's lines in messages of compilers. kernels: In the order of the file. refusals: Text that looks
+            like a kernel and could not be read, and headers that were not found. device: The source with nothing but
+            kernels that have forms, or were asked for, and what these reach, on the same lines: for compilers that do
+            not know the host's API. Empty where there are none.
     """
 
     source: str
@@ -128,5 +121,5 @@ class TransformResult:
 
     @property
     def compiled(self) -> str:
-        """What compilers are given: what is for the GPU, or all of it where nothing is known to be."""
+        """The source for compilers: the device source, or all of it where there is none."""
         return self.device or self.source

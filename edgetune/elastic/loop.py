@@ -1,9 +1,9 @@
-"""The loop that shares a GPU among tasks: it takes requests, asks the policy, launches kernels and writes them down.
+"""The loop that shares a GPU among tasks: it takes requests, asks the policy, launches kernels and records them.
 
-    arrivals -> states -> policy.decide(view) -> Launch -> stage -> moments -> records
+    arrivals -> states -> policy.decide(view) -> Launch -> backend -> events -> records
 
-The same loop and policies run on the simulated GPU and on a real one; only the stage differs. It asks the policy until
-it decides nothing more, and then waits for something to start, to end or to arrive.
+The same loop and policies run on the simulated GPU and on a real one; only the backend differs. The loop asks the
+policy until it decides nothing more, then waits for a start, an end or an arrival.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.units import NS
 
 _SLICE_NS = 10_000_000
-"""Of the stage's time, after which it is asked whether somebody stopped the run: a simulation takes about as long."""
+"""Of the backend's time between two checks whether the run was stopped: a simulation takes about as long."""
 _TIME_IS_UP = "the run ended before it was answered"
 
 
@@ -37,26 +37,25 @@ class _InFlight:
 
 
 class ElasticLoop:
-    """One run of tasks on a stage.
+    """One run of tasks on a backend.
 
-    When time is up, what was launched is waited for, and requests without an answer are abandoned; of a simulation that
-    somebody stops, nothing is waited for. A launch that fails ends its request, which gets no more launches; the task
-    goes on with the next one.
+    When time is up, the loop waits for the launches in flight and abandons requests without an answer; of a stopped
+    simulation it waits for nothing. A launch that fails ends its request, which gets no more launches; the task goes on
+    with the next one.
 
     Args:
         policy: Decides what is launched.
-        backend: Where it is launched.
-        tasks: Who asks; their names are unique.
-        gpu: Limits of the stage, for policies to know.
+        backend: Launches it.
+        tasks: Their names are unique.
+        gpu: Limits of the backend, for policies.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
         stopped: Asked between events; once true, the run ends as if time were up.
-        poll_interval_ns: How long to wait at most before asking that; ``None`` where everything is an event of the
-            stage.
+        poll_interval_ns: Longest time between two such questions; ``None`` where everything is an event of the backend.
         on_record: Called with every record as it is made.
 
     Raises:
-        InputError: no tasks, two of one name, arrivals that nobody understands, or that are typed while it runs.
+        InputError: there are no tasks, two have one name, or arrivals are unknown or come from standard input.
     """
 
     def __init__(
@@ -91,10 +90,10 @@ class ElasticLoop:
         self.overhead = DecisionOverhead()
 
     def run(self) -> None:
-        """Run until time is up and what was launched is over; all records are there then.
+        """Run until time is up and every launch has ended; all records are there then.
 
         Raises:
-            EdgetuneError: the policy decided what it must not, or nothing although nothing runs and requests wait.
+            EdgetuneError: the policy decided something illegal, or nothing although nothing runs and requests wait.
         """
         reason = "the run broke down"
         try:
@@ -108,7 +107,7 @@ class ElasticLoop:
             self._abandon(reason)
 
     def _turn(self) -> bool:
-        """Take in requests, launch what is to be launched, wait; return whether the run goes on."""
+        """Take in requests, launch what the policy decides, wait; return whether the run goes on."""
         now_ns = self._take_requests()
         if self._stopped() or now_ns >= self._end_ns:
             return False
@@ -125,7 +124,7 @@ class ElasticLoop:
         return True
 
     def _wait(self, until_ns: int) -> Sequence[LaunchEvent]:
-        """Wait for what happens next; of a kernel of millions of blocks much is simulated until it is over."""
+        """Wait for the next event; a kernel of millions of blocks takes long to simulate."""
         while True:
             events = self._backend.wait(min(until_ns, self._backend.now_ns() + _SLICE_NS))
             if events or self._backend.now_ns() >= until_ns or self._stopped():
@@ -135,7 +134,7 @@ class ElasticLoop:
         return any(each.open for each in self._progress.values())
 
     def _take_requests(self) -> int:
-        """Take in the requests that have come up to now; return that time."""
+        """Take in the requests that have arrived; return the time."""
         now_ns = self._backend.now_ns()
         for each in self._progress.values():
             if not each.source.ended:
@@ -146,7 +145,7 @@ class ElasticLoop:
         return now_ns
 
     def _join(self, progress: TaskProgress) -> None:
-        """Have a task that was idle begin where its busy equals stand: it has no claim on the time before.
+        """Let a task that was idle begin at the service of its busy equals: it has no claim on the time before.
 
         As in start-time fair queueing (Goyal, Vin and Cheng 1997, IEEE/ACM Trans. Networking 5).
         """
@@ -156,7 +155,7 @@ class ElasticLoop:
             progress.state.served_s = max(progress.state.served_s, min(busy_s))
 
     def _decide(self) -> None:
-        """Launch what the policy decides until it decides nothing, or somebody stops it: much may have come at once."""
+        """Launch what the policy decides until it decides nothing, or the run is stopped."""
         states = [each.state for each in self._progress.values()]
         while True:
             view = View(self._backend.now_ns(), self._gpu, states, list(self._resident.values()))
@@ -187,7 +186,7 @@ class ElasticLoop:
             self._launch(progress, LaunchPiece(decision.task, call.logical.blocks))
 
     def _check_piece(self, piece: LaunchPiece, progress: TaskProgress) -> None:
-        """Refuse a piece of blocks that were launched already, are none, or have an impossible shape."""
+        """Refuse a piece with blocks that are launched already, no blocks, or an impossible shape."""
         state = progress.state
         blocks = progress.task.network.calls[state.call].logical.blocks
         if not 1 <= piece.count <= state.left:
@@ -237,7 +236,7 @@ class ElasticLoop:
             self._close(progress, request, event.at_ns)
 
     def _close(self, progress: TaskProgress, request: Open, now_ns: int) -> None:
-        """Write down a request of which nothing runs any more, and let who waits for it know."""
+        """Record a request of which nothing runs any more, and tell its source."""
         del progress.open[request.number]
         ended_ns = now_ns if request.failure is None else request.failed_ns
         outcome: Outcome = "ok" if request.failure is None else "failed"
@@ -247,7 +246,7 @@ class ElasticLoop:
             progress.idle_since_ns = now_ns
 
     def _abandon(self, reason: str) -> None:
-        """Write down every request that is left."""
+        """Record every request that is left."""
         now_ns = self._backend.now_ns()
         for progress in self._progress.values():
             for request in progress.open.values():
@@ -287,8 +286,8 @@ def check_tasks(tasks: Sequence[GpuTask]) -> None:
     """Check that tasks can run together.
 
     Raises:
-        InputError: there are none, or two of one name, or one without kernels, or arrivals that are no words of
-            ``edgetune.serving.arrivals``, or come from standard input.
+        InputError: there are none, two have one name, one has no kernels, or arrivals are unknown or come from standard
+            input.
     """
     if not tasks:
         raise InputError("there are no tasks to run", "name at least one")

@@ -1,11 +1,11 @@
-"""What the simulated GPU believes of a kernel's blocks: how long one takes alone, and what of a multiprocessor it uses.
+"""The model of the simulated GPU: how long a block of a kernel takes alone, and how much of a multiprocessor it uses.
 
     a multiprocessor computes   [#########.......]    the more threads are resident, the more of its peak is reached;
-    and draws from memory       [####............]    from so many on, all of it, and then blocks share
+    and draws from memory       [####............]    from a number of threads on, all of it, and then blocks share
                                 0      512 threads
 
-This is a model. It knows no caches, no instructions but floating-point ones, no warps that wait for each other at
-barriers, no clocks that change, and no other user of memory; figures made with it are labelled as simulated.
+The model has no caches, no instructions but floating-point ones, no warps that wait for each other at barriers, no
+changing clocks and no other user of memory; figures made with it are labelled as simulated.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from edgetune.errors import InputError
 from edgetune.units import NS, format_bytes
 
 ASSUMED = Resources(registers_per_thread=32)
-"""Of a kernel that was not compiled: the most with which 65536 registers are enough for 2048 threads, so that they are
-not what limits it. An assumption."""
+"""Of a kernel that was not compiled: the most registers with which 65536 are enough for 2048 threads, so that they do
+not limit it. An assumption."""
 
 _MOST_REGISTERS = 255
 """Of a thread (CUDA C++ Programming Guide, Technical Specifications, compute capability 3.5 and later)."""
@@ -31,20 +31,20 @@ _REGISTERS_UNIT = 256
 
 @dataclass(frozen=True, slots=True)
 class GpuTimingModel:
-    """Numbers that no catalogue has. Those called assumed were not measured anywhere: vary them (``--assume``) before
-    relying on what depends on them.
+    """Numbers that no catalogue has.
 
-    Args:
-        saturating_threads: From how many resident threads on a multiprocessor reaches its peak. An instruction takes 4
+    Those called assumed were not measured anywhere: vary them (``--assume``) before relying on figures that depend on
+    them.
+
+    Args: saturating_threads: Resident threads from which on a multiprocessor reaches its peak. An instruction takes 4
             cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
-            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
-        bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
-        turn_s: What a persistent block needs to go on to its next logical block: indices are divided, shared memory is
-            waited for; some hundred cycles. Assumed, s.
-        serial_cost: By how much a block takes longer where a thread runs several logical ones, as a share. Assumed.
-        gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
-            run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
-        host_s: How long whoever launches is busy with it: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments
+            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs). bandwidth_sms:
+            Share of the multiprocessors that draw all of the bandwidth together. Assumed. turn_s: Time that a
+            persistent block needs to go on to its next logical block: it divides indices and waits for shared memory;
+            some hundred cycles. Assumed, s. serial_cost: Share by which a block takes longer where a thread runs
+            several logical ones. Assumed. gap_s: From the end of a launch to the first block of one that waited for it:
+            3.8 us a launch of which 2.9 us run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
+            host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments
             packed before, as measured on the host of an H100; a board of small cores takes longer, s.
     """
 
@@ -58,15 +58,12 @@ class GpuTimingModel:
 
 @dataclass(frozen=True, slots=True)
 class BlockDemand:
-    """What a physical block of a launch needs, and what it uses while it is alone.
+    """The needs of a physical block of a launch, and what it uses while it is alone.
 
-    Args:
-        threads, registers, shared_bytes: Of the multiprocessor, as they are given out.
-        logical_ns: What one logical block takes alone on an idle GPU, ns.
-        compute, memory: Share of what the multiprocessor can compute, and can draw from memory, that it uses then.
-        computing, drawing: Share of its time in which it would still be busy if only computing, or only drawing, took
-            time: how much it feels when that gets slower.
-        bytes_per_ns: What it draws then.
+    Args: threads, registers, shared_bytes: Of the multiprocessor, as it allocates them. logical_ns: Time of one logical
+        block alone on an idle GPU, ns. compute, memory: Share of the multiprocessor's computing, and of its bandwidth,
+        that it uses then. computing, drawing: Share of its time that it would still take if only computing, or only
+        drawing, took time: how much it slows down when that gets slower. bytes_per_ns: Bytes that it draws then.
     """
 
     threads: int
@@ -81,13 +78,13 @@ class BlockDemand:
 
 
 def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | None:
-    """Return what a physical block of a launch needs and uses; ``None`` where not even one fits on a multiprocessor.
+    """Return the needs and use of a physical block of a launch; ``None`` where not even one fits on a multiprocessor.
 
     A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
     slower of computing and drawing, which overlap (Williams et al. 2009, Roofline).
 
     Raises:
-        InputError: nobody knows how long the kernel takes.
+        InputError: the duration of the kernel is unknown.
     """
     call, threads = launch.what, launch.physical_threads
     resources = call.resources.get(launch.per_thread, call.resources.get(1, ASSUMED))
@@ -118,7 +115,7 @@ def check_known(call: Call) -> None:
     """Check that a kernel can be simulated.
 
     Raises:
-        InputError: nobody knows how long it takes.
+        InputError: its duration is unknown.
     """
     if call.block_s is None and call.flop_per_block <= 0 and call.bytes_per_block <= 0:
         raise InputError(
@@ -131,7 +128,7 @@ def check_fits(call: Call, gpu: Gpu) -> None:
     """Check that a block of a kernel fits on a multiprocessor.
 
     Raises:
-        InputError: not one does; what it has too much of is named.
+        InputError: not one fits; the resource that is short is named.
     """
     logical, resources = call.logical, call.resources.get(1, ASSUMED)
     threads, registers = logical.threads, resources.registers_per_thread
@@ -154,10 +151,10 @@ def check_fits(call: Call, gpu: Gpu) -> None:
 
 
 def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> tuple[float, float, float]:
-    """Return what computing and drawing of one logical block take at this share of a multiprocessor, ns, and its bytes.
+    """Return the times of computing and drawing of a logical block at a share of a multiprocessor, ns, and its bytes.
 
-    A time that was measured is of the original block, with all its threads: with fewer, which reach a smaller share of
-    the peak, it is longer.
+    A measured time is that of the original block with all its threads: with fewer, which reach a smaller share of the
+    peak, it is longer.
     """
     call = launch.what
     if call.block_s is not None:
@@ -170,7 +167,7 @@ def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> 
 
 
 def note_of(gpu: Gpu) -> str:
-    """Return what figures made with the model are to say of it."""
+    """Return the note on the model that figures carry."""
     return (
         f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
         "caches, no clocks, no instructions but floating-point ones"

@@ -1,12 +1,12 @@
-"""The multiprocessors of the simulated GPU: which blocks are on which, and how fast they come on.
+"""The multiprocessors of the simulated GPU: which blocks are on which, and how fast they progress.
 
-    SM 0  [ a a a a | b ]      groups: equal blocks of one launch that came to one multiprocessor together
-    SM 1  [ a a a a     ]      they come on alike, and end together
+    SM 0  [ a a a a | b ]      groups: equal blocks of one launch that began on one multiprocessor together
+    SM 1  [ a a a a     ]      they progress alike, and end together
 
-Blocks are placed where the most of them have room (the scheduler chooses "based on the SM's local resource
-availability": Gilman et al. 2020, Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, for
-Pascal, Volta and Turing); among equals on the lowest number. A thousand equal blocks cost as much as one, and what
-begins or ends on one multiprocessor is no work on the others, unless the bandwidth that all share changes by it.
+Blocks go where most of them have room (the scheduler chooses "based on the SM's local resource availability": Gilman et
+al. 2020, Demystifying the Placement Policies of the NVIDIA GPU Thread Block Scheduler, for Pascal, Volta and Turing);
+among equals to the lowest number. A thousand equal blocks cost as much as one. A start or end on one multiprocessor is
+no work on the others, unless it changes the bandwidth that all share.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from edgetune.elastic.model import BlockDemand
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3
-"""Work left that is none: far above the error of adding up, far below what anybody sees."""
+"""Remaining work that counts as none: far above the rounding error, far below any visible time."""
 _NOTICED = 0.005
-"""By how much of itself the load on the bandwidth has to change until blocks are made faster or slower by it."""
+"""Relative change of the load on the bandwidth from which on the speeds of blocks are computed anew."""
 
 
 @dataclass(slots=True, eq=False)
 class BlockGroup:
-    """Equal blocks of one launch that came to one multiprocessor together.
+    """Equal blocks of one launch that began on one multiprocessor together.
 
     Args:
         launch: Number of their launch.
-        sm: Where they are.
-        blocks: How many.
-        start_ns: Since when.
+        sm: Their multiprocessor.
+        blocks: Their number.
+        start_ns: Their start.
         demand: Of one of them.
-        left_ns: What is left of its time alone, ns.
-        stretch: By how much it is slower than alone.
+        left_ns: Remaining time if it were alone, ns.
+        stretch: Factor by which it is slower than alone.
     """
 
     launch: int
@@ -51,7 +51,7 @@ class BlockGroup:
 
 @dataclass(slots=True, eq=False)
 class _Multiprocessor:
-    """What is free of one, and what is on it; ``left_ns`` of its groups is as of ``since_ns``."""
+    """The free resources of a multiprocessor and its blocks; ``left_ns`` of its groups is as of ``since_ns``."""
 
     number: int
     threads: int
@@ -75,14 +75,14 @@ class _Multiprocessor:
         return room
 
     def hold(self, demand: BlockDemand, blocks: int) -> None:
-        """Take what so many blocks need; give it back where their number is negative."""
+        """Allocate the needs of so many blocks; release them where the number is negative."""
         self.threads -= blocks * demand.threads
         self.registers -= blocks * demand.registers
         self.shared_bytes -= blocks * demand.shared_bytes
         self.blocks -= blocks
 
     def progress(self, now_ns: int) -> None:
-        """Take off what was done since the last time."""
+        """Subtract the work done since the last time."""
         passed_ns = now_ns - self.since_ns
         if passed_ns:
             self.since_ns = now_ns
@@ -90,13 +90,13 @@ class _Multiprocessor:
                 group.left_ns -= passed_ns / group.stretch
 
     def share(self, over: float) -> int | None:
-        """Work out how fast groups come on; return when the first of them is over, ns.
+        """Compute the speed of all groups; return when the first of them ends, ns.
 
-        What a multiprocessor can compute and draw is shared in proportion to what blocks would use alone; so is the
+        Computing and bandwidth of a multiprocessor are shared in proportion to what blocks would use alone; so is the
         bandwidth of the device among those that draw. A block takes as long as the slowest of the three.
 
         Args:
-            over: How many times the bandwidth of the device all of them would draw; 1 where it is enough.
+            over: The load on the bandwidth of the device, relative to it; 1 where it is enough.
         """
         compute = memory = drawn = 0.0
         for group in self.groups:
@@ -116,10 +116,10 @@ class _Multiprocessor:
 
 
 class Multiprocessors:
-    """What is resident, and what is free.
+    """The resident blocks and the free resources.
 
     Args:
-        gpu: How many there are, and their limits.
+        gpu: The number of multiprocessors, and their limits.
         now_ns: The time.
     """
 
@@ -134,13 +134,13 @@ class Multiprocessors:
         self._freed: list[_Multiprocessor] = []
 
     def next_ns(self) -> int | None:
-        """Return when the first group is over, as they share now; ``None`` where nothing is resident."""
+        """Return when the first group ends at the current speeds; ``None`` where nothing is resident."""
         while self._ends and self._ends[0][2] != self._all[self._ends[0][1]].version:
             heapq.heappop(self._ends)
         return self._ends[0][0] if self._ends else None
 
     def take_ended(self, now_ns: int) -> list[BlockGroup]:
-        """Return the groups that are over; what they held is free."""
+        """Return the groups that have ended, and release their resources."""
         ended: list[BlockGroup] = []
         self._freed = []
         while (at_ns := self.next_ns()) is not None and at_ns <= now_ns:
@@ -164,10 +164,10 @@ class Multiprocessors:
         Args:
             launch: Number of their launch.
             demand: Of one of them.
-            blocks: How many there are.
-            logical: How many logical blocks each of them takes.
-            now_ns: Since when they run.
-            freed_only: Whether there was no room for them before ``take_ended`` was called the last time.
+            blocks: Their number.
+            logical: Logical blocks of each.
+            now_ns: Their start.
+            freed_only: Whether they had no room before the last call of ``take_ended``.
         """
         where = self._freed if freed_only else self._all
         rooms = [(multiprocessor, room) for multiprocessor in where if (room := multiprocessor.room(demand)) > 0]
@@ -181,7 +181,7 @@ class Multiprocessors:
         return placed
 
     def settle(self, now_ns: int) -> None:
-        """Work out how fast everything comes on after what was placed and what ended."""
+        """Compute all speeds after blocks were placed or ended."""
         if not self._changed:
             return
         for multiprocessor in self._changed.values():
@@ -212,11 +212,11 @@ class Multiprocessors:
 
 
 def distribute(rooms: Sequence[tuple[_Multiprocessor, int]], blocks: int) -> list[tuple[_Multiprocessor, int]]:
-    """Return how many blocks go where: one after another to where the most room is left.
+    """Return how many blocks go where: one after another to where most room is left.
 
     Args:
         rooms: Multiprocessors by number, each with how many blocks fit.
-        blocks: How many there are.
+        blocks: Their number.
     """
     if sum(room for _, room in rooms) <= blocks:
         return list(rooms)

@@ -1,12 +1,20 @@
-"""Which piece of a kernel to launch beside a resident critical kernel: worked out before, looked up then.
+"""The shape of a piece of a kernel: which fits beside a resident critical kernel, and how large it is to be.
 
     critical leaves          threads of its blocks
     of its last wave         up to 512      up to 768     up to 896    more
       0 blocks  (mod SMs)   49 on 16 x 512  16 x 256      16 x 128     nothing
       4 blocks              49 on 12 x 512  12 x 256      12 x 128     nothing
 
-One table is for one kernel at one logical launch on one GPU. Its keys are those of Miriam (Zhao et al. 2023): blocks of
-the critical launch modulo multiprocessors, and threads of one of its blocks.
+A table is for one kernel at one logical launch on one GPU, and is computed before a run. Its keys are those of Miriam
+(Zhao et al. 2023): blocks of the critical launch modulo multiprocessors, and threads of one of its blocks.
+
+    launch   |--- launch_s ---|
+    GPU      [p0][p1]          [p2][p3]           two deep, shorter than that: the GPU waits for the host
+    GPU      [p0     ][p1     ][p2     ]          as long as that: it does not
+
+The duration of a piece is estimated from the operations and bytes of its blocks at the speeds of the GPU (Williams et
+al. 2009, Roofline): real kernels reach less, so that pieces rather last longer. Or it is estimated from measured times:
+a piece takes no less than one of its physical blocks does alone, nor than its share of the whole kernel.
 """
 
 from __future__ import annotations
@@ -22,10 +30,10 @@ from edgetune.elastic.work import Call, Logical
 
 @dataclass(frozen=True, slots=True)
 class PieceShape:
-    """A piece of a kernel, wherever it begins.
+    """The shape of a piece of a kernel, wherever it begins.
 
     Args:
-        count: Logical blocks; fewer are left at the end.
+        count: Logical blocks; the last piece may have fewer.
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks.
     """
@@ -39,13 +47,9 @@ class PieceShape:
 class LeftoverTable:
     """The best shape for everything that a critical kernel can leave.
 
-    Args:
-        kernel: Name of the original.
-        logical: The launch whose pieces these are.
-        sm_count: Multiprocessors of the GPU.
-        limits: For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical
-            block up to which the shape in the same place is the best.
-        shapes: Those shapes.
+    Args: kernel: Name of the original. logical: The launch that is cut. sm_count: Multiprocessors of the GPU. limits:
+        For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical block up
+        to which the shape in the same place is the best. shapes: Those shapes.
     """
 
     kernel: str
@@ -74,7 +78,7 @@ _SATURATING_THREADS = 512
 """On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
 x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
 _UNKNOWN = Resources(registers_per_thread=0)
-"""Of a kernel that nobody compiled: threads and shared memory of the launch decide how many blocks fit."""
+"""Of a kernel that was not compiled: threads and shared memory of the launch decide how many blocks fit."""
 
 
 def wave(gpu: Gpu, call: Call) -> int:
@@ -84,12 +88,12 @@ def wave(gpu: Gpu, call: Call) -> int:
 
 
 def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
-    """Return about how long a piece takes on an idle GPU, s; ``None`` where nobody knows.
+    """Return about how long a piece takes on an idle GPU, s; ``None`` where that is unknown.
 
     Args:
-        gpu: Where it runs; with fewer threads on a multiprocessor than saturate it, it is as much slower.
-        call: What it is a piece of.
-        shape: Its blocks.
+        gpu: With fewer threads on a multiprocessor than saturate it, it is slower in proportion.
+        call: The call that is cut.
+        shape: Of the piece.
     """
     if call.block_s is not None:
         slower = _reached(call.logical.threads) / _reached(call.logical.threads / shape.per_thread)
@@ -102,10 +106,10 @@ def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
 
 
 class Sizes:
-    """The same for one GPU, worked out once for each kernel and shape, so that it costs nothing in a run.
+    """Durations and shapes of pieces on one GPU, computed once for each kernel and shape.
 
     Args:
-        gpu: Where.
+        gpu: The GPU.
     """
 
     def __init__(self, gpu: Gpu) -> None:
@@ -116,7 +120,7 @@ class Sizes:
         self._lasting: dict[tuple[int, PieceShape], tuple[Call, PieceShape]] = {}
 
     def about_s(self, call: Call, count: int, per_thread: int, blocks: int) -> float:
-        """Return about how long a piece takes, s: as long as launching it where nobody knows."""
+        """Return about how long a piece takes, s; as long as launching it where that is unknown."""
         key = (id(call), count, per_thread, blocks)
         found = self._took_s.get(key)
         if found is None:
@@ -125,7 +129,7 @@ class Sizes:
         return found[1]
 
     def alone(self, call: Call) -> PieceShape:
-        """Return as many blocks, unchanged, as the GPU holds at once, or some such waves; all that cannot be parted."""
+        """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""
         found = self._alone.get(id(call))
         if found is None:
             blocks = wave(self.gpu, call) if call.elastic else 0
@@ -148,6 +152,6 @@ def _reached(threads: float) -> float:
 
 
 def times(gpu: Gpu, call: Call, shape: PieceShape) -> int:
-    """Return by how much a piece is to have more logical blocks, so that it lasts as long as launching one takes."""
+    """Return the factor of logical blocks with which a piece lasts as long as launching one takes."""
     took_s = about_s(gpu, call, shape)
     return 1 if took_s is None else max(1, math.ceil(gpu.launch_s / took_s))

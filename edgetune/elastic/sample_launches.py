@@ -15,17 +15,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from edgetune.elastic.abi import Dim
 from edgetune.elastic.kernel import CudaKernel, Parameter
 from edgetune.elastic.work import Argument, Call, Logical, Pointer, Scalar
 from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 
 _LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
 _MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
@@ -61,9 +60,8 @@ def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLau
         name: Of the file, for messages.
         seed: Of the numbers that memory is filled with.
 
-    Raises:
-        InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does not
-            fit here.
+    Raises: InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does
+            not fit here.
     """
     trials: list[SampleLaunch] = []
     for found in _LINE.finditer(source):
@@ -81,8 +79,6 @@ def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLau
 
 
 def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
-    import numpy as np
-
     random = np.random.default_rng(seed)
     grid: Dim | None = None
     block: Dim | None = None
@@ -125,8 +121,6 @@ def _dim(text: str) -> Dim:
 
 
 def _type(name: str) -> np.dtype[Any]:
-    import numpy as np
-
     if name in _OF_C:
         raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
     try:
@@ -137,8 +131,6 @@ def _type(name: str) -> np.dtype[Any]:
 
 
 def _value(text: str) -> bytes:
-    import numpy as np
-
     packed = b""
     for member in text.split("+"):
         kind, colon, numbers = member.partition(":")
@@ -154,8 +146,6 @@ def _value(text: str) -> bytes:
 
 
 def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
-    import numpy as np
-
     dtype = _type(memory["type"])
     shape = tuple(int(size) for size in memory["shape"].split("x"))
     fill = memory["fill"]
@@ -186,12 +176,19 @@ _MOST_NUMBERS = 65536
 _SIZE = 16
 _SHARED_BYTES = 16384
 _LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
-"""By the axes that a kernel asks for; tiles of 16 times 16 are the usual ones."""
+"""By the axes that a kernel reads; tiles of 16 times 16 are the usual ones."""
 _WORDS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct)\b")
 
 
 def guessed_launch(kernel: CudaKernel) -> str | None:
-    """Return a launch in the words of ``trials``, or ``None`` where a parameter is of no plain type."""
+    """Return a small launch of a kernel as words of a comment, or ``None`` where a parameter is of no plain type.
+
+        saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
+
+    Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
+    shows
+    when it runs: a guess that fails says nothing about the kernel.
+    """
     arguments = [_argument(each) for each in kernel.parameters]
     if any(each is None for each in arguments):
         return None

@@ -1,13 +1,19 @@
-"""The pieces of a kernel that are worth launching, out of all that are possible.
+"""Selects the pieces of a kernel that are worth launching from its design space.
 
-    slices of 196 blocks        x  threads of a block      per piece: what the compiler reports  -> dropped, and why
+    slices of 196 blocks        x  threads of a block      per piece: the compiler's report      -> dropped, and why
     49, 98, 196 (halved while      512, 256, 128, 64       per leftover: fits? score, best 20 %  -> kept
     they are even)
 
-A piece is so many logical blocks, with so many logical threads in a physical one. Miriam (Zhao et al., SenSys 2023)
-launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the critical
-kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block goes on to
-the next logical one, so that the limit is on physical blocks only and every slice fits; ``Rules.strict`` is the letter.
+A piece is a number of logical blocks, with a number of logical threads in a physical one. Miriam (Zhao et al., SenSys
+2023) launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the
+critical kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block
+goes on to the next logical one, so that the limit is on physical blocks only and every slice fits; ``Rules.strict`` is
+the paper to the letter.
+
+    blocks on SMs  [critical][critical][piece][piece][    ]      4 of 5
+    threads on one [critical 512     ][piece 256 ][       ]      768 of 1024       WIScore = 4/5 x 768/1024
+
+Source of both scores: the same paper, section on the shrinking of the design space.
 """
 
 from __future__ import annotations
@@ -29,12 +35,12 @@ def balance_score(
     """Return WIScore: the share of multiprocessors in use, times the share of threads in use on one of them.
 
     Args:
-        gpu: Which is shared.
+        gpu: The GPU.
         critical_blocks: Blocks of the critical kernel modulo multiprocessors: those of its last wave.
         critical_threads: Threads of one of its blocks.
         blocks: Physical blocks of the piece.
         threads: Threads of one of them.
-        literal: As printed, where the threads of the piece stand twice and those of the critical kernel not at all.
+        literal: As printed: the threads of the piece count twice and those of the critical kernel not at all.
     """
     beside = threads if literal else critical_threads
     return (critical_blocks + blocks) / gpu.sm_count * ((beside + threads) / gpu.threads_per_sm)
@@ -45,8 +51,8 @@ def overhead_score(pieces: int, launch_s: float, most_s: float) -> int:
 
     Args:
         pieces: Of the whole kernel.
-        launch_s: What launching one takes, s.
-        most_s: What launching all of them may take, s.
+        launch_s: Time of one launch, s.
+        most_s: Time that all of them may take, s.
     """
     return 1 if pieces * launch_s <= most_s else 0
 
@@ -58,22 +64,22 @@ that the original has not; a block of it, though of fewer threads, takes more re
 KEPT_SHARE = 0.2
 """Source: Miriam keeps the best 20 % of the design space."""
 LAUNCHES = 64
-"""Launches of a kernel whose time is allowed unless somebody says otherwise: six halvings of the grid. A convention of
-ours; Miriam measures its maxima on each device and gives no number."""
+"""Launches of a kernel whose time is allowed by default: six halvings of the grid. A convention of ours; Miriam
+measures its maxima on each device and gives no number."""
 _WARP_THREADS = 32
 _UNKNOWN = Resources(registers_per_thread=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What may be kept.
+    """Which pieces may be kept.
 
     Args:
         strict: A slice is launched as that many blocks: the paper to the letter.
-        literal: WIScore as printed, see ``scores.balance_score``.
+        literal: WIScore as printed, see ``balance_score``.
         share: Of the pieces that fit a leftover, the best to keep.
-        launch_s: What launching a piece takes, s; ``None``: as the GPU's catalogue says.
-        most_overhead_s: What launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
+        launch_s: Time of one launch, s; ``None``: that of the GPU's catalogue.
+        most_overhead_s: Time that launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
     """
 
     strict: bool = False
@@ -90,14 +96,14 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ShapeCandidate:
-    """A piece before anything is known of what is beside it.
+    """A piece of the design space, whatever is beside it.
 
     Args:
         count: Logical blocks.
         per_thread: Logical threads in a physical one.
         threads: Of a physical block.
         cheap: OScore: 1 where there are not too many such pieces, else 0.
-        flaw: What the compiler's report says against it; ``None``: nothing.
+        flaw: The objection of the compiler's report; ``None``: none.
     """
 
     count: int
@@ -115,7 +121,7 @@ class LeftoverFit:
         critical_blocks: Of the critical kernel, modulo multiprocessors.
         critical_threads: Of one of its blocks, at most.
         rank: 0 is the best.
-        shape: What to launch.
+        shape: Of the piece.
         threads: Of each of its physical blocks.
         score: WIScore, as OScore is 1.
     """
@@ -130,16 +136,16 @@ class LeftoverFit:
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """What became of the design space of one kernel at one logical launch.
+    """The shrunk design space of one kernel at one logical launch.
 
     Args:
         kernel: Name of the original.
         logical: The launch.
-        gpu: Which is shared.
-        rules: What could be kept.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
         designs: The whole space: slices times block sizes.
         leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
-        places: What was kept, by what the critical kernel leaves, the best first.
+        places: The kept pieces by leftover, the best first.
     """
 
     kernel: str
@@ -183,17 +189,17 @@ def block_threads(threads: int) -> dict[int, int]:
 
 
 def flaw_of(original: Resources, form: Resources, logical: Logical, per_thread: int, gpu: Gpu) -> Flaw | None:
-    """Return what the compiler's report says against a form; ``None``: nothing.
+    """Return the objection of the compiler's report to a form; ``None``: none.
 
-    A block of as many threads as the original's may take more registers, as long as it fits: it is smaller blocks that
-    are there to leave registers to others.
+    A block of as many threads as the original's may take more registers, as long as it fits: smaller blocks are there
+    to leave registers to others.
 
     Args:
-        original: What the kernel asks for as it was.
-        form: What this form asks for.
+        original: Needs of the original.
+        form: Needs of the form.
         logical: The launch.
         per_thread: Logical threads in a physical one.
-        gpu: Where it is to fit.
+        gpu: The GPU.
     """
     threads = -(-logical.threads // per_thread)
     if not blocks_resident(gpu, form, threads, logical.dynamic_shared_bytes):
@@ -216,15 +222,15 @@ def shrink(
     *,
     rules: Rules | None = None,
 ) -> Shrunk:
-    """Return which pieces of a kernel to keep for everything that a critical kernel can leave.
+    """Return the pieces of a kernel to keep for everything that a critical kernel can leave.
 
     Args:
         kernel: Name of the original.
         logical: The launch.
-        original: What the kernel asks for as it was.
-        forms: What its forms ask for, by logical threads in a physical one.
-        gpu: Which is shared.
-        rules: What may be kept.
+        original: Needs of the original.
+        forms: Needs of its forms, by logical threads in a physical one.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
     """
     chosen = rules or Rules()
     designs = tuple(_designs(logical, original, forms, gpu, chosen))
@@ -240,12 +246,12 @@ def shrink(
 
 
 def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> LeftoverTable:
-    """Return the look-up for a call of a network, from what is known of its kernel's forms.
+    """Return the look-up for a call of a network, from the needs of its kernel's forms.
 
     Args:
-        call: Where nobody compiled its kernel, threads and shared memory of the launch decide.
-        gpu: Which is shared.
-        rules: What may be kept.
+        call: Where its kernel is not compiled, threads and shared memory of the launch decide.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
     """
     forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
     return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules=rules).table()
@@ -264,14 +270,14 @@ def _designs(
 
 
 def _in_warps(threads: int) -> int:
-    """Return what a multiprocessor sets aside for so many threads: whole warps."""
+    """Return the threads that a multiprocessor allocates for so many: whole warps."""
     return -(-threads // _WARP_THREADS) * _WARP_THREADS
 
 
 def _kept(
     sound: Sequence[ShapeCandidate], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
 ) -> Iterator[LeftoverFit]:
-    """Return the best pieces for one leftover; of two that score the same, the one that is over sooner."""
+    """Return the best pieces for one leftover; of two with the same score, the shorter one first."""
     idle = gpu.sm_count - critical_blocks
     scored: list[tuple[float, int, int, PieceShape]] = []
     for design in sound:

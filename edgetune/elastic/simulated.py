@@ -1,13 +1,15 @@
-"""A GPU on an event clock: a model of its multiprocessors, faster than time, for machines without one.
+"""A GPU on an event clock: a model of its multiprocessors, for machines without one.
 
     host      launch a 7 us | launch b 7 us | ...
     stream 1  a waits 15 us  [ a on SMs ]  0.9 us  [ next of the stream ]
     stream 2         b waits 15 us [ b where a leaves room ]
 
 Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first,
-then the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
-Scheduling on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent
-one gets room). Blocks that run are never taken off.
+then
+the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
+Scheduling
+on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent one gets
+room). Running blocks are never preempted.
 """
 
 from __future__ import annotations
@@ -18,30 +20,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from edgetune.elastic.backend import Launch, LaunchEvent, LaunchRecord, Record, RequestRecord, Residency
+from edgetune.elastic.backend import Launch, LaunchEvent, Residency
 from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.model import BlockDemand, GpuTimingModel, demand_of
 from edgetune.elastic.multiprocessors import BlockGroup, Multiprocessors
-from edgetune.elastic.view import ElasticPolicy
 from edgetune.elastic.work import Call, GpuTask
 from edgetune.serving.clock import EventClock, earliest_ns
-from edgetune.serving.requests import DecisionOverhead
 from edgetune.units import NS
 
 
 @dataclass(slots=True, eq=False)
 class _Queued:
-    """A launch on its way.
+    """A launch that has not ended.
 
     Args:
-        launch: Which.
+        launch: The launch.
         demand: Of one of its blocks.
         visible_ns: When the GPU could begin with it, were its stream idle.
-        unplaced: Blocks that have no place yet, as how many, and how many logical blocks each takes.
+        unplaced: Blocks without a place: their number, and how many logical blocks each takes.
         waits_for: Launches that must have ended before.
-        resident: Blocks that run.
-        reached: Whether it was found at the head of its stream.
+        resident: Running blocks.
+        reached: Whether it is at the head of its stream.
     """
 
     launch: Launch
@@ -56,16 +55,15 @@ class _Queued:
 
 
 class SimulatedGpu:
-    """A GPU that is none; see ``backend.GpuBackend``.
+    """A simulated GPU; see ``backend.GpuBackend``.
 
     Args:
-        clock: Tells the time and moves on when the loop waits or launches; other things may happen on it too.
+        clock: Its clock, which moves on when the loop waits or launches.
         gpu: Its limits and speeds.
-        tasks: Whose streams there are.
-        model: What no catalogue knows.
+        tasks: Each has a stream.
+        model: Numbers that no catalogue has.
         fault: Why a launch fails when it ends; ``None`` where it does not.
-        most_residencies: After so many, no more is kept of where blocks were: of small kernels there are millions in a
-            second.
+        most_residencies: Residencies that are kept; small kernels make millions in a second.
     """
 
     def __init__(
@@ -107,7 +105,7 @@ class SimulatedGpu:
         return self._clock.now_ns()
 
     def launch(self, launch: Launch) -> None:
-        """Put a launch on its task's stream; the host is busy with it for a while, the GPU goes on meanwhile."""
+        """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
         until_ns = self.now_ns() + round(self._model.host_s * NS)
         while self.now_ns() < until_ns:
             self._advance(until_ns)
@@ -126,7 +124,7 @@ class SimulatedGpu:
             self._reach(launch.task, self.now_ns())
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Move the clock on until something happens or it is ``until_ns``; return what happened."""
+        """Move the clock on until an event, or until ``until_ns``; return the events."""
         while not self._happened and (until_ns is not None or self._next_ns() is not None):
             self._advance(until_ns)
             if until_ns is not None and self.now_ns() >= until_ns:
@@ -146,11 +144,11 @@ class SimulatedGpu:
         self._ended.add(launch.number)
 
     def _next_ns(self) -> int | None:
-        """Return when something happens next."""
+        """Return the time of the next event."""
         return earliest_ns((self._on.next_ns(), self._clock.next_ns()))
 
     def _advance(self, until_ns: int | None) -> None:
-        """Move on to what happens next, ``until_ns`` at the latest, and let it happen."""
+        """Move on to the next event, ``until_ns`` at the latest."""
         self._clock.advance(until_ns, self._on.next_ns())
         now_ns = self.now_ns()
         for group in self._on.take_ended(now_ns):
@@ -159,7 +157,7 @@ class SimulatedGpu:
         self._on.settle(now_ns)
 
     def _reach(self, task: str, from_ns: int) -> None:
-        """Have the launch at the head of a stream begin as soon as it may, ``from_ns`` at the earliest."""
+        """Let the launch at the head of a stream begin as soon as it may, ``from_ns`` at the earliest."""
         stream = self._streams[task]
         if not stream or stream[0].reached or stream[0].waits_for:
             return
@@ -172,7 +170,7 @@ class SimulatedGpu:
         heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
 
     def _place(self) -> None:
-        """Place blocks, the most urgent first, until those of one have no room."""
+        """Place blocks, the most urgent first, until those of one launch have no room."""
         while self._ready:
             queued = self._ready[0][-1]
             self._place_some(queued)
@@ -208,7 +206,7 @@ class SimulatedGpu:
             self._end(queued)
 
     def _reside(self, queued: _Queued, new: Residency) -> None:
-        """Note where blocks were, as one with those of the same launch that were there until they came."""
+        """Record a residency, joined with those of the same launch that ended no earlier than it began."""
         last = queued.residencies.get(new.sm)
         if last is not None and new.start_ns <= last.end_ns:
             new = Residency(new.launch, new.sm, min(last.start_ns, new.start_ns), new.end_ns, last.blocks + new.blocks)
@@ -217,7 +215,7 @@ class SimulatedGpu:
         queued.residencies[new.sm] = new
 
     def _keep(self, queued: _Queued) -> None:
-        """Keep where the blocks of a launch were, unless that is too much by now."""
+        """Keep the residencies of a launch, unless there are too many."""
         if self.residencies_until_ns is None:
             self.residencies.extend(queued.residencies.values())
             if self._most_residencies is not None and len(self.residencies) >= self._most_residencies:
@@ -239,76 +237,10 @@ class SimulatedGpu:
 
 
 def _physical(launch: Launch) -> list[tuple[int, int]]:
-    """Return the physical blocks that have anything to do, as how many, and how many logical blocks each takes.
+    """Return the physical blocks that have work: their number, and how many logical blocks each takes.
 
-    Logical blocks are dealt out in turn, so that the first ones may take one more.
+    Logical blocks are dealt out in turn, so that the first physical blocks may take one more.
     """
     blocks = min(launch.physical_blocks, launch.count)
     each, more = divmod(launch.count, blocks)
     return [(number, logical) for number, logical in ((more, each + 1), (blocks - more, each)) if number]
-
-
-@dataclass(frozen=True, slots=True)
-class ElasticSimulation:
-    """What a simulated run came to.
-
-    Args:
-        launches: Of every launch, in the order in which they ended.
-        requests: Of every request, in the order in which they ended.
-        residencies: Where blocks were.
-        residencies_until_s: Until when that was kept, s; ``None`` where all of it was.
-        blocks: Physical blocks that were run.
-        overhead: What deciding cost, in real time.
-    """
-
-    launches: tuple[LaunchRecord, ...]
-    requests: tuple[RequestRecord, ...]
-    residencies: tuple[Residency, ...]
-    residencies_until_s: float | None
-    blocks: int
-    overhead: DecisionOverhead
-
-
-def simulate(
-    policy: ElasticPolicy,
-    tasks: Sequence[GpuTask],
-    gpu: Gpu,
-    *,
-    duration_s: float,
-    seed: int = 0,
-    model: GpuTimingModel | None = None,
-    most_residencies: int | None = None,
-    stopped: Callable[[], bool] = lambda: False,
-    on_record: Callable[[Record], None] = lambda _: None,
-) -> ElasticSimulation:
-    """Run tasks on the event clock.
-
-    Args:
-        policy: A new one; it may keep notes.
-        tasks: Who asks.
-        gpu: On what.
-        duration_s: How long requests come, s.
-        seed: Of random arrivals.
-        model: What no catalogue knows of a GPU.
-        most_residencies: After so many, no more is kept of where blocks were; ``None`` keeps all.
-        stopped: Asked between events; once true, the run ends as if time were up.
-        on_record: Called with every record as it is made.
-
-    Raises:
-        InputError: tasks that contradict each other, or a kernel of which nobody knows how long it takes.
-        EdgetuneError: the policy decided what it must not.
-    """
-    backend = SimulatedGpu(EventClock(), gpu, tasks, model=model, most_residencies=most_residencies)
-    loop = ElasticLoop(
-        policy, backend, tasks, gpu=gpu, duration_s=duration_s, seed=seed, stopped=stopped, on_record=on_record
-    )
-    loop.run()
-    until_ns = backend.residencies_until_ns
-    return ElasticSimulation(
-        tuple(loop.launches),
-        tuple(loop.requests),
-        tuple(backend.residencies),
-        None if until_ns is None else until_ns / NS,
-        backend.blocks,
-        loop.overhead,
-    )

@@ -1,4 +1,4 @@
-"""Kept pieces of kernels to the rows of a file and back to look-ups."""
+"""Converts kept pieces of kernels to the rows of a file, and rows back to look-ups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgetune.errors import InputError
 
 
 def rows_of(shrunk: Shrunk, forms: Forms) -> Iterator[ElasticRow]:
-    """Yield a row for every kept piece, by leftover, then one for every piece that was kept for none."""
+    """Yield a row for every kept piece, by leftover, then one for every piece that is kept for none."""
     logical = shrunk.logical
 
     def row(count: int, per_thread: int, threads: int) -> ElasticRow:
@@ -54,7 +54,7 @@ def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], LeftoverTable]:
 
 
 def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], LeftoverTable]:
-    """Return the look-ups of several files, for a GPU that is there or simulated; of two for one launch, the later.
+    """Return the look-ups of several files for a GPU; of two for one launch, the later.
 
     Raises:
         InputError: a file cannot be read, or is for a GPU with other limits.

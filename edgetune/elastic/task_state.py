@@ -1,9 +1,23 @@
-"""The requests of one task: which wait, which is being launched, and which blocks of its kernels were launched.
+"""The requests of one task, and which blocks of their kernels were launched.
 
     arrived -> waiting ... | begun: tree of call 0, of call 1, ... | all launched | answered, once all launches ended
 
-Every call of a request has a tree, from which its logical blocks are taken: none is launched twice, and a request is
-answered only when all of them are over.
+Every call of a request has a tree of its logical blocks: none is launched twice, and a request is answered only when
+all of them have ended.
+
+    Tree(12)                 [0 .. 12) virtual
+    take(4, shade=1)         [0 .. 12) actual
+                             |- [0 .. 4) actual, shade 1             -> launched
+                             |- [4 .. 12) virtual                    -> left == 8
+    take(6, shade=2)         |- [4 .. 12) actual
+                                |- [4 .. 10) actual, shade 2         -> launched
+                                |- [10 .. 12) virtual                -> left == 2
+    done(first of them)      [0 .. 4) done                              its parent is when both its children are
+
+This is the dynamic shaded binary tree of Miriam (Zhao et al., SenSys 2023): the root is the whole grid, a node is a
+contiguous range of logical blocks and its shade the number of logical threads in a physical one. A range is cut only
+when a part of it is taken, so that each part may have the shape that fits at its time. A part whose launch failed
+counts as launched, for its blocks may have run, and running them twice may be wrong (a kernel that adds to its output).
 """
 
 from __future__ import annotations
@@ -23,11 +37,11 @@ State = Literal["virtual", "actual", "done"]
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A part of a call that is dispatched.
+    """A launched part of a call.
 
     Args:
-        first: Logical block to begin with.
-        count: How many from there on.
+        first: First logical block.
+        count: Logical blocks from there on.
         shade: Logical threads in a physical one.
     """
 
@@ -42,10 +56,10 @@ class BlockRange:
 
     Args:
         first: Where it begins.
-        count: How many there are.
-        state: ``virtual``: nothing of it was dispatched; ``actual``: all or a part of it was; ``done``: all is over.
-        shade: Logical threads in a physical one, where it was dispatched as it is; ``None`` where it was not.
-        parent: Which it is a part of; ``None`` of the root.
+        count: Its length.
+        state: ``virtual``: nothing of it is launched; ``actual``: all or a part of it is; ``done``: all has ended.
+        shade: Logical threads in a physical one, where it was launched as it is; ``None`` where it was not.
+        parent: The range that it is a part of; ``None`` of the root.
         children: Its two parts where it was cut, lower blocks first.
     """
 
@@ -78,23 +92,23 @@ class Tree:
 
     @property
     def left(self) -> int:
-        """Logical blocks that were not taken yet."""
+        """Logical blocks that are not taken yet."""
         return 0 if self._virtual is None else self._virtual.count
 
     @property
     def finished(self) -> bool:
-        """Whether all logical blocks are over."""
+        """Whether all logical blocks have ended."""
         return self.root.state == "done"
 
     def take(self, count: int, shade: int = 1) -> Shard:
-        """Return the next logical blocks, which count as dispatched from now on.
+        """Take the next logical blocks, which count as launched from now on.
 
         Args:
-            count: How many, from one to all that are left.
+            count: From one to all that are left.
             shade: Logical threads in a physical one.
 
         Raises:
-            ValueError: there are not as many left, or nothing was asked for.
+            ValueError: fewer are left, or none was asked for.
         """
         node = self._virtual
         if node is None or not 1 <= count <= node.count:
@@ -110,10 +124,10 @@ class Tree:
         return Shard(node.first, count, shade)
 
     def done(self, shard: Shard) -> None:
-        """Take note that a shard is over, whether it failed or not.
+        """Mark a shard as ended, whether it failed or not.
 
         Raises:
-            ValueError: it was not taken from here, or is over already.
+            ValueError: it was not taken from here, or has ended already.
         """
         node = self._running.get(shard.first)
         if node is None or (node.count, node.shade) != (shard.count, shard.shade):
@@ -146,14 +160,14 @@ def _cut(node: BlockRange, count: int) -> tuple[BlockRange, BlockRange]:
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """A request of which something was launched.
+    """A request with launches.
 
     Args:
-        number: Which of the task's, from 0.
-        arrived_ns: When it came.
-        begun_ns: When the first of its launches was made.
+        number: Its number among those of the task, from 0.
+        arrived_ns: Its arrival.
+        begun_ns: Its first launch.
         trees: Of its calls, as far as they were begun.
-        shards: What was taken from them and is not over, by number of the launch.
+        shards: Parts that were taken and have not ended, by number of the launch.
         launched: Whether all of its calls were launched to the end.
         failure: Why it will have no answer; ``None`` so far.
         failed_ns: When that became known.
@@ -175,11 +189,11 @@ class Open:
 
 
 class TaskProgress:
-    """How a task stands: what policies see of it (``state``), and what only the loop needs.
+    """The progress of a task: the part that policies see (``state``), and the part that only the loop needs.
 
     Args:
-        task: Which.
-        source: Where its requests come from.
+        task: The task.
+        source: Of its requests.
 
     Raises:
         ValueError: its network has no kernels.
@@ -202,16 +216,16 @@ class TaskProgress:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is open."""
+        """Whether no request waits and none is open."""
         return not (self.arrived_ns or self.open)
 
     @property
     def next_number(self) -> int:
-        """Number of the oldest request that waits: they begin in the order in which they came."""
+        """Number of the oldest waiting request: requests begin in the order of their arrival."""
         return self._begun
 
     def begin(self, now_ns: int) -> Open:
-        """Begin the oldest request that waits."""
+        """Begin the oldest waiting request."""
         request = Open(self._begun, self.arrived_ns.popleft(), now_ns)
         self.open[request.number] = request
         self._begun += 1
@@ -219,19 +233,19 @@ class TaskProgress:
         return request
 
     def drop(self) -> tuple[int, int]:
-        """Give up the oldest request that waits; return its number and when it came."""
+        """Give up the oldest waiting request; return its number and arrival."""
         self._begun += 1
         return self._begun - 1, self.arrived_ns.popleft()
 
     def current(self, now_ns: int) -> Open:
-        """Return the request that is being launched; the oldest that waits begins where none is."""
+        """Return the request that is being launched; where none is, begin the oldest waiting one."""
         return self._current or self.begin(now_ns)
 
     def take(self, request: Open, launch: int, count: int, per_thread: int) -> Shard:
         """Return the next logical blocks of the call that is being launched, which count as launched from now on.
 
         Raises:
-            ValueError: it has not so many left.
+            ValueError: fewer are left.
         """
         calls, state = self.task.network.calls, self.state
         if state.call == len(request.trees):
@@ -250,7 +264,7 @@ class TaskProgress:
         return shard
 
     def end(self, launch: Launch, failure: str | None, now_ns: int) -> Open:
-        """Take note that a launch is over; return its request. Of one that failed, no more is launched.
+        """Mark a launch as ended and return its request; of a request with a failure, no more is launched.
 
         Raises:
             RuntimeError: the request is answered, and not all of its logical blocks were launched and ended once.
@@ -277,7 +291,7 @@ class TaskProgress:
         del self.in_flight[place]
 
     def _leave(self) -> None:
-        """Have no request that is being launched."""
+        """Stop launching the current request."""
         state, calls = self.state, self.task.network.calls
         self._current, state.request = None, None
         state.call, state.left = 0, calls[0].logical.blocks

@@ -1,4 +1,4 @@
-"""From a document of kernel tasks to tasks: networks of the benchmark looked up, those of one's own read."""
+"""Makes tasks of a document of kernel tasks, and estimates how many launches they come to."""
 
 from __future__ import annotations
 
@@ -30,13 +30,12 @@ def tasks_of(
     """Return the tasks of a document.
 
     Args:
-        document: Who asks what.
-        folder: That its source files are in.
+        document: The document.
+        folder: The folder of its source files.
         benchmark: Finds a network of the benchmark by name and sizes.
 
     Raises:
-        InputError: a network of the benchmark that there is not, a source that cannot be read, a value that does not
-            fit its type.
+        InputError: the benchmark has no such network, a source cannot be read, or a value does not fit its type.
     """
     own = {}
     for each in document.networks:
@@ -92,21 +91,21 @@ def _argument(said: str | Mapping[str, float], where: str) -> Argument:
 
 
 _LONGEST_KERNEL_S = 3600.0
-"""Longer than any kernel runs; events of an hour are still told apart to a nanosecond."""
+"""Longer than any kernel runs; the clock still resolves a nanosecond in an hour."""
 _MOST_TOLD = 1e15
 
 
 def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | None, *, duration_s: float) -> None:
-    """Check that there are not more launches to come than can be kept.
+    """Check that the launches of a run can be kept.
 
     Args:
         tasks: Critical ones run once more than there are policies: alone.
         policies: Their names.
-        gpu: Where it is simulated; else closed loops, whose rate nobody knows, do not count.
+        gpu: The simulated GPU; ``None`` for a real one, on which closed loops, whose rate is unknown, do not count.
         duration_s: How long requests come, s.
 
     Raises:
-        InputError: there are; the task with the most is named.
+        InputError: there are too many; the task with the most is named.
     """
     expected = {
         task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
@@ -138,12 +137,11 @@ def _check_lengths(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
 def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> float:
     """Return about how many launches a task comes to in a run, where none is cut into pieces.
 
-    Requests of a closed loop follow each other as soon as all kernels of the one before could be over, were nothing
-    else on the GPU.
+    Requests of a closed loop follow each other as soon as all kernels of the one before could end on an idle GPU.
 
     Args:
-        task: Which.
-        gpu: Where; ``None`` counts no closed loop.
+        task: The task.
+        gpu: The simulated GPU; ``None`` counts no closed loop.
         duration_s: How long requests come, s.
     """
     calls, arrivals = task.network.calls, parse_arrivals(task.arrivals)
@@ -155,6 +153,6 @@ def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> floa
 
 
 def _least_s(call: Call, gpu: Gpu) -> float:
-    """Return what a kernel takes at the least, s: launching it, or running it and going on to the next."""
+    """Return the least time of a kernel, s: of launching it, or of running it and going on to the next."""
     blocks, usual = call.logical.blocks, GpuTimingModel()
     return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))

@@ -1,4 +1,11 @@
-"""From what a run wrote down to the rows of a kernel timeline: nanoseconds become seconds, numbers names."""
+"""The kernel timeline of a run, and its figures.
+
+    records -> rows: nanoseconds become seconds, numbers become names
+    rows -> per policy, its turns -> tasks: latency, relative to solo; answers per second; deadlines; launches; blocks
+
+All figures can be computed again from the file. A latency is the time from arrival to answer, of answered requests; a
+request that failed or was abandoned misses its deadline. An unknown figure is ``None``.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +30,8 @@ def timeline_rows(
         records: Of one run.
         residencies: Of its launches.
         policy: Its name.
-        turn: How often it had run before.
-        begin_ns: When the run began, on the clock of the records.
+        turn: How often it ran before.
+        begin_ns: The start of the run, on the clock of the records.
     """
     rows, tasks = [], dict[int, str]()
     for record in records:
@@ -97,21 +104,21 @@ def _residency(
 
 @dataclass(frozen=True, slots=True)
 class TaskFigures:
-    """What became of a task's requests by one policy.
+    """The figures of a task by one policy.
 
     Args:
         task: Its name.
         priority: 0 is best effort; ``None`` where the file does not say.
-        requests: All that came; of a task of which none came, nothing more is known.
-        answered, failed, abandoned: What became of them.
-        due: How many had a deadline and were not given up before it.
-        misses: How many of those were not answered by it.
+        requests: All that arrived; without any, the other figures are unknown.
+        answered, failed, abandoned: Their outcomes.
+        due: Requests with a deadline that were not given up before it.
+        misses: Those of them that were not answered by it.
         p50_s, p99_s: Latency, s; ``None`` where none was answered.
         p50_x, p99_x: Relative to the same task alone; ``None`` where that did not run.
         answers_per_s: Over the time in which requests came.
-        launches: How many, pieces of kernels counted each.
-        elastic: How many of them were of elastic forms.
-        reason: Why the first that failed did; ``None`` where none did.
+        launches: Launches, each piece of a kernel counted.
+        elastic: Those of them that were of elastic forms.
+        reason: Why the first failed request failed; ``None`` where none did.
     """
 
     task: str
@@ -136,12 +143,8 @@ class TaskFigures:
 class PolicyFigures:
     """One policy, all its turns.
 
-    Args:
-        policy: Its name.
-        turns: How many.
-        tasks: In the order of the task file.
-        answers_per_s: Of all tasks.
-        busy: Share of the time in which a multiprocessor had a block, the mean of all: residency, not occupancy.
+    Args: policy: Its name. turns: Their number. tasks: In the order of the task file. answers_per_s: Of all tasks.
+            busy: Share of the time in which a multiprocessor had a block, the mean of all: residency, not occupancy.
             ``None`` where blocks left no record.
     """
 
@@ -153,7 +156,7 @@ class PolicyFigures:
 
 
 def summarise(timeline: KernelTimeline) -> tuple[PolicyFigures, ...]:
-    """Return the figures of every policy, in the order in which they ran; ``solo`` is what the others are beside."""
+    """Return the figures of every policy, in the order in which they ran, relative to ``solo``."""
     told = timeline.header.conditions
     by_policy: dict[str, list[KernelTimelineRow]] = {policy: [] for policy in told.get("policies", ())}
     for row in timeline.rows:

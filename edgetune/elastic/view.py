@@ -1,7 +1,7 @@
-"""What a policy sees, and what it can decide: the same nouns for the simulated GPU and the real one.
+"""What a policy sees and what it can decide: the same for the simulated GPU and the real one.
 
-requests -> [ task, priority 1 ] -> Chain: all kernels of a request, as they are, on its stream
-requests -> [ task, priority 0 ] -> Piece: so many logical blocks of its next kernel, in this shape
+requests -> [ task, priority 1 ] -> LaunchChain: all kernels of a request, as they are, on its stream
+requests -> [ task, priority 0 ] -> LaunchPiece: so many logical blocks of its next kernel, in this shape
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from edgetune.elastic.work import Call, GpuTask
 
 @dataclass(slots=True)
 class TaskState:
-    """How a task stands now.
+    """The state of a task.
 
     Args:
-        task: Which.
-        arrived_ns: When its requests came of which nothing was launched yet, the oldest first.
+        task: The task.
+        arrived_ns: Arrivals of its waiting requests, the oldest first.
         request: Number of the request that is being launched piece by piece; ``None`` where none is.
         call: Place in the network of the kernel whose blocks are launched next.
-        left: Logical blocks of that kernel that were not launched yet.
+        left: Logical blocks of that kernel that are not launched yet.
         in_flight: Its launches that have not ended, the oldest first.
-        served_s: Device time of its launches so far, s: what fair sharing between equals counts.
+        served_s: Device time of its launches so far, s: the measure of fair sharing between equals.
     """
 
     task: GpuTask
@@ -41,7 +41,7 @@ class TaskState:
 
 @dataclass(slots=True)
 class View:
-    """Everything a decision depends on.
+    """Everything that a decision depends on.
 
     Args:
         now_ns: The time.
@@ -68,8 +68,8 @@ class LaunchPiece:
     """Launch the next logical blocks of a task, of its oldest waiting request where none is being launched.
 
     Args:
-        task: Whose.
-        count: How many logical blocks; at most those left of the kernel.
+        task: The task.
+        count: Logical blocks; at most those left of the kernel.
         per_thread: Logical threads in a physical one.
         blocks: Physical blocks; ``None``: the original kernel, where ``count`` is all of its blocks.
         after: Launches that must have ended before.
@@ -91,9 +91,9 @@ class ElasticPolicy(Protocol):
     name: ClassVar[str]
 
     def decide(self, view: View) -> Sequence[Decision]:
-        """Return what to launch now, in order; nothing is to wait for what happens next.
+        """Return what to launch now, in order; the decision depends on the view alone.
 
-        Asked after every arrival, start and end until it returns nothing. Depends on the view alone.
+        The loop asks after every arrival, start and end, until the policy returns nothing.
         """
         ...
 
@@ -107,7 +107,7 @@ class NamedElasticPolicy(ElasticPolicy, Protocol):
 
 
 def upcoming(state: TaskState) -> tuple[Call, int] | None:
-    """Return the kernel whose blocks a task launches next and how many of them are left; ``None``: it has no work."""
+    """Return the kernel whose blocks a task launches next and how many are left; ``None`` for a task without work."""
     calls = state.task.network.calls
     if state.request is not None:
         return (calls[state.call], state.left) if state.left else None
@@ -115,7 +115,7 @@ def upcoming(state: TaskState) -> tuple[Call, int] | None:
 
 
 def by_priority(states: Iterable[TaskState]) -> Sequence[TaskState]:
-    """Return tasks, the most critical first; in the order of the task file where they are equal."""
+    """Return tasks, the most critical first; equals in the order of the task file."""
     return sorted(states, key=lambda state: -state.task.priority)
 
 

@@ -1,4 +1,4 @@
-"""What is run: networks as chains of kernel launches, and tasks that ask for them.
+"""The work of a GPU: networks as chains of kernel launches, and tasks that request them.
 
 task detect (priority 1, poisson 10/s)  ->  request 0, 1, 2 ...
 request                                 ->  call 0 (conv1) -> call 1 (pool1) -> ...   in order, on the task's stream
@@ -23,9 +23,9 @@ class Buffer:
 
     Args:
         name: Unique in the network.
-        shape: Of the tensor in it.
+        shape: Of its tensor.
         dtype: As numpy writes it, e.g. ``float32``.
-        role: What is in it; the contents of ``scratch`` and ``output`` are written before they are read.
+        role: Its use; ``scratch`` and ``output`` are written before they are read.
     """
 
     name: str
@@ -82,13 +82,12 @@ class Call:
 
     Args:
         kernel: Its name in the source.
-        logical: How it is launched.
+        logical: Its launch.
         arguments: In the order of its parameters; empty where it is only simulated.
         flop_per_block: Floating-point operations of one logical block, multiply-adds counted as two.
-        bytes_per_block: That one logical block reads and writes in device memory, without what it finds in a cache.
-        block_s: What one logical block takes alone on a multiprocessor, where it was measured; it counts instead of
-            the two above, s.
-        whole_s: What the original takes alone on the GPU, where it was measured, s.
+        bytes_per_block: Bytes of device memory that one logical block reads and writes, cache hits left out.
+        block_s: Measured time of one logical block alone on a multiprocessor, in place of the two above, s.
+        whole_s: Measured time of the original alone on the GPU, s.
         resources: Of the compiled forms, by logical threads per physical thread (1: the original).
         elastic: Whether its kernel has elastic forms; else all its blocks are launched at once, as they are.
     """
@@ -112,7 +111,7 @@ class KernelSequence:
         name: Of the network.
         calls: In order; each may read what those before it wrote.
         source: CUDA C of all its kernels; empty where it is only simulated.
-        buffers: Which its arguments point to.
+        buffers: The buffers that its arguments point to.
     """
 
     name: str
@@ -123,14 +122,14 @@ class KernelSequence:
 
 @dataclass(frozen=True, slots=True)
 class GpuTask:
-    """Somebody who asks a network again and again.
+    """A source of requests for a network.
 
     Args:
         name: Unique in a run.
-        network: What is asked.
+        network: The network.
         priority: 0 is best effort; of two others the higher one is more critical.
-        arrivals: In the words of ``edgetune.serving.arrivals``: ``closed``, ``uniform:10/s``, ``trace:FILE``.
-        deadline_s: A request is due this long after it came; ``None`` where it never is.
+        arrivals: In the words of ``edgetune.serving``: ``closed``, ``uniform:10/s``, ``poisson:10/s``, a trace.
+        deadline_s: A request is due this long after its arrival; ``None`` for no deadline.
     """
 
     name: str
@@ -141,5 +140,5 @@ class GpuTask:
 
     @property
     def critical(self) -> bool:
-        """Whether best-effort work must get out of its way."""
+        """Whether best-effort work gives way to it."""
         return self.priority > 0

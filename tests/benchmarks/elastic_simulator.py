@@ -10,10 +10,12 @@ import argparse
 import time
 
 from edgetune.elastic.gpu import Resources, find_gpu
+from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies.multistream import Solo
-from edgetune.elastic.simulated import simulate
+from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.serving.clock import EventClock
 
 
 class _Pieces:
@@ -52,11 +54,14 @@ def main(argv: list[str] | None = None) -> int:
         for load in ("equal", "mixed", "pieces"):
             begun_s = time.process_time()
             policy = _Pieces() if load == "pieces" else Solo()
-            done = simulate(policy, _tasks(load, gpu.sm_count), gpu, duration_s=duration_s)
+            tasks = _tasks(load, gpu.sm_count)
+            simulated = SimulatedGpu(EventClock(), gpu, tasks)
+            done = ElasticLoop(policy, simulated, tasks, gpu=gpu, duration_s=duration_s)
+            done.run()
             took_s = time.process_time() - begun_s
             print(
-                f"{gpu.name:9} {load:7} {done.blocks:9} blocks, {len(done.launches):6} launches, {took_s:6.2f} s: "
-                f"{done.blocks / took_s:9.0f} blocks/s, {len(done.launches) / took_s:7.0f} launches/s"
+                f"{gpu.name:9} {load:7} {simulated.blocks:9} blocks, {len(done.launches):6} launches, {took_s:6.2f} s: "
+                f"{simulated.blocks / took_s:9.0f} blocks/s, {len(done.launches) / took_s:7.0f} launches/s"
             )
     return 0
 

@@ -10,7 +10,7 @@ from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 from edgetune.elastic.backend import LaunchRecord
 from edgetune.elastic.loop import ElasticLoop
 from edgetune.elastic.policies.multistream import Solo
-from edgetune.elastic.simulated import SimulatedGpu, simulate
+from edgetune.elastic.simulated import SimulatedGpu
 from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
@@ -227,17 +227,20 @@ def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
 )
 def test_tasks_that_cannot_run_are_refused(tasks, why):
     with pytest.raises(InputError, match=why):
-        simulate(Whole(), tasks, GPU, duration_s=1.0)
+        ElasticLoop(Whole(), SimulatedGpu(EventClock(), GPU, tasks), tasks, gpu=GPU, duration_s=1.0)
 
 
 def test_records_are_told_as_they_are_made_and_deciding_is_counted():
     told = []
-    done = simulate(Solo(), [task("a", call(blocks=2))], GPU, duration_s=1e-3, model=FREE, on_record=told.append)
+    tasks = [task("a", call(blocks=2))]
+    gpu = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
+    done = ElasticLoop(Solo(), gpu, tasks, gpu=GPU, duration_s=1e-3, on_record=told.append)
+    done.run()
     assert [each for each in told if isinstance(each, LaunchRecord)] == list(done.launches)
     assert len(told) == len(done.launches) + len(done.requests)
     assert done.overhead.decisions > len(done.requests)
     assert 0 < done.overhead.longest_s <= done.overhead.decisions_s
-    assert done.blocks == sum(each.blocks for each in done.residencies) == 2 * len(done.launches)
+    assert gpu.blocks == sum(each.blocks for each in gpu.residencies) == 2 * len(done.launches)
 
 
 class _Fairest(Whole):

@@ -1,16 +1,17 @@
-"""The real GPU as a stage: a stream for each task, an event before and behind each launch, asked whether it is over.
+"""The real GPU as a backend: a stream for each task, an event before and behind each launch.
 
-    stream of a   [start event][kernel][end event][kernel][end event]     behind another, its end is the start
+    stream of a   [start event][kernel][end event][kernel][end event]     behind another launch, its end is the start
     stream of b   [wait for a's end event][start event][kernel][end event]
 
-Nothing on the critical path waits: a launch costs one record or two and the launch itself, and what has happened is
-asked of the oldest launch of each stream alone. Times are those of the events. A start is the moment at which the GPU
-passed the event before the launch: on an idle stream that is while the host still launches, and where other streams
-hold all multiprocessors the first block begins later, as block records tell.
+Nothing on the critical path waits: a launch costs one or two records and the launch itself, and only the oldest launch
+of each stream is queried. Times are those of the events. A start is the moment at which the GPU passed the event before
+the
+launch: on an idle stream that is while the host still launches, and where other streams hold all multiprocessors the
+first block begins later, as block records show.
 
-After a kernel that failed, or one that does not end, everything in flight and everything after it ends in failure, as
-the process cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's
-own time limit on a GPU that draws a screen.
+After a kernel that failed, or one that does not end, everything in flight and everything after it fails, as the process
+cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's own time limit
+on a GPU that draws a screen.
 """
 
 from __future__ import annotations
@@ -30,19 +31,17 @@ from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.units import NS
 
 _EARLY_NS = 200_000
-"""Before something is due no nap is taken: sleeping is late by the kernel's timer slack of 50 us (prctl,
-PR_SET_TIMERSLACK) and by what waking up takes."""
+"""No nap is taken this long before a deadline: sleeping is late by the kernel's timer slack of 50 us (prctl,
+PR_SET_TIMERSLACK) and by the time of waking up."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitTimes:
     """How to wait for the GPU.
 
-    Args:
-        spin_s: Ask without a pause for so long after something was launched or happened, s: what is polled late is
-            decided late. It keeps a processor core busy.
-        nap_s: Then sleep so long between two questions, s.
-        hang_s: Where nothing has started or ended for so long although something is in flight, a kernel hangs, s.
+    Args: spin_s: Query without a pause for so long after a launch or an event, s: late queries make late decisions. It
+        keeps a processor core busy. nap_s: Then sleep so long between two queries, s. hang_s: A kernel hangs where
+        nothing has started or ended for so long although something is in flight, s.
     """
 
     spin_s: float = 0.002
@@ -63,9 +62,9 @@ class CudaBackend:
     """Launches kernels of tasks on one GPU.
 
     Args:
-        context: Where.
+        context: The GPU.
         programs: Of every task, by name; warmed up.
-        tasks: Whose streams are made, of the task's priority.
+        tasks: Each gets a stream of its priority.
         patience: How to wait.
         records: Room for block records, where they are asked for.
     """
@@ -99,7 +98,7 @@ class CudaBackend:
 
     @property
     def uncertain_ns(self) -> int:
-        """How far times of the GPU may be off on the host's clock, ns."""
+        """Uncertainty of GPU times on the host's clock, ns."""
         return self._times.uncertain_ns
 
     def now_ns(self) -> int:
@@ -126,7 +125,7 @@ class CudaBackend:
             self._lively_ns = in_flight.since_ns
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Ask until something happened or it is ``until_ns``; with nothing in flight and no limit return at once."""
+        """Query until an event, or until ``until_ns``; with nothing in flight and no limit return at once."""
         while True:
             events = self._poll()
             now_ns = self._now_ns()
@@ -162,7 +161,7 @@ class CudaBackend:
         self._spare += [event for event in (over.start, over.end) if event is not None]
 
     def _poll(self) -> list[LaunchEvent]:
-        """Return what has happened since the last time, in order."""
+        """Return the events since the last time, in order."""
         found, self._failed = self._failed, []
         try:
             for line in self._lines.values():
@@ -175,7 +174,7 @@ class CudaBackend:
         return sorted(found, key=lambda event: event.at_ns)
 
     def _over(self, line: deque[_InFlight], found: list[LaunchEvent]) -> bool:
-        """Take in what has happened to the oldest launch of a stream; return whether it is over."""
+        """Take in the events of the oldest launch of a stream; return whether it has ended."""
         driver, oldest = self._context.driver, line[0]
         number = oldest.launch.number
         if oldest.started_ns is None:
@@ -203,7 +202,7 @@ class CudaBackend:
         return started_ns
 
     def _watch(self, oldest: _InFlight) -> None:
-        """Give everything up where nothing has happened for too long although something was launched."""
+        """Give up where nothing has happened for too long although something was launched."""
         if self._now_ns() - self._progress_ns > self._patience.hang_s * NS:
             waited = f"nothing has happened for {self._patience.hang_s:g} s"
             raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
@@ -221,7 +220,7 @@ class CudaBackend:
         self._ends.clear()
 
     def _pause(self, now_ns: int, until_ns: int | None) -> None:
-        """Sleep, where nothing is expected at once."""
+        """Sleep, where no event is expected at once."""
         left_s = float("inf") if until_ns is None else (until_ns - now_ns - _EARLY_NS) / NS
         if self._ends:
             if now_ns - self._lively_ns < self._patience.spin_s * NS:
@@ -232,10 +231,10 @@ class CudaBackend:
 
 
 def stream_priorities(tasks: Sequence[GpuTask], lowest: int, highest: int) -> dict[int, int]:
-    """Return the priority of the stream for every priority of a task; for streams a lower number is more urgent.
+    """Return the stream priority for every task priority; for streams a lower number is more urgent.
 
-    The most critical gets the highest there is, the next the one below, best effort the lowest. Where there are more
-    than the GPU has, the least critical ones share the lowest but one with each other.
+    The most critical task gets the highest there is, the next the one below, best effort the lowest. Where there are
+    more than the GPU has, the least critical ones share the lowest but one.
 
     Args:
         tasks: Of a run.

@@ -1,12 +1,18 @@
-"""Where and when each physical block ran: records that thread 0 of it writes, on request.
+"""The GPU's time on the host's clock, and records of where and when each physical block ran.
+
+    host     ----before----------------after------>        an event that was recorded in between happened at their
+    GPU             ---event--                             middle, give or take half of what is between them
+
+Events tell the milliseconds since another event in single precision, so that the other must be recent (after 16 s a
+step is a microsecond), and a GPU's clock is not the host's. So one is set against the other anew every second.
 
     kernel(..., records)     first statement: note the multiprocessor (%smid) and the time (%globaltimer)
                              on leaving, by whichever return: note the time again
     records                  [sm, start, end] [sm, start, end] ...    one for each physical block, by launch
 
-That is residency as thread 0 sees it, not occupancy: warps of its block may end later. Both registers are documented in
-NVIDIA, "Parallel Thread Execution ISA", special registers; the timer's step differs between GPUs and is not promised,
-so short blocks may seem to take no time. Recording costs registers and time, and is off unless asked for.
+Block records are written by thread 0 of a block, on request: residency, not occupancy, as warps of its block may end
+later. Both registers are documented in NVIDIA, "Parallel Thread Execution ISA", special registers; the timer's step
+differs between GPUs and is not promised, so short blocks may seem to take no time. Recording costs registers and time.
 """
 
 from __future__ import annotations
@@ -21,16 +27,18 @@ from edgetune import limits
 from edgetune.elastic.backend import Launch, Residency
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.driver import Packed
+from edgetune.elastic.source.parse import parse
+from edgetune.elastic.source.syntax import Edit, edited, find, line_mark, line_of
 
 _TRIES = 10
 _QUERIES = 50
-"""Of an event on an idle stream before giving up for this time: a tenth of a millisecond where one takes 2 us."""
+"""Of an event on an idle stream before giving up for this time: a tenth of a millisecond at 2 us each."""
 _RENEWED_NS = 1_000_000_000
 _NEVER_NS = 1 << 62
 _LOOSE = 4
-"""A reading that is so many times less certain than the first is not taken."""
+"""A reading that is so many times less certain than the first is dropped."""
 _AGAIN_NS = 10_000_000
-"""Until the next try after a reading that was not taken: each costs 0.1 ms, in which nobody decides anything."""
+"""Until the next try after a dropped reading: each costs 0.1 ms, in which nothing is decided."""
 
 TIMER_KERNEL, DELAY_KERNEL = "edgetune_timer", "edgetune_delay"
 TIMER_SOURCE = f"""
@@ -46,10 +54,10 @@ extern "C" __global__ void {DELAY_KERNEL}(unsigned long long duration_ns) {{
 
 
 class EventTimes:
-    """When events happened, on the host's clock.
+    """Times of events on the host's clock.
 
     Args:
-        context: Where the events are, and the host's clock.
+        context: The GPU, and the host's clock.
     """
 
     def __init__(self, context: Context) -> None:
@@ -68,7 +76,7 @@ class EventTimes:
         clocks had moved apart when they were set against each other anew."""
 
     def at_ns(self, event: Any) -> int:
-        """Return when an event happened, which is over; never in the future."""
+        """Return when an event that is over happened; never in the future."""
         now_ns = self._now_ns()
         if now_ns > self._due_ns:
             self._renew(now_ns)
@@ -86,7 +94,7 @@ class EventTimes:
         self.uncertain_ns = max(self.uncertain_ns, self._apart_ns + moved_ns)
 
     def _set(self, most_apart_ns: int) -> None:
-        """Set the GPU's time against the host's, if that can be done with so little uncertainty now."""
+        """Set the GPU's time against the host's, if that is possible with so little uncertainty now."""
         driver, before_ns = self._context.driver, self._now_ns()
         driver.call("cuEventRecord", self._spare, self._stream)
         for _ in range(_QUERIES):
@@ -114,10 +122,10 @@ class _OneThread:
 
 
 class Delay:
-    """Keeps a stream busy while the host queues what is to be timed, so that the GPU is timed and not the host.
+    """Keeps a stream busy while the host queues timed launches, so that the GPU is timed and not the host.
 
     Args:
-        context: Where.
+        context: The GPU.
         image: ``TIMER_SOURCE``, compiled.
         duration_ns: How long.
     """
@@ -131,10 +139,10 @@ class Delay:
 
 
 class GlobalTimer:
-    """What kernels read as ``%globaltimer``, on the host's clock: a straight line through its first and last reading.
+    """Times of ``%globaltimer`` on the host's clock: a straight line through its first and last reading.
 
     Args:
-        context: Where.
+        context: The GPU.
         image: ``TIMER_SOURCE``, compiled.
     """
 
@@ -154,13 +162,13 @@ class GlobalTimer:
         self._readings = [*self._readings[:1], closest[1:]]
 
     def host_ns(self, timer_ns: int) -> int:
-        """Return the host's time for one of the timer's, after it was read."""
+        """Return the host's time for one of the timer's, after a reading."""
         (host_ns, first_ns), (last_host_ns, last_ns) = self._readings[0], self._readings[-1]
         rate = (last_host_ns - host_ns) / (last_ns - first_ns) if last_ns > first_ns else 1.0
         return host_ns + round((timer_ns - first_ns) * rate)
 
     def _read_once(self) -> tuple[int, int, int]:
-        """Return how far the two may be apart, the host's time and the timer's."""
+        """Return the uncertainty, the host's time and the timer's."""
         driver, before_ns = self._context.driver, self._now_ns()
         self._kernel.launch(self._stream)
         driver.call("cuEventRecord", self._over, self._stream)
@@ -207,12 +215,9 @@ def with_block_records(source: str, name: str) -> str:
         name: Of the file; lines keep their numbers in messages of compilers.
 
     Raises:
-        InputError: it does not parse.
+        InputError: the source does not parse.
         DeviceError: the parser is missing.
     """
-    from edgetune.elastic.source.parse import parse
-    from edgetune.elastic.source.syntax import Edit, edited, find, line_mark, line_of
-
     with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
         parsed = parse(source, name)
     edits = []
@@ -230,9 +235,9 @@ class BlockRecords:
     """Room on the GPU for the records of a run.
 
     Args:
-        context: Where.
-        timer: Tells the GPU's timer from the host's clock.
-        most_blocks: Recorded in all; launches that come after that are not recorded.
+        context: The GPU.
+        timer: Converts the GPU's timer to the host's clock.
+        most_blocks: Recorded in all; later launches are not recorded.
     """
 
     def __init__(self, context: Context, timer: GlobalTimer, most_blocks: int = MOST_BLOCKS) -> None:
@@ -248,7 +253,7 @@ class BlockRecords:
 
     @property
     def apart_ns(self) -> int:
-        """How far times of blocks may be off on the host's clock, ns."""
+        """Uncertainty of block times on the host's clock, ns."""
         return self._timer.uncertain_ns
 
     def reserve(self, launch: Launch) -> int:
@@ -262,9 +267,9 @@ class BlockRecords:
         return address
 
     def residencies(self) -> list[Residency]:
-        """Return where blocks were, on the stage's clock; what was launched has to be over.
+        """Return where blocks were, on the clock of the backend; every launch has to be over.
 
-        In a part of the GPU, multiprocessors keep the numbers that they have in the whole: those seen are counted anew.
+        In a part of the GPU, multiprocessors keep the numbers that they have in the whole: those seen are renumbered.
         """
         self._timer.read()
         data = self._context.download(self._address, self._used * _WORDS * _WORD_BYTES)
@@ -282,14 +287,14 @@ class BlockRecords:
 
 
 def _numbers(words: npt.NDArray[np.uint64], sm_count: int) -> dict[int, int]:
-    """Return the numbers of multiprocessors: their own, or their place among those seen where there are not so many."""
+    """Return the numbers of multiprocessors: their own, or their place among those seen where the GPU has fewer."""
     seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
     own = not seen or seen[-1] < sm_count
     return {sm: sm if own else place for place, sm in enumerate(seen)}
 
 
 def _merged(number: int, rows: Sequence[tuple[int, int, int]], timer: GlobalTimer) -> list[Residency]:
-    """Return the blocks of a launch by multiprocessor, those that follow without a pause as one."""
+    """Return the blocks of a launch by multiprocessor, joined where there is no pause between them."""
     spans: list[list[Any]] = []
     for sm, start, end in sorted(rows):
         if spans and spans[-1][0] == sm and start <= spans[-1][2]:

@@ -1,12 +1,13 @@
-"""What launching costs on this GPU and host: measured with kernels that do nothing, kept with where it was measured.
+"""Measures what launching costs on this GPU and host, with kernels that do nothing.
 
-    host   launch|launch|...|launch|record|query|query|        call, record and query: what the host pays for each
-    GPU       .....[shard 1][shard 2]...[shard n]               over: until the first is; shards: until all are
+    host   launch|launch|...|launch|record|query|query|        call, record and query: host time of each
+    GPU       .....[shard 1][shard 2]...[shard n]               over: until the first ends; shards: until all end
 
     host   launch|query|query|decide|launch|...
     GPU       ....[kernel]              ....[kernel]            reaction: from the end of one to that of the next
 
-The overhead of a kernel cut into n shards is what n empty shards take longer than one.
+The overhead of a kernel cut into n shards is the time that n empty shards take longer than one. Pieces that are shorter
+than a reaction leave the GPU waiting for the host.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _NEEDS = Resources(registers_per_thread=0)
 
 
 class _OneByOne:
-    """Launches a kernel when the one before it is over."""
+    """Launches a kernel when the one before it has ended."""
 
     name: ClassVar[str] = "one by one"
 
@@ -54,10 +55,10 @@ class _OneByOne:
 
 
 def reaction_s(context: Context, image: bytes, kernel: str) -> float:
-    """Return what passes from the end of a kernel until the end of an empty one that follows it, s: the median.
+    """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
 
     Args:
-        context: Where; nothing else is to run on the GPU meanwhile.
+        context: The GPU; nothing else is to run on it meanwhile.
         image: Compiled for it.
         kernel: One of it that does nothing.
     """
@@ -78,17 +79,17 @@ SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}\n'
 
 KIND, VERSION = "launch_costs", 1
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
-"""As many as the halvings of a grid that a shrinker considers."""
+"""Up to the halvings of a grid that a shrinker considers."""
 _REPEATS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchCosts:
-    """What launching costs, medians.
+    """Costs of launching, medians.
 
     Args:
         gpu, uuid, compute_capability: Of the GPU.
-        sm_count: Multiprocessors of it that were used.
+        sm_count: Its multiprocessors in use.
         cuda: Version of CUDA that its driver offers.
         at: When it was measured.
         edgetune: The version that measured it.
@@ -97,8 +98,8 @@ class LaunchCosts:
         query_s: Of ``cuEventQuery``, s.
         over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
         reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
-        over_uncertain_s: How far that may be off, s: the GPU's clock was set against the host's so closely.
-        shards_s: From the first launch until the host sees that all are over, by how many empty launches, s.
+        over_uncertain_s: Uncertainty of that, s: of the GPU's clock set against the host's.
+        shards_s: From the first launch until the host sees that all are over, by number of empty launches, s.
     """
 
     gpu: str
@@ -118,24 +119,24 @@ class LaunchCosts:
 
     @property
     def shard_s(self) -> float:
-        """What one shard more takes, s: mean over the most that were measured."""
+        """Time of one more shard, s: mean over the most that were measured."""
         most = max(self.shards_s)
         return self.overhead_s(most) / (most - 1)
 
     def overhead_s(self, shards: int) -> float:
-        """Return what a kernel cut into so many shards takes longer, s.
+        """Return the time that a kernel cut into so many shards takes longer, s.
 
         Raises:
-            KeyError: it was not measured for so many.
+            KeyError: that number of shards was not measured.
         """
         return self.shards_s[shards] - self.shards_s[1]
 
 
 def calibrate(context: Context, image: bytes) -> LaunchCosts:
-    """Measure what launching costs; takes a fraction of a second, and nothing else is to run on the GPU meanwhile.
+    """Measure what launching costs; takes a fraction of a second, while nothing else is to run on the GPU.
 
     Args:
-        context: On the GPU.
+        context: The GPU.
         image: ``SOURCE``, compiled for it.
     """
     bench = _Bench(context, image)
@@ -182,19 +183,19 @@ class _Bench:
         return median([measure_ns() for _ in range(_REPEATS)]) / NS
 
     def call_ns(self) -> int:
-        """Return what a launch on an idle GPU takes the host."""
+        """Return the host time of a launch on an idle GPU."""
         taken_ns = self._timed(self._launch)
         self._context.synchronise(self._stream)
         return taken_ns
 
     def record_ns(self) -> int:
-        """Return what recording an event takes the host."""
+        """Return the host time of recording an event."""
         taken_ns = self._timed(self._record)
         self._context.synchronise(self._stream)
         return taken_ns
 
     def over_ns(self, times: EventTimes) -> int:
-        """Return what passes from a launch on an idle GPU until its kernel is over, by the event behind it."""
+        """Return the time from a launch on an idle GPU until its kernel is over, by the event behind it."""
         begin_ns = self._now_ns()
         self._launch()
         self._record()
@@ -202,7 +203,7 @@ class _Bench:
         return times.at_ns(self._event) - begin_ns
 
     def query_ns(self) -> int:
-        """Return what asking for an event takes the host, once it is over."""
+        """Return the host time of a query for an event that is over."""
         return self._timed(lambda: self._driver.is_over(self._event))
 
     def shards_ns(self, count: int) -> int:
@@ -243,7 +244,7 @@ def read_costs(path: Path) -> LaunchCosts:
     """Read costs.
 
     Raises:
-        InputError: there is no such file, or it holds something else.
+        InputError: the file is missing, or holds something else.
     """
     document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
     fields = LaunchCosts.__dataclass_fields__
@@ -256,10 +257,10 @@ def read_costs(path: Path) -> LaunchCosts:
 
 
 def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
-    """Return the costs that are kept for a GPU with this driver and so many multiprocessors; ``None``: there are none.
+    """Return the kept costs of a GPU with this driver and number of multiprocessors; ``None``: there are none.
 
     Raises:
-        InputError: there is a file, but it is damaged.
+        InputError: the file is damaged.
     """
     path = costs_path(facts, folder)
     if not path.exists():
@@ -269,7 +270,7 @@ def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
 
 
 def costs_path(facts: GpuFacts, folder: Path) -> Path:
-    """Return where the costs of a GPU are kept in a folder."""
+    """Return the file of the costs of a GPU in a folder."""
     return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
 
 

@@ -1,10 +1,14 @@
-"""CUDA on one GPU for one run: the primary context is retained, and what is made in it is given back with it.
+"""CUDA on one GPU for one run, on all of its multiprocessors or on a part of them.
 
     with open_context(driver, 0) as context:        cuDevicePrimaryCtxRetain, cuCtxPushCurrent
         context.allocate(...) context.stream(...)   noted as they are made
+        with green_context(context, 16) as part:    device 132 multiprocessors --split--> 16 --> green context
                                                     freed, the last first; the primary context is released
 
-A context belongs to the thread that opened it.
+A context belongs to the thread that opened it. A green context (CUDA 12.4) gives best-effort work multiprocessors of
+its
+own, or lets a big GPU stand for a small one: its bandwidth and its caches are still those of the big one, and results
+are to say so. Whether a GPU and its driver have green contexts is found out by making one. Source: CUDA Driver API.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from edgetune.units import NS
 
 _NAME_BYTES = 256
 HANG_S = 30.0
-"""A kernel that takes longer is taken to hang: kernels of edge networks take milliseconds."""
+"""A kernel that takes longer counts as hanging: kernels of edge networks take milliseconds."""
 _SPIN_NS, _NAP_S = 2_000_000, 0.0001
 
 CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
@@ -35,12 +39,12 @@ MOST_CORES = 128
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What CUDA tells of a GPU and its software.
+    """The facts that CUDA reports of a GPU and its software.
 
     Args:
         index: Its number, as in ``nvidia:0``.
         uuid: As nvidia-smi prints it.
-        driver: The CUDA version that the driver offers, e.g. ``12.6``; the driver's own version is NVML's to tell.
+        driver: The CUDA version that the driver offers, e.g. ``12.6``; the driver's own version is NVML's.
         gpu: Its limits. Peaks are computed from clocks and widths, not measured.
     """
 
@@ -51,7 +55,7 @@ class GpuFacts:
 
 
 class Context:
-    """A context that is current, and everything that was made in it.
+    """A current context, and everything that was made in it.
 
     Args:
         driver: The driver.
@@ -78,7 +82,7 @@ class Context:
         """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
 
         Raises:
-            DeviceError: there is not so much left.
+            DeviceError: memory is short.
         """
         try:
             address = self.driver.call("cuMemAlloc", max(size_bytes, 1))
@@ -102,10 +106,10 @@ class Context:
         self._moved("cuMemsetD8Async", address, byte, size_bytes)
 
     def _moved(self, function: str, to: Any, what: Any, size_bytes: int) -> None:
-        """Move bytes and wait for it.
+        """Copy bytes on a stream and wait for it.
 
-        Functions without a stream return before bytes are set, and may before they are copied, and streams that do not
-        block would not wait for them (CUDA Driver API, API synchronization behavior).
+        Functions without a stream return before bytes are set, and may before they are copied, and non-blocking streams
+        would not wait for them (CUDA Driver API, API synchronization behavior).
         """
         if not size_bytes:
             return
@@ -146,7 +150,7 @@ class Context:
         """Wait until a stream is empty.
 
         Raises:
-            KernelFailedError: a kernel went wrong, or does not end.
+            KernelFailedError: a kernel failed, or does not end.
         """
         with self.scope():
             event = self.event()
@@ -154,10 +158,10 @@ class Context:
             self.await_event(event, hang_s)
 
     def await_event(self, event: Any, hang_s: float = HANG_S) -> None:
-        """Wait until an event is over, by asking: a call that waits would not come back from a kernel that hangs.
+        """Wait until an event is over, by queries: a call that waits would not return from a kernel that hangs.
 
         Raises:
-            KernelFailedError: a kernel went wrong, or does not end.
+            KernelFailedError: a kernel failed, or does not end.
         """
         begin_ns = self.now_ns()
         while not self.driver.is_over(event):
@@ -174,9 +178,9 @@ class Context:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Give back at the end of the block what was made in it, the last first.
+        """Free at the end of the block what was made in it, the last first.
 
-        After a failed kernel CUDA refuses to, and has nothing left to give back; beside one that hangs it would wait.
+        After a failed kernel CUDA refuses to, and has nothing left to free; beside one that hangs it would wait.
         """
         before = len(self._made)
         try:
@@ -234,7 +238,7 @@ def open_context(
 
 
 def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
-    """Return what CUDA tells of a GPU; needs no context."""
+    """Return the facts that CUDA reports of a GPU; needs no context."""
     attributes = driver.api.CUdevice_attribute
 
     def read(name: str) -> int:
@@ -270,14 +274,14 @@ _DEFAULT_STREAM = 1
 
 @contextmanager
 def green_context(context: Context, sm_count: int) -> Iterator[Context]:
-    """Make a context with so many multiprocessors current while the block runs; make everything anew in it.
+    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
 
     Args:
         context: The GPU's primary context, current.
-        sm_count: At least so many: the GPU has a step, and the facts of the context that is given say how many it got.
+        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
 
     Raises:
-        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are not so many multiprocessors.
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
     """
     driver, facts = context.driver, context.facts
     if not 1 <= sm_count <= facts.gpu.sm_count:
@@ -327,7 +331,7 @@ def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
 
 
 def why_not_green(context: Context) -> str | None:
-    """Return why a part of the multiprocessors cannot be had; ``None`` where it can: one is made and given back."""
+    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
     try:
         with green_context(context, 1) as part:
             part.stream()

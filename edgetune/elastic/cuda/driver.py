@@ -1,11 +1,17 @@
-"""CUDA's driver through cuda-bindings: loaded in one place, its errors translated in one place.
+"""CUDA's driver through cuda-bindings: loaded, its errors translated and its arguments packed in one place.
 
-Whatever has the functions of the module ``cuda.bindings.driver`` (12.8 to 13) will do: the module itself, or
-``tests/fakes/cuda_driver.py``. Only functions whose signature is the same in all those versions are called: no
-``cuCtxCreate``, no ``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``.
+pointers  [ . ][ . ][ . ][ . ]           arguments of a launch as ``cuLaunchKernel`` reads them, packed once
+            |    |    |    +--> {grid, block, first, count}     only these two numbers change from shard to shard
+            |    |    +-------> 7
+            |    +------------> address of a buffer
+            +-----------------> address of a buffer
 
-What of this package was run on a GPU: equality, overhead, the benchmark's workloads, block records, ``calibrate`` and
-``run``, on an H100 whose driver is for CUDA 13.0. On other GPUs and drivers nothing was; ``checked`` only on the fake.
+Any object with the functions of the module ``cuda.bindings.driver`` (12.8 to 13) serves: the module itself, or a fake.
+Only functions whose signature is the same in all those versions are called: no ``cuCtxCreate``, no
+``cuCtxSynchronize``. Error codes are those of ``cuda.h``, enumeration ``CUresult``.
+
+Run on a GPU so far: equality, overhead, the benchmark's workloads, block records, ``calibrate`` and ``run``, on an H100
+whose driver is for CUDA 13.0. Only on the fake: ``gpu_equivalence``.
 """
 
 from __future__ import annotations
@@ -100,11 +106,11 @@ class NotOfferedError(DeviceError):
 
 
 class KernelFailedError(DeviceError):
-    """A kernel went wrong, and nothing more can be done on the GPU by this process."""
+    """A kernel failed, and this process cannot use the GPU any more."""
 
 
 class Driver:
-    """The driver, initialised; it stays so until the process ends.
+    """The driver, initialised until the process ends.
 
     Args:
         module: The module ``cuda.bindings.driver``, or a fake of it.
@@ -118,12 +124,12 @@ class Driver:
         self.call("cuInit", 0)
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """Call a function by its name; return what it returns behind the code: nothing, a value or a tuple.
+        """Call a function by its name; return its results behind the code: none, a value or a tuple.
 
         Raises:
             NotOfferedError: the GPU, the driver or the bindings lack it.
-            KernelFailedError: a kernel launched earlier went wrong.
-            DeviceError: anything else that CUDA reports.
+            KernelFailedError: a kernel launched earlier failed.
+            DeviceError: CUDA reports another error.
         """
         found = getattr(self.api, function, None)
         if found is None:
@@ -137,11 +143,11 @@ class Driver:
         return values[0] if len(values) == 1 else tuple(values) or None
 
     def is_over(self, event: Any) -> bool:
-        """Return whether all that was on the stream before an event's record has ended; does not wait.
+        """Return whether everything on the stream before an event's record has ended; does not wait.
 
         Raises:
-            KernelFailedError: a kernel went wrong.
-            DeviceError: anything else that CUDA reports.
+            KernelFailedError: a kernel failed.
+            DeviceError: CUDA reports another error.
         """
         code = self.api.cuEventQuery(event)[0]
         if code == SUCCESS:
@@ -151,7 +157,7 @@ class Driver:
         raise self.translated("cuEventQuery", int(code))
 
     def translated(self, function: str, code: int) -> DeviceError:
-        """Return a code as the error that a user sees."""
+        """Return the error for a code."""
         if code in FAILED_KERNELS:
             return KernelFailedError(
                 f"{FAILED_KERNELS[code]} (CUDA error {code})",
@@ -183,7 +189,7 @@ def load_driver(module: Any = None) -> Driver:
     """Return the driver.
 
     Args:
-        module: Used in place of ``cuda.bindings.driver``.
+        module: In place of ``cuda.bindings.driver``.
 
     Raises:
         DeviceError: cuda-bindings is not installed, or there is no working driver or no GPU.
@@ -231,13 +237,13 @@ class Packed:
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 
     def set_part(self, first: int, count: int) -> None:
-        """Choose the logical blocks; the original takes them all."""
+        """Set the logical blocks; the original takes them all."""
         if self._part is not None:
             self._part[abi.FIRST_OFFSET_BYTES // _WORD_BYTES] = first
             self._part[abi.COUNT_OFFSET_BYTES // _WORD_BYTES] = count
 
     def set_records(self, address: int) -> None:
-        """Choose where its blocks are recorded; 0: nowhere."""
+        """Set the address of the block records; 0 for none."""
         if self._records is not None:
             self._records[0] = address
 
@@ -246,7 +252,7 @@ class Packed:
 
 
 def _offsets(sizes_bytes: Sequence[int]) -> list[int]:
-    """Return where values of these sizes begin, and behind them the end, all aligned."""
+    """Return the offsets of values of these sizes, and behind them the end, all aligned."""
     offsets = [0]
     for size_bytes in sizes_bytes:
         offsets.append(offsets[-1] + -(-size_bytes // _ALIGNED_BYTES) * _ALIGNED_BYTES)

@@ -1,13 +1,13 @@
-"""Whether elastic forms do what the originals do, on a GPU: ``elastic.check`` with the cores that will run them.
+"""Compares elastic forms of kernels with the originals on a GPU, bit for bit.
 
     trial --buffers filled--> original, three times        differs from itself: racy
-          --buffers filled--> form for 2, in halves, on 16 blocks        compared, bit for bit
+          --buffers filled--> form for 2, in halves, on 16 blocks        compared
           ...
 
-A GPU chooses the order of threads and blocks itself: a race may stay unseen here that the orders of the CPU shim show.
-What it adds is the compiler's own code, warps that are warps, and memory as the GPU keeps it.
-
-This was run on the fake of CUDA's driver alone, not on a GPU so far.
+A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the CPU shim
+show. It adds the compiler's own code, real warps, and real memory. A network is run as a whole in every way, so that
+each kernel gets the outputs of those before it; a kernel without a form for a way is launched in the form for one.
+Kernels that add atomically in floating point differ from themselves.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from edgetune.elastic.work import Buffer, KernelSequence
 from edgetune.errors import DeviceError, EdgetuneError
 
 SLICES = (1, 2, 7)
-"""The whole, halves, and what does not divide powers of two."""
+"""The whole, halves, and a number that does not divide powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class LaunchVariant:
     """A way to launch all kernels of a network.
 
     Args:
-        per_thread: Logical threads in a physical one, where a kernel has such a form; ``None`` are the originals.
+        per_thread: Logical threads in a physical one, where a kernel has such a form; ``None`` for the originals.
         slices: Pieces that each grid is cut into.
         blocks: Physical blocks of each piece; ``None`` as many as logical ones.
     """
@@ -53,7 +53,7 @@ class LaunchVariant:
 
 @dataclass(frozen=True, slots=True)
 class BufferDifference:
-    """A buffer that came out different.
+    """A buffer with another result.
 
     Args:
         way: How the network was launched.
@@ -101,7 +101,7 @@ def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
 def run(
     context: Context, program: Program, way: LaunchVariant, stream: Any
 ) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
-    """Run a request in one way; return what is in every buffer that kernels write."""
+    """Run a request in one way; return every buffer that kernels write."""
     written = [each.name for each in program.network.buffers if each.role in ("scratch", "output")]
     for name in written:
         program.clear(name)
@@ -112,10 +112,10 @@ def run(
 
 
 def differences(context: Context, program: Program, tried: Sequence[LaunchVariant]) -> list[BufferDifference]:
-    """Return what differs from the originals.
+    """Return the differences from the originals.
 
     Args:
-        context: Where.
+        context: The GPU.
         program: A network with contents, compiled without contraction (``CompileOptions(fmad=False)``).
         tried: Ways to launch it.
     """
@@ -132,7 +132,7 @@ def differences(context: Context, program: Program, tried: Sequence[LaunchVarian
 
 
 def _bits(values: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the bits of numbers, among which a number that is none equals itself."""
+    """Return the bits of numbers, in which a value that is no number equals itself."""
     return np.ascontiguousarray(values).reshape(-1).view(f"u{values.dtype.itemsize}")
 
 
@@ -144,11 +144,11 @@ Buffers = Mapping[str, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class GpuCheckResult:
-    """What came of trying kernels on a GPU.
+    """The outcome of a check on a GPU.
 
     Args:
         verdicts: Of each trial that was run.
-        untried: Why one of a kernel's trials was not, by its name.
+        untried: Why one of a kernel's trials was not run, by the kernel's name.
     """
 
     verdicts: tuple[Verdict, ...] = ()
@@ -163,14 +163,14 @@ def build(
     include: Sequence[Path] = (),
     cache: Path | None = None,
 ) -> Build:
-    """Compile a source with its forms for the GPU at hand, such that equal bits may be asked for: without contraction.
+    """Compile a source with its forms for a GPU without contraction, so that results may be compared bit by bit.
 
     Args:
         transformed: The source.
-        context: On that GPU.
+        context: The GPU.
         name: Of the file, for messages.
         include: Folders of headers.
-        cache: Folder of what was compiled before, which is not compiled again.
+        cache: Folder of kept machine code.
 
     Raises:
         InputError: NVRTC refuses the source.
@@ -191,10 +191,10 @@ def check(
     trial that is no launch which its kernel takes, that does not fit the GPU, or for which memory is short.
 
     Args:
-        context: Where.
-        built: What ``build`` made of the source.
+        context: The GPU.
+        built: The compiled source.
         transformed: The source with its forms.
-        trials: Launches of the originals; those of kernels that have no forms are left out.
+        trials: Launches of the originals; those of kernels without forms are left out.
     """
     elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
     found: list[Verdict] = []
@@ -221,13 +221,13 @@ def check(
 
 
 def _network(trial: SampleLaunch) -> KernelSequence:
-    """Return a network of one launch; its memory is filled before each, whatever it is for."""
+    """Return a network of one launch; its memory is filled before each."""
     buffers = tuple(Buffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
     return KernelSequence(trial.call.kernel, (trial.call,), "", buffers)
 
 
 def _verdict(context: Context, program: Program, elastic: ElasticKernel, trial: SampleLaunch) -> tuple[Verdict, bool]:
-    """Return what became of a trial, and whether CUDA still runs kernels."""
+    """Return the verdict of a trial, and whether CUDA still runs kernels."""
     name, forms = elastic.kernel.name, len(elastic.variants)
     expected: Buffers = {}
     sequences = 0
@@ -254,7 +254,7 @@ def _ways(program: Program) -> Iterator[LaunchVariant]:
 
 
 def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLaunch) -> Buffers:
-    """Run a launch in one way; return what is in memory then."""
+    """Run a launch in one way; return the memory behind it."""
     program.write(trial.buffers)
     with context.scope():
         stream = context.stream()

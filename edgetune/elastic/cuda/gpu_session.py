@@ -1,7 +1,12 @@
 """A GPU with the networks of tasks ready on it, for one run or many.
 
-open_ready(0) -> ReadyGpu: stage(tasks) -> CudaStage    networks are compiled, filled and warmed up when they are
-                           stage(tasks) -> CudaStage    first asked for; streams and events belong to a stage
+open_gpu_session(0) -> GpuSession: open_backend(tasks) -> CudaBackend    networks are compiled, filled and warmed up
+                                   open_backend(tasks) -> CudaBackend    once; streams and events belong to a backend
+
+The kernels of a network are timed alone, in their place in a request, so that they find the caches as in a run:
+
+    [delay][start event][kernel][end event][delay][start event][next kernel][end event]...     whole_s of each
+    [delay][start event][one block for each multiprocessor][end event][all other blocks]...    block_s of each
 """
 
 from __future__ import annotations
@@ -38,12 +43,12 @@ _MS = 1e-3
 
 
 def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call, ...]:
-    """Return a network's calls with what they take; takes some milliseconds, while nothing else is to run.
+    """Return a network's calls with their times; takes some milliseconds, while nothing else is to run.
 
     Args:
-        context: Where.
+        context: The GPU.
         program: With contents, warmed up.
-        image: ``timers.TIMER_SOURCE``, compiled.
+        image: ``blocks.TIMER_SOURCE``, compiled.
 
     Raises:
         KernelFailedError: a kernel failed.
@@ -82,7 +87,7 @@ class _Bench:
         self._events = [(context.event(), context.event()) for _ in program.network.calls]
 
     def medians_s(self, requests: Sequence[Sequence[Launch]]) -> list[float]:
-        """Return the median of what the first launch of each call takes, s; the first request warms up."""
+        """Return the median time of the first launch of each call, s; the first request warms up."""
         taken_s = [list(self._request_s(requests)) for _ in range(_REPEATS + 1)][1:]
         return [median(each) for each in zip(*taken_s, strict=True)]
 
@@ -115,18 +120,18 @@ def _timer_image(context: Context) -> bytes:
 
 
 def measured_launch_s(context: Context) -> float:
-    """Return how soon a kernel can follow another on this GPU and host, s, as it is measured now; takes a moment."""
+    """Return how soon a kernel can follow another on this GPU and host, s, measured now."""
     with context.scope():
         return calibrate(context, compiled_for(context)).reaction_s
 
 
 class GpuSession:
-    """Networks on a GPU, and stages for tasks that ask them.
+    """Networks on a GPU, and backends for tasks that request them.
 
     Args:
-        context: Where.
+        context: The GPU.
         recorded: Whether blocks write down where and when they run; that costs time.
-        seed: Of what inputs and weights are filled with.
+        seed: Of the contents of inputs and weights.
         patience: How to wait.
         builder: Compiles networks.
         timer_image: Compiles ``TIMER_SOURCE``.
@@ -163,7 +168,7 @@ class GpuSession:
 
     @cached_property
     def timer_image(self) -> bytes:
-        """``TIMER_SOURCE``, compiled for the GPU when it is first asked for."""
+        """``TIMER_SOURCE``, compiled for the GPU when it is first needed."""
         return self._made_timer_image(self.context)
 
     def prepare(self, tasks: Sequence[GpuTask]) -> None:
@@ -184,7 +189,7 @@ class GpuSession:
             self._programs[task.name] = program
 
     def fitted(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
-        """Return tasks whose calls say what their compiled kernels ask for, and whether they have elastic forms.
+        """Return tasks whose calls have the needs of their compiled kernels, and whether they have elastic forms.
 
         Raises:
             InputError: a network has no source, or does not compile.
@@ -193,7 +198,7 @@ class GpuSession:
         return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
 
     def measured(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
-        """Make tasks ready, and return them with what each of their kernels takes here, by which policies size pieces.
+        """Make tasks ready, and return them with the time of each of their kernels, by which policies size pieces.
 
         Raises:
             InputError, DeviceError: as ``prepare``.
@@ -217,19 +222,19 @@ class GpuSession:
         return replace(network, calls=tuple(calls))
 
     def _elastic(self, call: Call, forms: Forms) -> bool:
-        """Return whether a call can be cut: there is a form for that, and it fits the GPU as the original does."""
+        """Return whether a call can be cut: it has a form for that, which fits the GPU as the original does."""
         form, logical = forms.elastic.get(1), call.logical
         if form is None:
             return False
         return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0
 
     def program(self, task: str) -> Program:
-        """Return the network of a task, which is ready."""
+        """Return the network of a task that is ready."""
         return self._programs[task]
 
     @contextmanager
     def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
-        """Give a stage for one run of tasks.
+        """Open a backend for one run of tasks.
 
         Raises:
             InputError, DeviceError: as ``prepare``.
@@ -261,7 +266,7 @@ class GpuSession:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Collect Python's garbage now and not in the middle of a run, where it would take milliseconds."""
+    """Collect Python's garbage now and not during a run, where it would take milliseconds."""
     gc.collect()
     collects = gc.isenabled()
     gc.disable()
@@ -289,12 +294,12 @@ def open_gpu_session(
         index: Its number.
         sm_count: Use only so many of its multiprocessors, by a green context.
         module: In place of ``cuda.bindings.driver``.
-        launch_s: Tells what launching takes on a GPU, s, which policies need to know.
+        launch_s: Returns the time of a launch on a GPU, s, for policies.
         now_ns, sleep_s: The clock of everything.
         options: Of ``GpuSession``.
 
     Raises:
-        DeviceError: cuda-bindings, the driver or the GPU is missing, or it cannot be used in part.
+        DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
     """
     driver = load_driver(module)
     with ExitStack() as stack:
@@ -306,9 +311,9 @@ def open_gpu_session(
 
 
 def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
-    """Return what to fill inputs and weights with: single-precision numbers are drawn, everything else is zero.
+    """Return the contents of inputs and weights: single-precision numbers are random, all else is zero.
 
-    Zeros, as whole numbers may be places in other buffers, and there is always a first one.
+    Whole numbers may be places in other buffers, and there is always a first one.
     """
     drawn: dict[str, npt.NDArray[Any]] = dict(values(network, seed))
     for buffer in network.buffers:

@@ -25,12 +25,13 @@ from edgetune.elastic.cuda.blocks import with_block_records
 from edgetune.elastic.cuda.context import Context
 from edgetune.elastic.cuda.driver import NotOfferedError, Packed
 from edgetune.elastic.forms import Form, Forms, compile_forms
+from edgetune.elastic.source.transform import transform
 from edgetune.elastic.work import Call, KernelSequence, Logical, Pointer
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 
 _WARP_THREADS = 32
 _UNWRITTEN = 0xFF
-"""What scratch and outputs are filled with: not a number, as floating point."""
+"""Fill of scratch and outputs: as floating point, not a number."""
 _MOST_GRID = (2**31 - 1, 65535, 65535)
 """CUDA C++ Programming Guide, technical specifications per compute capability."""
 
@@ -58,21 +59,19 @@ def build(
     options: CompileOptions | None = None,
     cache: Path | None = None,
 ) -> Build:
-    """Make a network's kernels elastic and compile them for the GPU at hand.
+    """Make a network's kernels elastic and compile them for a GPU.
 
     Args:
         network: With source.
-        context: On that GPU.
+        context: The GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
-        options: Of the compiler; headers are looked for in its folders.
-        cache: Folder of what was compiled before, which is not compiled again.
+        options: Of the compiler; its folders are searched for headers.
+        cache: Folder of kept machine code.
 
     Raises:
-        InputError: it has no source, or its source does not parse or compile.
+        InputError: the network has no source, or its source does not parse or compile.
         DeviceError: NVRTC or the parser is missing.
     """
-    from edgetune.elastic.source.transform import transform
-
     check_source(network)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
     folders = () if options is None else tuple(map(Path, options.include))
@@ -110,14 +109,11 @@ class _TooLargeError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A form of a call that can be launched.
+    """A form of a call, ready to be launched.
 
-    Args:
-        function: Of the module.
-        block: Physical block.
-        shared_bytes: Dynamic shared memory.
-        turns: Its arguments, twice and in turns: those of the launch before are left as they are until the next but
-            one. The reference says that arguments are copied from these addresses, not when.
+    Args: function: Of the module. block: Physical block. shared_bytes: Dynamic shared memory. turns: Its arguments,
+            twice and in turns: those of the launch before stay as they are until the next but one. The reference says
+            that arguments are copied from these addresses, not when.
     """
 
     function: Any
@@ -130,12 +126,12 @@ class Program:
     """A network that can be launched, with buffers of its own.
 
     Args:
-        context: Where.
-        network: Which.
+        context: The GPU.
+        network: The network.
         built: Its kernels.
 
     Raises:
-        InputError: a kernel is missing, is given what it does not take, or a launch does not fit the GPU.
+        InputError: a kernel is missing, its arguments do not suit it, or a launch does not fit the GPU.
         DeviceError: memory is short, or the GPU cannot load the kernels.
     """
 
@@ -162,7 +158,7 @@ class Program:
         """Fill buffers; every input and all weights need values before the first request.
 
         Raises:
-            InputError: there is no such buffer, or it has another shape or type, or one got none.
+            InputError: a buffer is unknown, has another shape or type, or got no values.
         """
         for name, value in values.items():
             buffer = self._buffers.get(name)
@@ -179,7 +175,7 @@ class Program:
             raise InputError(f"buffer {missing[0]} of {self.network.name} got no values", "give all inputs and weights")
 
     def read(self, name: str) -> npt.NDArray[Any]:
-        """Return a buffer; what was launched has to be over."""
+        """Return a buffer; every launch has to be over."""
         buffer = self._buffers[name]
         data = self._context.download(self._addresses[name], self._sizes_bytes[name])
         return np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
@@ -189,7 +185,7 @@ class Program:
         self._context.fill(self._addresses[name], _UNWRITTEN, self._sizes_bytes[name])
 
     def per_thread(self, call: int) -> tuple[int, ...]:
-        """Return for how many logical threads in a physical one a call has elastic forms."""
+        """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
         return tuple(key for key in self._calls[call] if key is not None)
 
     def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
@@ -197,8 +193,8 @@ class Program:
 
         Args:
             launch: Of one of the network's calls.
-            stream: Where.
-            records: Address at which its blocks write records; 0: nowhere.
+            stream: The stream.
+            records: Address of its block records; 0 for none.
 
         Raises:
             EdgetuneError: its kernel has no such form.
@@ -218,7 +214,7 @@ class Program:
         )
 
     def warm_up(self, stream: Any) -> None:
-        """Run every form once, so that none is loaded in the middle of a run: originals in order, others of no blocks.
+        """Run every form once, so that none is loaded during a run: originals in order, others with no blocks.
 
         CUDA loads kernels when they are first launched, and may wait for the GPU to do so (CUDA C++ Programming Guide,
         lazy loading).
@@ -283,7 +279,7 @@ class Program:
             raise _TooLargeError(f"kernel {form.symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
 
     def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
-        """Refuse a block that the compiled form has too many registers for."""
+        """Refuse a block of more threads than the registers of the compiled form allow."""
         driver = self._context.driver
         most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
@@ -293,7 +289,7 @@ class Program:
             raise _TooLargeError(message, hint)
 
     def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
-        """Refuse arguments that are not of the sizes that the kernel reads, where the driver can tell (CUDA 12.4)."""
+        """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
         driver = self._context.driver
         found: list[int] = []
         try:

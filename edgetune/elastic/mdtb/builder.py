@@ -27,8 +27,8 @@ _READ_FLOP = 8
 """Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
 8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
 _FILLED = 1.9
-"""By how much a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
-1.6 to 2.2 times what the model said without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
+"""Factor by which a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
+1.6 to 2.2 times the model's time without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
 _THREADS = 256  # of the other kernels
 _POOL_THREADS = 64  # of global_average_pool.cu
 _FLOAT_BYTES = 4
@@ -36,10 +36,10 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class LayerOutput:
-    """What a layer made.
+    """The output of a layer.
 
     Args:
-        buffer: Where it is.
+        buffer: Its buffer.
         channels: Of a square image; of a vector its length.
         side: Of the image; 1 of a vector.
     """
@@ -81,7 +81,7 @@ def kernel_source(kernel: str) -> str:
 
 
 class Builder:
-    """Puts layers one behind another.
+    """Builds a network layer by layer.
 
     Args:
         name: Of the network.
@@ -94,7 +94,7 @@ class Builder:
         self._buffers: dict[str, Buffer] = {}
 
     def network(self, output: LayerOutput) -> KernelSequence:
-        """Return what was built; ``output`` is what it is asked for."""
+        """Return the network with this output."""
         kernels = sorted({call.kernel for call in self._calls})
         made = self._buffers[output.buffer]
         self._buffers[output.buffer] = Buffer(made.name, made.shape, made.dtype, "output")
@@ -102,16 +102,16 @@ class Builder:
         return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
 
     def image(self, channels: int, side: int) -> LayerOutput:
-        """Add an image that the network is given."""
+        """Add an image as an input of the network."""
         return self._tensor("image", channels, side, "input")
 
     def sequence(self, steps: int, inputs: int) -> LayerOutput:
-        """Add a sequence of vectors that the network is given."""
+        """Add a sequence of vectors as an input of the network."""
         self._buffer("sequence", (steps, inputs), "input")
         return LayerOutput("sequence", steps * inputs)
 
     def scratch(self, name: str, channels: int, side: int = 1) -> LayerOutput:
-        """Add room for what several layers write side by side, or one after another."""
+        """Add a buffer that several layers write side by side, or one after another."""
         return self._tensor(name, channels, side)
 
     def convolution(

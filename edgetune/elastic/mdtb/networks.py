@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources as package
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from edgetune import limits
 from edgetune.elastic.gpu import Resources
@@ -24,13 +26,9 @@ from edgetune.elastic.mdtb.builder import Builder, LayerOutput
 from edgetune.elastic.work import KernelSequence
 from edgetune.errors import InputError
 
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-
 ARCHITECTURE = "sm_87"
-"""For which the table was made."""
+"""Of the stored table ``resources.json``, made by ``tests/elastic/mdtb_resources.py`` with NVRTC for Jetson Orin; other
+architectures need a little more or less. With the table, simulations need no compiler."""
 KERNELS = (
     "add_relu", "average_pool", "convolution", "fully_connected", "global_average_pool", "gru_cell", "lstm_cell",
     "max_pool", "softmax",
@@ -138,7 +136,7 @@ NETWORKS: dict[str, Callable[..., LayerOutput]] = {
     "resnet": resnet,
     "cifarnet": cifarnet,
 }
-"""By name; what they can be told follows from their parameters."""
+"""By name; their parameters are their sizes."""
 
 
 def network(
@@ -148,8 +146,8 @@ def network(
 
     Args:
         name: One of ``NETWORKS``.
-        resources: What its compiled kernels need, by kernel and logical threads per physical thread; as stored with
-            edgetune for compute capability 8.7 unless given.
+        resources: Needs of its compiled kernels, by kernel and logical threads per physical thread; the stored ones for
+            compute capability 8.7 by default.
         sizes: ``side`` of the image, ``classes``, ``narrow`` (every number of channels is divided by it); ``units``,
             ``inputs``, ``steps``, ``outputs`` of recurrent networks.
 
@@ -171,17 +169,15 @@ def network(
 
 
 def values(network: KernelSequence, seed: int = 0) -> dict[str, npt.NDArray[np.float32]]:
-    """Return what is in every buffer before a request: input and weights; the others are left to the kernels.
+    """Return the contents of buffers before a request: inputs and weights; kernels write the others.
 
-    Weights are drawn such that what goes through the network neither fades nor grows: their variance is one over the
-    inputs of an output, and twice that where negative sums become zero (He et al. 2015).
+    The scale of weights keeps values in the network from fading or growing: their variance is one over the inputs of an
+    output, and twice that where negative sums become zero (He et al. 2015).
 
     Args:
         network: Of ``networks``.
         seed: Of the generator.
     """
-    import numpy as np
-
     generator = np.random.default_rng(seed)
     drawn: dict[str, npt.NDArray[np.float32]] = {}
     for buffer in network.buffers:

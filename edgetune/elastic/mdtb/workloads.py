@@ -1,9 +1,9 @@
-"""The four workloads of Miriam's benchmark (MDTB): a critical network, how it is asked for, and a normal one.
+"""The four workloads of Miriam's benchmark (MDTB): a critical network with its arrivals, and a normal one.
 
     A   alexnet     closed loop     cifarnet
     B   squeezenet  uniform 10/s    alexnet
     C   gru         poisson 10/s    resnet
-    D   lstm        uniform 10/s    squeezenet       normal ones are always asked again when they have answered
+    D   lstm        uniform 10/s    squeezenet       normal networks run in closed loops
 
 Source of networks, arrivals and figures: Zhao et al., Miriam: Exploiting Elastic Kernels for Real-time Multi-DNN
 Inference on Edge GPU (SenSys 2023), body of the text. Its kernels, sizes and GPUs were others.
@@ -41,7 +41,7 @@ class TaskPair:
 
 @dataclass(frozen=True, slots=True)
 class PublishedFigure:
-    """A figure that was published, to be printed beside ours.
+    """A published figure, to be printed beside ours.
 
     Args:
         workload: Letter.
@@ -71,7 +71,7 @@ PUBLISHED: tuple[PublishedFigure, ...] = (
     PublishedFigure("C", "elastic", "xavier", "throughput", 1.79),
     PublishedFigure("D", "elastic", "xavier", "throughput", 1.91),
 )
-"""Those that the text states; figures read off plots are not among them."""
+"""Figures that the text states; figures read off plots are not among them."""
 
 _WORKLOADS: dict[str, tuple[str, str, str]] = {
     "A": ("alexnet", "closed", "cifarnet"),
@@ -93,7 +93,7 @@ def workload(
 
     Args:
         letter: A to D.
-        sizes: Of networks, by name, where they are not to be the usual ones.
+        sizes: Of networks, by name, in place of the usual ones.
         resources: Of the compiled kernels, as for ``network``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Critical work at once; best-effort work in pieces that fit into what it leaves (Miriam, Zhao et al., SenSys 2023)."""
+"""The policy ``elastic``: critical work at once, best-effort work in pieces that fit beside it (Miriam, 2023)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState,
 from edgetune.elastic.work import Call, GpuTask
 
 _DEPTH = 2
-"""Pieces in flight where no critical kernel is there, at least: one that runs, and one behind it, so that the GPU waits
-for nobody."""
+"""Pieces in flight without a critical kernel, at least: the running one, and one behind it, so that the GPU is busy."""
 _MOST = 32
-"""Pieces in flight at most, however short they are said to be."""
+"""Pieces in flight at most, however short their estimates are."""
 
 
 class Elastic:
@@ -25,15 +24,14 @@ class Elastic:
         critical              [a1  ][a2 ][a3    ]
         normal    [wave][wave]      [piece][piece][wave][wave]      beside a1 nothing fits; a2 and a3 leave room
 
-    With no critical kernel there, the normal task that had the least of the GPU so far launches as many blocks as the
-    GPU holds at once, or several such waves where one is shorter than launching it; those that wait behind the one that
-    runs are to take as long as launching one, so that the GPU waits for nobody. Beside critical kernels it launches the
-    best kept piece that fits what they leave, and more of the same task's, which run one after another, only while
-    those in flight take less than launching one; where none of its pieces fits, the next task may.
+    Without a critical kernel, the normal task with the least service so far launches as many blocks as the GPU holds at
+    once, or several such waves where one is shorter than launching it; the pieces that wait behind the running one
+    together last as long as launching one, so that the GPU does not wait for the host. Beside critical kernels it
+    launches the best kept piece that fits what they leave, and more of the same task's, which run one after another,
+    only while those in flight take less than launching one; where none of its pieces fits, the next task may.
 
-    Args:
-        tables: Kept pieces by kernel and logical launch; those that are missing are worked out from the launch, its
-            resources and the GPU when they are first asked for.
+    Args: tables: Kept pieces by kernel and logical launch; missing ones are computed from the launch, its resources and
+            the GPU when they are first needed.
     """
 
     name: ClassVar[str] = "elastic"
@@ -94,8 +92,9 @@ class Elastic:
     def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
-        Of several, each has a last wave and threads of its own, at worst on other multiprocessors and on the same ones:
-        what all of them leave is what is left when both are added up.
+        Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
+        on the same
+        ones: both are added up.
         """
         gpu = sizes.gpu
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
@@ -118,7 +117,7 @@ class Elastic:
 
 
 def _critical_launches(view: View) -> Sequence[Launch]:
-    """Return the critical launch of each chain that is there now: the one that runs, or else the one about to."""
+    """Return the critical launch of each chain: the running one, or else the next one."""
     found: list[Launch] = []
     for state in view.tasks:
         if state.task.critical and state.in_flight:
@@ -131,11 +130,9 @@ def _critical_launches(view: View) -> Sequence[Launch]:
 def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
     """Return whether pieces in flight keep the GPU busy until another launch gets there.
 
-    Args:
-        sizes: Of the GPU.
-        in_flight: Pieces, at least one. The oldest runs; how much of it is left nobody knows.
-        beside: Critical launches that are there: what waits behind the oldest piece keeps from them what they leave
-            later, so that what runs counts, too.
+    Args: sizes: Of the GPU. in_flight: Pieces, at least one. The oldest runs; how much of it is left is unknown.
+            beside: Critical launches. A piece that waits behind the oldest keeps from them what they leave later, so
+            that the running piece counts too.
     """
     deep = len(in_flight)
     if deep >= _MOST:
@@ -160,6 +157,6 @@ def _piece(task: str, call: Call, left: int, shape: PieceShape) -> LaunchPiece:
 
 
 def tables_for(tasks: Iterable[GpuTask], gpu: Gpu) -> Tables:
-    """Return the kept pieces of all normal kernels, worked out before a run so that nothing is in it."""
+    """Return the kept pieces of all normal kernels, computed before a run."""
     calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
     return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}

@@ -1,4 +1,4 @@
-"""Every task a stream of its own, with priorities: what CUDA offers by itself."""
+"""The policy ``multistream``, which is what CUDA offers by itself, and ``solo``, a task alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MultiStream:
 
 
 SOLO = "solo"
-"""What rows call it."""
+"""Its name in timelines; it is no policy to choose from, but the yardstick of latencies."""
 
 
 class Solo:

@@ -1,4 +1,4 @@
-"""One request at a time, whatever its priority: what a program does that knows one stream."""
+"""The policy ``sequential``: one request at a time, as a program with one stream runs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from edgetune.elastic.view import Decision, LaunchChain, View, by_priority
 
 
 class Sequential:
-    """All kernels of the request that came first, once all kernels of the last request are over.
+    """All kernels of the oldest request, once all kernels of the last request have ended.
 
         critical  [a1 a2 a3]                    [a1 a2 a3]
         normal              [b1 b2 b3 b4 b5 b6]
@@ -20,7 +20,7 @@ class Sequential:
     name: ClassVar[str] = "sequential"
 
     def decide(self, view: View) -> Sequence[Decision]:
-        """Return the request that came first, where nothing runs."""
+        """Return the oldest request, where nothing runs."""
         waiting = [state for state in view.tasks if state.arrived_ns]
         if not waiting or any(state.in_flight for state in view.tasks):
             return ()

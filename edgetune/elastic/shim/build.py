@@ -1,4 +1,4 @@
-"""CUDA C to a program of this machine: g++, the header of the shim before the source, a table of the kernels behind it.
+"""Compiles CUDA C to a program of this machine: g++, the shim's header before the source, a table of kernels behind it.
 
 #line 1 "vadd.cu"                                so that messages have the numbers of the user's lines
 __global__ void vadd(float *a, int n) { ... }    as written, but for `extern __shared__ T s[];`
@@ -54,12 +54,9 @@ def build(
 ) -> Built:
     """Compile CUDA C for the CPU.
 
-    Args:
-        source: Kernels and what they need; no host code that launches them.
-        name: Of the file, for messages.
-        kernels: What to call them by; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__``
-            functions that are no templates.
-        include: Folders of headers.
+    Args: source: Kernels and what they need; no host code that launches them. name: Of the file, for messages. kernels:
+        Their symbols; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__`` functions that are
+        no templates. include: Folders of headers.
 
     Raises:
         InputError: g++ refuses the source; the message has the user's own line.
@@ -83,7 +80,7 @@ def kernel_names(source: str) -> tuple[str, ...]:
 
 
 def _qualified(source: str) -> dict[str, str]:
-    """Return the kernels of a source that are no templates, and each with the namespaces that it is in."""
+    """Return the kernels of a source that are no templates, each with its namespaces."""
     code = _NOT_CODE.sub(lambda found: '""' if found[0][0] in "\"'" else " ", source)
     names: dict[str, str] = {}
     scopes: list[str] = []
@@ -116,7 +113,7 @@ def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
 
 
 def _dynamic(found: re.Match[str]) -> str:
-    """Let dynamic shared memory be a pointer to the one array of the runtime, on as many lines as before."""
+    """Return dynamic shared memory as a pointer to the one array of the runtime, on as many lines as before."""
     if "__shared__" not in found[0]:
         return found[0]
     of = " ".join(re.sub(rf"{_ATTRIBUTE}|\b__shared__\b", " ", found["type"]).split())
@@ -127,7 +124,7 @@ def _dynamic(found: re.Match[str]) -> str:
 
 @functools.cache
 def _runtime() -> Folder:
-    """Return the compiled runtime, which is the same for all sources; it is made once in a process."""
+    """Return the compiled runtime, which is the same for all sources and is made once in a process."""
     folder = Folder()
     files = [str(_HERE / file) for file in _RUNTIME]
     _compile([*FLAGS, "-r", *files, "-o", str(folder.path / _OBJECT)], "the runtime of the CPU shim")

@@ -1,8 +1,8 @@
-"""Running the program that build made: sequences of launches out, records and buffers back.
+"""Runs the program that ``build`` made: sequences of launches in, results and buffers out.
 
     sequences -> JOB file -> program: a process for each sequence -> RESULTS file -> outcomes
 
-A process starts in about a millisecond, so many sequences can be tried, and none spoils another.
+A process starts in about a millisecond, so many sequences can be tried, and none affects another.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ Status = Literal["ok", "deadlock", "mismatched-barrier", "hang", "crash"]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionOrder:
-    """In which order the blocks of a grid, and between barriers the threads of a block, take their turns.
+    """The order in which the blocks of a grid, and between barriers the threads of a block, run.
 
     Args:
-        order: By number, ascending or descending, or anew by chance at each round of turns.
-        seed: Of chance.
+        order: By number, ascending or descending, or random at each round of turns.
+        seed: Of the random order.
     """
 
     order: Order = "forward"
@@ -51,13 +51,13 @@ REVERSE = ExecutionOrder("reverse")
 
 
 def chance(seed: int) -> ExecutionOrder:
-    """Return the schedule of random order with this seed."""
+    """Return the random order with this seed."""
     return ExecutionOrder("random", seed)
 
 
 @dataclass(frozen=True, slots=True)
 class ShimLaunch:
-    """A launch, physical: whatever form of a kernel the symbol names.
+    """A physical launch of a kernel or of one of its forms.
 
     Args:
         symbol: Of the kernel.
@@ -76,15 +76,12 @@ class ShimLaunch:
 
 @dataclass(frozen=True, slots=True)
 class ShimResult:
-    """What came of a sequence of launches.
+    """The outcome of a sequence of launches.
 
-    Args:
-        status: ``ok``; ``deadlock``: threads wait for others that never come; ``mismatched-barrier``: they wait at
-            different ones; ``hang``: it did not end in time; ``crash``: it touched memory that is not its own, divided
-            an integer by zero, trapped.
-        message: What happened and where, one line; empty where all went well.
-        line: Of the source, from 1, where it is known.
-        buffers: As they are after the last launch; empty unless all went well.
+    Args: status: ``ok``; ``deadlock``: threads wait for others that never come; ``mismatched-barrier``: they wait at
+        different ones; ``hang``: it did not end in time; ``crash``: it touched memory that is not its own, divided an
+        integer by zero, trapped. message: What happened and where, one line; empty after success. line: Of the source,
+        from 1, where it is known. buffers: Their contents after the last launch; empty unless all went well.
     """
 
     status: Status
@@ -94,7 +91,7 @@ class ShimResult:
 
 
 class Folder:
-    """A folder of temporary files that goes with the last reference to it, at the latest with this process."""
+    """A folder of temporary files that is removed with the last reference to it, at the latest with this process."""
 
     def __init__(self) -> None:
         opened = ExitStack()
@@ -106,7 +103,7 @@ Buffers = Mapping[str, np.ndarray[Any, Any]]
 Sequenced = tuple[Sequence[ShimLaunch], ExecutionOrder]
 
 LIMIT_S = 10
-"""CPU time of one sequence of launches before it counts as one that never ends."""
+"""CPU time of one sequence of launches before it counts as endless, s."""
 
 _ORDERS = {"forward": 0, "reverse": 1, "random": 2}
 _STATUSES: tuple[Status, ...] = ("ok", "deadlock", "mismatched-barrier", "hang", "crash")
@@ -114,7 +111,7 @@ _UNFINISHED, _BAD_LAUNCH = 0, 6
 _RECORD = struct.Struct("<iiQii488s")  # struct Record of program.cpp
 _NO_BUFFER = 2**32 - 1
 _MOST_RESULT_BYTES = 64 << 20
-"""Of one RESULTS file: more sequences are run in several goes."""
+"""Of one RESULTS file: more sequences run in several batches."""
 _START_S = 60.0
 _MOST_THREADS = 1024
 
@@ -125,9 +122,9 @@ class Built:
 
     Args:
         name: Of the source, as in messages.
-        program: What runs them.
+        program: The program that runs them.
         kernels: Their symbols.
-        folder: Of the program; its files are gone with the last reference to it.
+        folder: Of the program; its files are removed with the last reference to it.
     """
 
     name: str
@@ -146,20 +143,17 @@ class Built:
 
         Args:
             launches: In order.
-            buffers: Device memory by name, as it is before the first launch; not changed.
+            buffers: Device memory by name before the first launch; not changed.
             schedule: Order of threads and blocks.
-            limit_s: CPU time after which the launches count as never ending, s.
+            limit_s: CPU time after which the launches count as endless, s.
 
-        Raises:
-            InputError: a launch that no device would take: an unknown kernel or buffer, arguments of the wrong number
-                or size, a block of too many threads.
+        Raises: InputError: no device would take a launch: an unknown kernel or buffer, arguments of the wrong number or
+                size, a block of too many threads.
         """
         return next(self.run_all([(launches, schedule)], buffers, limit_s))
 
     def run_all(self, sequences: Sequence[Sequenced], buffers: Buffers, limit_s: int = LIMIT_S) -> Iterator[ShimResult]:
-        """Run sequences of launches, each beginning with the same buffers; yield what came of each, in order.
-
-        The first that never ends is the last that is run.
+        """Run sequences of launches, each from the same buffers; yield their outcomes up to the first endless one.
 
         Args:
             sequences: Launches and their schedule.
@@ -238,7 +232,7 @@ class Built:
 
 
 def _result_bytes(arrays: Buffers) -> int:
-    """Return the size of one sequence's record and buffers, of which the next begins at a multiple of eight."""
+    """Return the size of one sequence's record and buffers, rounded up to a multiple of eight."""
     return -(-(_RECORD.size + sum(array.nbytes for array in arrays.values())) // 8) * 8
 
 

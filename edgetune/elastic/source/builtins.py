@@ -1,10 +1,16 @@
-"""Names that CUDA C has without a definition in the file: what they do is known, and none of them hides an index.
+"""Names and instructions that CUDA C itself defines, none of which hides an index.
 
-A name that is neither here nor defined in what was read may be a macro or a function of a header that was not found;
-kernels that use one are refused.
+    out[blockIdx.x] = __ldg(p)                                 names without a definition in the file
+    asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(d) : ...)      harmless
+    asm("mov.u32 %0, %%smid;" : "=r"(d))                       reads a special register: refused
+    asm volatile("bar.sync 1, 64;")                            waits: refused
+
+A name that is neither here nor defined in the parsed files may be a macro or a function of a header that was not found;
+a kernel that uses one is refused.
 
 Sources: CUDA C++ Programming Guide (built-in variables, vector types, intrinsics, atomic and warp functions, wmma),
-CUDA Math API (mathematical, integer and half-precision functions), C and C++ standards (keywords, limits).
+CUDA Math API (mathematical, integer and half-precision functions), Parallel Thread Execution ISA (instructions), C and
+C++ standards (keywords, limits).
 """
 
 from __future__ import annotations
@@ -58,13 +64,13 @@ _RUNTIME_TYPES = re.compile(
 _COMPLEX = re.compile(r"cu(Complex|DoubleComplex|FloatComplex|C[a-z]+f?|Real|Imag)|cuDouble\w+|cuFloat\w+")
 
 WAITING = frozenset({"__nanosleep"})
-"""Nobody sleeps who is not waiting."""
+"""Only code that waits sleeps."""
 POLLING = _words("__ldcg __ldcv __ldlu __ldcs clock clock64 __clock __clock64 __globaltimer")
-"""Read what may be different the next time."""
+"""Functions whose value may change from one call to the next."""
 
 
 def danger(word: str) -> str | None:
-    """Return the code for which a name that stands in a kernel is refused, or ``None`` where it may."""
+    """Return the code for which a kernel that holds this name is refused, or ``None``."""
     tables = (("grid-sync", GRID_SYNC), ("cluster", CLUSTER), ("cooperative-groups", GROUPS), ("async-barrier", ASYNC),
               ("spin-wait", WAITING))  # fmt: skip
     for code, table in tables:
@@ -169,7 +175,7 @@ HEADERS = re.compile(
     r"|ranges|ratio|regex|set|shared_mutex|span|sstream|stack|stdexcept|streambuf|string|string_view|system_error"
     r"|thread|tuple|type_traits|typeindex|typeinfo|unordered_map|unordered_set|utility|valarray|variant|vector|version"
 )
-"""Headers of CUDA, C and C++: not read, and nothing in them hides an index or waits, unless by a name seen here."""
+"""Headers of CUDA, C and C++: they are not read, and hide an index or a wait only behind names of this file."""
 
 
 _HARMLESS = _words("""
@@ -198,7 +204,7 @@ def wrong_with(node: Node) -> str | None:
 
 
 def of_warps(node: Node) -> bool:
-    """Return whether inline assembly has instructions that threads of a warp run together."""
+    """Return whether inline assembly holds instructions that threads of a warp run together."""
     code = node.child_by_field_name("assembly_code")
     return code is not None and any(_opcode(each) in _WARP for each in _instructions(code))
 

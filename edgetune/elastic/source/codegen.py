@@ -1,4 +1,4 @@
-"""Writes a kernel that was taken apart at its barriers as one function for any number of logical threads.
+"""Writes a kernel that was split at its barriers as one function for any number of logical threads.
 
     template <unsigned int edgetune_n>                 // logical threads of a physical one
     static __device__ void edgetune_blocks_K(...) {
@@ -9,7 +9,7 @@
         ...
 
 A logical thread that has returned is no longer ``edgetune_live``, and the block ends when none is; one that a vote left
-out is not ``edgetune_in``. ``edgetune_own`` is the number of the physical thread, ``edgetune_step`` how many there are.
+out is not ``edgetune_in``. ``edgetune_own`` is the number of the physical thread, ``edgetune_step`` their count.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class CodeGenerator:
     """Writes one kernel.
 
     Args:
-        fission: How it was taken apart.
+        fission: The split kernel.
         many: Variables that become arrays.
         edits: Of its body: logical indices in place of physical ones.
         file: Its file's name, for the marks of lines.
-        thread_index: What computes ``threadIdx`` of a logical thread, e.g. ``edgetune_thread_K``.
-        live: Whether some threads return while others go on to barriers; known when the body is written.
+        thread_index: The function that computes ``threadIdx`` of a logical thread, e.g. ``edgetune_thread_K``.
+        live: Whether some threads return while others go on to barriers; known once the body is written.
     """
 
     fission: Fission
@@ -69,7 +69,7 @@ class CodeGenerator:
         """Return the body of the function, braces included.
 
         Raises:
-            CannotSplit: what is run once depends on what there are several of.
+            CannotSplit: code that is run once depends on a variable of which there are several.
         """
         returning = [each for each in regions(pieces) if self._returns(each)]
         self._last = pieces[-1] if pieces else None
@@ -168,7 +168,7 @@ class CodeGenerator:
         self._write("    }", "}")
 
     def _header(self, loop: Node, condition: str) -> str:
-        """Return what stands between the parentheses of a ``for``."""
+        """Return the text between the parentheses of a ``for``."""
         first, last = loop.child_by_field_name("initializer"), loop.child_by_field_name("update")
         begin = "" if first is None else self._alike(first).rstrip("; \n")
         return f"{begin}; {condition}; {'' if last is None else self._alike(last)}"
@@ -184,7 +184,7 @@ class CodeGenerator:
         self._statement(f"{specifiers(once.variable.declaration)} {self._alike(whole)};")
 
     def _region(self, region: Region, mask: str | None, *, second: bool = False) -> None:
-        """Write what each logical thread runs; ``second``: its vote is for an ``else`` too."""
+        """Write the code of each logical thread; with ``second`` its vote is for an ``else`` too."""
         inside = self._inside_of(region)
         for variable in (each for part in region.parts for each in part.variables):
             if variable in self.many:
@@ -256,7 +256,7 @@ class CodeGenerator:
         return ["\n".join(first_value(variable, self._text(variable.value, edits)))]
 
     def _known(self, region: Region) -> list[Variable]:
-        """Return the arrays that a region knows, in the order of their declarations."""
+        """Return the arrays that a region uses, in the order of their declarations."""
         nodes = [node for part in region.parts for node in nodes_of(part)]
         used = {each for node in nodes for each in self.fission.names.used_in(node)}
         used |= {each for part in region.parts for each in part.variables}
@@ -281,7 +281,7 @@ class CodeGenerator:
         return f"{mask}[edgetune_i] && {there}" if self.live else f"{mask}[edgetune_i]"
 
     def _alike(self, node: Node) -> str:
-        """Return the text of what is run once, having seen that it is the same for all logical threads."""
+        """Return the text of code that is run once, after a check that it is the same for all logical threads."""
         for each in self.fission.names.used_in(node):
             unchanged = each.kind == "parameter" and each not in self.many
             if not (unchanged or each.kind == "shared" or each in self.fission.single):
@@ -299,13 +299,13 @@ class CodeGenerator:
         self._lines += ["    " * self._depth + each + "\n" for each in lines]
 
     def _statement(self, text: str) -> None:
-        """Write source that may be several lines, with directives among them."""
+        """Write source of several lines, with directives among them."""
         for line in text.rstrip().split("\n"):
             self._lines.append(("" if line.startswith("#line") else "    " * self._depth) + line.rstrip() + "\n")
 
 
 def _moved(text: str, node: Node) -> str:
-    """Return the source of a node with its other lines as far to the left as its first."""
+    """Return the source of a node with its other lines moved left by the column of its first."""
     column = int(node.start_point[1])
     first, *others = text.split("\n")
     return "\n".join([first, *(each[column:] if not each[:column].strip() else each for each in others)])

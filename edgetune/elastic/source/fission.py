@@ -1,15 +1,15 @@
-"""Takes a kernel apart at its barriers.
+"""Splits a kernel at its barriers (loop fission).
 
     s[t] = x[i];                  for each logical thread: s[t] = x[i];
     __syncthreads();      ->      __syncthreads();
     y[i] = s[n - 1 - t];          for each logical thread: y[i] = s[n - 1 - t];
 
-Between two barriers CUDA orders nothing between threads, so to run several of them one after another, barrier by
-barrier, is one of the orders that the original allows. What holds a barrier itself, an ``if`` or a loop, must be run
-once for all of them: its condition has to be the same for all threads of the block. Where the source shows that, it is
-evaluated once, and the variables in it are single ones. Where it does not, each logical thread evaluates it, the block
-votes, and those that would not go on are left out until the others are done: a kernel is only right if they agree.
-Threads that return early are left out from there on, and the block is done with when nobody is left.
+CUDA orders nothing between threads between two barriers, so running several of them one after another, barrier by
+barrier, is one of the orders that the original allows. An ``if`` or a loop that holds a barrier is run once for all of
+them: its condition has to be the same for all threads of the block. Where the source shows that, the condition is
+evaluated once and its variables are single ones. Otherwise each logical thread evaluates it, the block votes, and the
+threads that would not go on are left out until the others are done: a kernel is only right if they agree. Threads that
+return early are left out from there on, and the block ends when none is left.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ _TYPE_STATEMENTS = (
 
 
 class CannotSplit(Exception):
-    """A kernel cannot be taken apart.
+    """A kernel cannot be split.
 
     Args:
         code: Of the refusal.
-        node: Where.
-        found: What its reason names.
+        node: The offending source.
+        found: The fields of its reason.
     """
 
     def __init__(self, code: str, node: Node, **found: str) -> None:
@@ -61,20 +61,20 @@ class CannotSplit(Exception):
         self.code, self.node, self.found = code, node, found
 
     def refusal(self, kernel: str) -> Refusal:
-        """Return what is told of it."""
+        """Return the refusal of this kernel."""
         return refusal(self.code, line_of(self.node), kernel, **self.found)
 
 
 @dataclass(slots=True)
 class Fission:
-    """A kernel that is being taken apart.
+    """A kernel that is being split.
 
     Args:
         body: Of the kernel.
         names: Of the kernel.
-        uniform: What is the same for all threads of a block.
-        single: Variables of which a physical thread has one and not one for each logical thread.
-        marks: Statements that hold what is run once for all logical threads, and these themselves, by id.
+        uniform: Its uniform values.
+        single: Variables of which a physical thread has one, not one for each logical thread.
+        marks: By id, statements that are run once for all logical threads, and those that hold such statements.
     """
 
     body: Node
@@ -85,7 +85,7 @@ class Fission:
     _numbers: int = 0
 
     def single_out(self, wanted: Iterable[Variable] = ()) -> None:
-        """Find what must be single: what conditions around barriers depend on, and what is ``wanted``."""
+        """Find the single variables: ``wanted`` ones, and those that conditions around barriers depend on."""
         self.single |= set(wanted)
         while True:
             self._mark()
@@ -97,16 +97,16 @@ class Fission:
             self.single |= more
 
     def pieces(self) -> list[Piece]:
-        """Return what the kernel is taken apart into.
+        """Return the parts of the kernel.
 
         Raises:
-            CannotSplit: A barrier stands where it cannot be done.
+            CannotSplit: a barrier stands where the kernel cannot be split.
         """
         self._numbers = 0
         return self._sequence(self.body.named_children)
 
     def needs_vote(self, statement: Node) -> bool:
-        """Whether it cannot be seen that all threads take the same way at an ``if`` or a loop."""
+        """Whether the source does not show that all threads take the same way at an ``if`` or a loop."""
         condition = condition_of(statement)
         return condition is not None and not self.uniform.expression(condition)
 
@@ -141,7 +141,7 @@ class Fission:
         return found
 
     def _sequence(self, statements: Iterable[Node]) -> list[Piece]:
-        """Take statements apart that follow each other."""
+        """Split consecutive statements."""
         run = _Run(self)
         for statement in statements:
             if statement.type in ("comment", "preproc_call"):
@@ -163,8 +163,10 @@ class Fission:
         return run.end()
 
     def _all_in_region(self, statement: Node) -> bool:
-        """Whether a directive and what is under it, e.g. ``#ifdef``, are of one region: nothing in it is run once, or
-        known behind it."""
+        """Whether a directive and the text under it, e.g. ``#ifdef``, belong to one region.
+
+        They do where nothing in it is run once, or known behind it.
+        """
         if statement.type not in ("preproc_if", "preproc_ifdef") or statement.id in self.marks:
             return False
         inside = (_TYPE_STATEMENTS, ("declaration", "preproc_def", "preproc_function_def", "preproc_call"))
@@ -172,7 +174,7 @@ class Fission:
         return all(around(each, "compound_statement", "for_statement", within=statement) for each in known)
 
     def _declaration(self, declaration: Node, run: _Run) -> None:
-        """Take a declaration apart by what it declares: memory of the block, what is single, and what is not."""
+        """Split a declaration into shared memory, single variables, and the others."""
         if any(callee(each) in BARRIERS for each in calls(declaration)):
             raise CannotSplit("barrier-place", declaration, name="__syncthreads()")
         declared = [each for each in self.names.variables if each.declaration == declaration]
@@ -195,7 +197,7 @@ class Fission:
                 run.in_front(UniformStatement(first.declarator, first))
 
     def _expressions(self, statement: Node, run: _Run) -> None:
-        """Take ``a, b;`` apart: barriers, changes of what is single, and the others."""
+        """Split ``a, b;`` into barriers, changes of single variables, and the others."""
         expression = statement.named_children[0]
         if expression.type == "call_expression" and callee(expression) == "__syncthreads":
             run.then(BarrierStatement(statement))
@@ -216,7 +218,7 @@ class Fission:
         return any(root.start_byte < expression.end_byte and expression.start_byte < root.end_byte for root in roots)
 
     def _control(self, statement: Node, run: _Run) -> Piece:
-        """Take apart a statement around others."""
+        """Split a statement around others."""
         if statement.type == "compound_statement":
             return Scope(self._sequence(statement.named_children))
         if statement.type in ("return_statement", "break_statement", "continue_statement"):
@@ -302,7 +304,7 @@ class Fission:
 
 @dataclass(slots=True)
 class _Run:
-    """Statements that follow each other, being gathered: what comes once is put in front of the region where it may."""
+    """Collects consecutive statements; a declaration that is run once goes in front of the region it stands in."""
 
     fission: Fission
     done: list[Piece] = field(default_factory=list)
@@ -311,13 +313,13 @@ class _Run:
     waiting: list[Node] = field(default_factory=list)
 
     def direct(self, node: Node) -> None:
-        """Keep a directive or comment for what follows."""
+        """Keep a directive or comment for the next statement."""
         if node.type == "preproc_call" and not text_of(node).lstrip("# \t").startswith("pragma"):
             raise CannotSplit("directive", node, name=text_of(node).strip())
         self.waiting.append(node)
 
     def take_directives(self) -> list[Node]:
-        """Return the directives in front of what comes now."""
+        """Return the directives in front of the next statement."""
         found, self.waiting = [each for each in self.waiting if each.type == "preproc_call"], []
         return found
 
@@ -330,12 +332,12 @@ class _Run:
         self.waiting = []
 
     def in_front(self, piece: Piece) -> None:
-        """Add a declaration, which may come before the region it stands in the middle of."""
+        """Add a declaration, which may come before the region that it stands in."""
         self.waiting = []
         self.front.append(piece)
 
     def then(self, piece: Piece) -> None:
-        """Add what separates regions."""
+        """Add a piece that separates regions."""
         self._close()
         self.waiting = []
         self.done.append(piece)

@@ -1,4 +1,20 @@
-"""A macro of CUDA C, as the preprocessor knows it."""
+"""Macros of CUDA C, and the text for the parser: macros written out, unreadable invocations and attributes blanked.
+
+    #define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
+    EACH(at, count) y[at] = x[at];       is read as       for (int at = blockIdx.x * ...; at < (count); ...) y[at] = ...
+
+    #define SCALE(T) void scale_##T(T *x) { ... }
+    SCALE(float)                         is read as       (as many blanks), so that the next kernel is seen
+
+    __align__(16)                        is read as       alignas  (16)
+
+A macro is written out only if any preprocessor would do the same whatever else is defined: it is defined once, under no
+condition, never undefined, before its use, and its body has no ``#``, no string, not itself and no unpaired brace.
+Other macros stay, and the kernel is refused later where they hide something. Files are written from the original
+source, and the lines of the read text are its lines.
+
+Source of the rules: the C++ standard, [cpp.replace].
+"""
 
 from __future__ import annotations
 
@@ -14,11 +30,11 @@ class Macro:
     """A ``#define``.
 
     Args:
-        name: What is defined.
-        line: Where, from 1.
-        parameters: Of a macro that is called; ``None`` of one that is not.
-        body: What it stands for, as written.
-        file: Where it was defined.
+        name: Its name.
+        line: Its line, from 1.
+        parameters: Of a macro with arguments; ``None`` of one without.
+        body: The replacement, as written.
+        file: The file that defines it.
     """
 
     name: str
@@ -39,9 +55,11 @@ _STRINGS_OF_LINKAGE = re.compile(rb'extern\s+"C(?:\+\+)?"')
 def without_invocations(source: bytes, macros: Collection[str]) -> bytes:
     """Return source with invocations of macros at file level blanked out; the same source where there are none.
 
+    Only invocations outside all braces but those of namespaces are blanked. Positions stay as they are.
+
     Args:
         source: Of a file.
-        macros: The names of macros that are called.
+        macros: The names of macros with arguments.
     """
     bare = _SKIPPED_TOKENS.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), source)
     if not macros or bare.count(b"{") != bare.count(b"}"):
@@ -98,9 +116,9 @@ def _parenthesis_end(bare: bytes, at: int) -> int | None:
 
 
 _ROUNDS = 4
-"""Macros in macros in macros that are written out."""
+"""Depth of macros in macros that are written out."""
 _LONGEST = 4_000_000
-"""Bytes of a source with macros written out: macros that use each other often make a long text of a few lines."""
+"""Bytes of a source with macros written out: a few lines of macros that use each other may make a very long text."""
 _HIDDEN = INDICES | BARRIERS | {"for", "return", "break", "continue"}
 _COMMENTS = r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/"
 _STRINGS = r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
@@ -112,19 +130,18 @@ _SKIPPED = re.compile(
 _UNCLEAR = re.compile(
     rb"R\"|\b\d[\w.]*'[0-9A-Fa-f]|%:|\?\?[=/]|(?:push|pop)_macro|[*/]\\\r?\n[*/]|\\[ \t\f\v]+\r?$", re.MULTILINE
 )
-"""Raw strings and separators in numbers, behind which it is not told what is a comment or a string, as with comments
-that begin or end on two lines; spaces behind the sign that a line goes on; other spellings of directives, and macros
-that are put aside."""
+"""Text behind which comments and strings cannot be told apart: raw strings, separators in numbers, comments that begin
+or end on two lines, spaces behind a line continuation; also other spellings of directives, and pushed macros."""
 _ODD = re.compile(rb"[#$\x80-\xff]|\\(?!\r?\n)")
-"""What is left of a source without comments, strings and directives where it has directives behind comments, or letters
-in names that names do not have here."""
+"""Characters outside comments, strings and directives that make a source unclear: directives behind comments, and
+letters that names do not have here."""
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*(?P<word>\w*)[ \t]*(?P<rest>.*)", re.DOTALL)
 _DEFINE = re.compile(rb"(?P<name>\w+)(?:\((?P<parameters>[^()]*)\))?(?P<body>.*)", re.DOTALL)
 _TOKEN = re.compile(rb"\.?\d(?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
 _OPENED = re.compile(rb"\s*\(")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _OPAQUE = re.compile(rb"[#\"'@\\$\x80-\xff]|\bnamespace\b")
-"""In what a macro stands for: a namespace because forms stand behind what is written out, and would not be in it."""
+"""Text in the body of a macro that is never written out. A namespace is one, as forms would stand behind it."""
 _PAIRS = ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
 _COMMENT = re.compile(rf"{_COMMENTS}|(?P<string>{_STRINGS})".encode(), re.DOTALL)
 
@@ -134,15 +151,15 @@ class Expanded:
     """A source with macros written out.
 
     Args:
-        text: It.
-        stretches: Of each round, in order, what was written out: where it began and ended, and how long it became.
+        text: The source.
+        stretches: Of each round, in order: where each macro began and ended, and how long its text became.
     """
 
     text: bytes
     stretches: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
     def original(self, at: int) -> int:
-        """Return the place in the source as it was; of a place in what was written out, the end of its macro."""
+        """Return the place in the original source; for a place in a written-out macro, the end of the macro."""
         for stretches in reversed(self.stretches):
             longer = 0
             for start, end, length in stretches:
@@ -156,7 +173,7 @@ class Expanded:
         return at
 
     def amid(self, at: int) -> bool:
-        """Return whether a place is within what was written out, with more of that behind it."""
+        """Return whether a place is within a written-out macro, with more of it behind."""
         behind = at + len(self.text[at:]) - len(self.text[at:].lstrip())
         places = {self.original(each) for each in (at, behind, behind + 1)}
         return behind < len(self.text) and len(places) == 1
@@ -170,11 +187,11 @@ class _Macro:
 
 
 def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
-    """Return a source with the macros written out that hide loops, indices, barriers or ways out.
+    """Return a source with the macros written out that hide loops, indices, barriers or exits.
 
     Args:
         source: Of a file.
-        headers: Those that it includes, theirs too.
+        headers: The headers that it includes, and theirs.
     """
     done = Expanded(source)
     for _ in range(_ROUNDS):
@@ -197,15 +214,14 @@ def expanded(source: bytes, headers: Sequence[bytes] = ()) -> Expanded:
 
 
 def used(text: bytes) -> set[str]:
-    """Return the words of a source that stand in no comment, string or directive."""
+    """Return the words of a source outside comments, strings and directives."""
     return {each.decode() for each in _WORD.findall(_bare(text))}
 
 
 def _invocations(source: bytes, headers: Sequence[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield where macros are used, in order, and what stands there instead.
+    """Yield the uses of macros in order: start, end and replacement.
 
-    What is handed to a macro that is left is written out only where that macro makes no string of it and the comma that
-    ends it is not in doubt.
+    The arguments of a macro that stays are written out only where it makes no string of them and no comma is in doubt.
     """
     if any(_UNCLEAR.search(text) or _ODD.search(_bare(text)) for text in (source, *headers)):
         return
@@ -242,7 +258,7 @@ def _bare(text: bytes) -> bytes:
 def _written_out(
     found: re.Match[bytes], macro: _Macro, source: bytes, bare: bytes, reach: Mapping[bytes, set[bytes]]
 ) -> tuple[int, int, bytes] | None:
-    """Return where a use of a macro begins and ends, and what it stands for; ``None`` where that is not certain."""
+    """Return the start, end and replacement of a use of a macro; ``None`` where the replacement is not certain."""
     start, end = found.span()
     given: dict[bytes, bytes] = {}
     if macro.parameters is not None:
@@ -260,7 +276,7 @@ def _written_out(
 
 
 def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro], dict[bytes, set[bytes]]]:
-    """Return the macros that are written out, and of all macros the words, commas and # that they stand for."""
+    """Return the macros to write out, and for every macro the words, commas and # of its body."""
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
@@ -288,13 +304,13 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
 
 
 def _includes_perhaps(text: bytes) -> bool:
-    """Return whether a header that may have been read is included under a condition: not one of CUDA, C or C++."""
+    """Return whether a header that may have been read is included under a condition: one not of CUDA, C or C++."""
     wanted = (rest for word, rest, _, conditional in _directives(text) if word == b"include" and conditional)
     return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
 
 
 def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
-    """Return the words, commas and # that a macro stands for, through others too."""
+    """Return the words, commas and # of a macro's body, and of the macros in it."""
     found: set[bytes] = set()
     waiting = [name]
     while waiting:
@@ -305,7 +321,7 @@ def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
 
 
 def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:
-    """Yield directives: word, the rest on one line, where it ends, and whether it stands under a condition."""
+    """Yield directives: word, the rest on one line, its end, and whether it stands under a condition."""
     raw = [found for found in _SKIPPED.finditer(text) if found["directive"] is not None]
     spliced = (re.sub(rb"\\\r?\n", b"", found[0]) for found in raw)
     parts = [_DIRECTIVE.match(_COMMENT.sub(lambda found: found["string"] or b" ", text)) for text in spliced]
@@ -318,7 +334,7 @@ def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:
 
 
 def _guarded(words: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Return whether a header keeps itself from being read twice: ``#ifndef X``, ``#define X``, ..., ``#endif``."""
+    """Return whether a header has a guard: ``#ifndef X``, ``#define X``, ..., ``#endif``."""
     first = [each for each in words if each != (b"pragma", b"once")]
     if len(first) < 3 or first[0][0] != b"ifndef" or first[1] != (b"define", first[0][1]) or first[-1][0] != b"endif":
         return False
@@ -334,7 +350,7 @@ def _guarded(words: Sequence[tuple[bytes, bytes]]) -> bool:
 
 
 def _closed(bare: bytes, at: int) -> int:
-    """Return where the parenthesis that was opened before ``at`` ends; the end of the source where it does not."""
+    """Return the end of the parenthesis that was opened before ``at``; the end of the source where it is not closed."""
     depth = 1
     for found in re.compile(rb"[()]").finditer(bare, at):
         depth += 1 if found[0] == b"(" else -1
@@ -344,7 +360,7 @@ def _closed(bare: bytes, at: int) -> int:
 
 
 def _arguments(text: bytes) -> list[bytes]:
-    """Return what stands between commas outside of parentheses, with spaces around; nothing of ``()``."""
+    """Return the arguments between commas outside of parentheses, with spaces around; none of ``()``."""
     parts, depth = [b""], 0
     for byte in text:
         depth += (byte == ord("(")) - (byte == ord(")"))
@@ -357,8 +373,11 @@ def _arguments(text: bytes) -> list[bytes]:
 
 
 def _odd(arguments: Sequence[bytes], name: bytes, reach: Mapping[bytes, set[bytes]]) -> bool:
-    """Return whether an argument names the macro itself, or one that holds a comma, or any if a name or a string is
-    made of it: when they are written out matters then."""
+    """Return whether the moment of expansion matters for an argument.
+
+    It does where an argument names the macro itself or a macro with a comma, or where the macro makes a name or string
+    of an argument that names a macro.
+    """
     words = {word for each in arguments for word in _WORD.findall(each)}
     made = b"#" in reach[name] and not words.isdisjoint(reach)
     return made or name in words or any(b"," in reach.get(word, ()) for word in words)
@@ -370,10 +389,10 @@ _ALIGNAS_PATTERN = re.compile(r"\balignas {2}(?=\s*\()")
 
 
 def for_parser(source: bytes) -> bytes:
-    """Return source as the parser understands it, byte by byte as long."""
+    """Return source as the parser understands it, of the same length."""
     return _ALIGN.sub(_ALIGNAS, source)
 
 
 def for_compiler(text: str) -> str:
-    """Return text that was taken from parsed source as it was written."""
+    """Return text that was taken from parsed source with its original words."""
     return _ALIGNAS_PATTERN.sub("__align__", text)

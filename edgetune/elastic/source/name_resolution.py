@@ -1,10 +1,10 @@
-"""Which variable a name means.
+"""Resolves names to the variables of a kernel.
 
     int x = n;                 x: a local, n: a parameter
     { float x = 0; y(x); }     another x, known between these braces
     TOTAL += 1;                with #define TOTAL x: the first x again, hidden in a macro
 
-Macros are not expanded: a name in the body of a macro is taken to mean what it would mean where the macro is used.
+Macros are not expanded: a name in the body of a macro means what it would mean where the macro is used.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")
 ) | {"lambda_expression", "catch_clause", "do_statement"}
 _NAMES = ("identifier", "type_identifier")
-"""``(n) * x`` reads as a cast to a type n: what is known as a variable is one."""
+"""``(n) * x`` parses as a cast to a type n: a name of a known variable means that variable."""
 _DECLARATIONS = ("declaration", "parameter_declaration", "optional_parameter_declaration")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Variable:
-    """A variable of a kernel, unlike every other one of the same name.
+    """A variable of a kernel, distinct from every other one of its name.
 
     Args:
         name: Its name.
-        kind: Where it lives.
+        kind: Parameter, local, or shared memory.
         declaration: The statement or parameter that declares it.
-        declarator: What declares it there, its initialiser left out.
+        declarator: Its part of the declaration, without the initialiser.
         value: Its initialiser; ``None`` where it has none.
-        scope: In which it is known.
+        scope: The node in which it is known.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Variable:
 
     @property
     def dimensions(self) -> int:
-        """Of the array that it is; 0 where it is none, as a pointer to an array."""
+        """Dimensions of the array that it is; 0 where it is none, as a pointer to an array."""
         name, found = declared_name(self.declarator), 0
         around = None if name is None or name == self.declarator else name.parent
         while around is not None and around.type == "array_declarator":
@@ -56,18 +56,18 @@ class Variable:
         return found
 
     def has(self, *types: str) -> bool:
-        """Whether its declarator is made with one of these, e.g. ``reference_declarator``."""
+        """Whether its declarator holds a node of one of these types, e.g. ``reference_declarator``."""
         return any(True for _ in find(self.declarator, *types))
 
 
 @dataclass(frozen=True, slots=True)
 class VariableUse:
-    """A place where a variable is named, its declaration left out.
+    """A place where a variable is named outside its declaration.
 
     Args:
-        variable: Which.
+        variable: The variable.
         node: The name, or the name of the macro that hides it.
-        hidden: Whether a macro does.
+        hidden: Whether a macro hides it.
     """
 
     variable: Variable
@@ -90,14 +90,14 @@ class NameTable:
     free: tuple[Node, ...]
 
     def used_in(self, node: Node) -> list[Variable]:
-        """Return the variables that are named in ``node``, each once, in order."""
+        """Return the variables that ``node`` names, each once, in order."""
         first = bisect_left(self.uses, node.start_byte, key=_start)
         last = bisect_left(self.uses, node.end_byte, key=_start)
         return list(dict.fromkeys(use.variable for use in self.uses[first:last]))
 
 
 def resolve(function: Node, body: Node, macros: Mapping[str, Sequence[Macro]]) -> NameTable:
-    """Return what the names of a kernel mean.
+    """Return the meaning of the names of a kernel.
 
     Args:
         function: Its definition.
@@ -118,7 +118,7 @@ def _start(use: VariableUse) -> int:
 
 
 def hidden_words(name: str, macros: Mapping[str, Sequence[Macro]]) -> set[str]:
-    """Return the names that a macro stands for, through other macros too, its parameters left out."""
+    """Return the names in the body of a macro and of the macros in it, without its parameters."""
     seen, waiting, found = set[str](), [name], set[str]()
     while waiting:
         here = waiting.pop()
@@ -134,7 +134,7 @@ def hidden_words(name: str, macros: Mapping[str, Sequence[Macro]]) -> set[str]:
 
 @dataclass(slots=True)
 class _Reader:
-    """Walks through a kernel with the names known at each place."""
+    """Walks through a kernel with the names that are known at each place."""
 
     macros: Mapping[str, Sequence[Macro]]
     known: list[tuple[dict[str, Variable], Node]]
@@ -160,7 +160,7 @@ class _Reader:
             self.read(each)
 
     def _for_range(self, loop: Node) -> None:
-        """Read ``for (int v : values)``, where ``v`` is not known in ``values``."""
+        """Read ``for (int v : values)``, where ``v`` is unknown in ``values``."""
         body = loop.child_by_field_name("body")
         declarator = loop.child_by_field_name("declarator")
         self._all(each for each in loop.children if each not in (body, declarator))
@@ -187,7 +187,7 @@ class _Reader:
     def _add(
         self, declaration: Node, declarator: Node, value: Node | None, kind: Literal["parameter", "local", "shared"]
     ) -> None:
-        """Make what a declarator declares known, and read what else stands in it: sizes of arrays."""
+        """Register the names of a declarator, and read the rest of it: sizes of arrays."""
         bindings = list(find(declarator, "structured_binding_declarator"))
         name = declared_name(declarator)
         declared = list(find(bindings[0], "identifier")) if bindings else [] if name is None else [name]

@@ -1,10 +1,10 @@
-"""What a kernel with barriers is taken apart into.
+"""The parts of a kernel that is split at its barriers.
 
-int n = ...;              Once      the same for all threads: run once by each physical thread
-float s = x[i];           Region    run for each logical thread of a physical one
-for (...) {               Loop      a loop that holds a barrier: once, around pieces
-    tile[tx] = s;             Region
-    __syncthreads();          Barrier
+int n = ...;              UniformStatement   the same for all threads: run once by each physical thread
+float s = x[i];           Region             run for each logical thread of a physical one
+for (...) {               BarrierLoop        a loop that holds a barrier: run once, around pieces
+    tile[tx] = s;         Region
+    __syncthreads();      BarrierStatement
 }
 """
 
@@ -22,11 +22,9 @@ from edgetune.elastic.source.syntax import Node
 class RegionPart:
     """A stretch of a region.
 
-    Args:
-        node: Its source.
-        kind: A ``statement`` as it stands; an ``expression`` without its semicolon; what ``declares`` a variable; a
-            ``directive`` or comment, which stays in front of what it was in front of; a ``condition`` that is voted on.
-        variables: That it declares.
+    Args: node: Its source. kind: A ``statement`` as it stands; an ``expression`` without its semicolon; a part that
+        ``declares`` variables; a ``directive`` or comment, which stays in front of the next part; a ``condition`` that
+        is voted on. variables: The variables that it declares.
     """
 
     node: Node
@@ -36,12 +34,12 @@ class RegionPart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
-    """What is run for each logical thread.
+    """Code that is run for each logical thread.
 
     Args:
         number: Unique in its kernel.
         parts: In order.
-        vote: The vote that its condition is for, by number.
+        vote: The number of the vote that its condition is for.
     """
 
     number: int
@@ -86,8 +84,8 @@ class Branch:
         node: The statement.
         condition: Its condition.
         vote: The region that evaluates the condition for each thread; ``None`` where it is uniform.
-        then: What it holds.
-        otherwise: What its ``else`` holds; ``None`` where there is none.
+        then: Its pieces.
+        otherwise: The pieces of its ``else``; ``None`` where there is none.
     """
 
     node: Node
@@ -106,8 +104,8 @@ class BarrierLoop:
         condition: ``None`` where it has none.
         vote: The region that evaluates the condition for each thread; ``None`` where it is uniform.
         header: Whether it keeps the header of its ``for``, all of which is uniform.
-        pieces: What it holds.
-        update: What the header's last part does, where it is not kept.
+        pieces: Its pieces.
+        update: The last part of its header, where the header is not kept.
         directives: In front of it, e.g. ``#pragma unroll``.
     """
 

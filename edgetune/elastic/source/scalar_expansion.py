@@ -5,7 +5,7 @@
     sum += *p;                 ->                __syncthreads();
                                                  for each i:  auto &sum = ..., &p = ...;  sum += *p;
 
-The original statements stand as they are, for in each region a reference of the variable's own name means the element.
+The original statements stay as they are: in each region a reference of the variable's own name means the element.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgetune.elastic.source.translation_unit import ParsedFile
 from edgetune.elastic.source.write_analysis import is_array_type, is_fixed_type
 
 MANY = "edgetune_many_"
-"""In front of the names of these arrays."""
+"""Prefix of the names of these arrays."""
 
 _NOT_KEPT = ("const", "constexpr", "register", "__restrict__", "__restrict", "restrict")
 _NO_ARRAY = ("structured_binding_declarator", "function_declarator")
@@ -29,7 +29,7 @@ _FRAGMENTS = TENSOR_CORE | {"fragment"}
 
 
 def nodes_of(part: RegionPart) -> list[Node]:
-    """Return the source that a part of a region is about."""
+    """Return the source of a part of a region, with the initialiser of what it declares."""
     values = [each.value for each in part.variables[:1] if each.value is not None]
     return [part.node, *values]
 
@@ -37,10 +37,10 @@ def nodes_of(part: RegionPart) -> list[Node]:
 def expand_scalars(fission: Fission) -> tuple[list[Piece], set[Variable]]:
     """Return the pieces of a kernel, and the variables that become arrays.
 
-    What lives across a barrier and is the same for all threads becomes a single variable instead.
+    A variable that lives across a barrier and is the same for all threads becomes a single variable instead.
 
     Raises:
-        CannotSplit: the kernel cannot be taken apart.
+        CannotSplit: the kernel cannot be split.
     """
     fission.single_out()
     while True:
@@ -69,7 +69,7 @@ def array(variable: Variable) -> str:
 
 
 def specifiers(declaration: Node, *, fixed: bool = False) -> str:
-    """Return what stands before the first name of a declaration; without ``const`` and the like where ``fixed``."""
+    """Return the words before the first name of a declaration; without ``const`` and the like where ``fixed``."""
     found = []
     for place, child in enumerate(declaration.children):
         if declaration.field_name_for_child(place) == "declarator":
@@ -81,10 +81,10 @@ def specifiers(declaration: Node, *, fixed: bool = False) -> str:
 
 
 def first_value(variable: Variable, value: str) -> list[str]:
-    """Return the lines that give a variable, which is a reference now, the value that its declaration gave it.
+    """Return the lines that give a variable, which is a reference now, the value of its declaration.
 
     Args:
-        variable: Which.
+        variable: The variable.
         value: Its initialiser as it is written in the region.
     """
     assert variable.value is not None
@@ -109,7 +109,7 @@ def first_value(variable: Variable, value: str) -> list[str]:
 
 
 def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
-    """Return the variables of which each logical thread has its own, and that more than one region knows."""
+    """Return the variables of which each logical thread has its own, and that more than one region uses."""
     used: dict[Variable, set[int]] = {}
     declared: set[Variable] = set()
     for region in regions(pieces):
@@ -129,7 +129,7 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
 
 
 def _constant(fission: Fission, variable: Variable) -> bool:
-    """Whether a variable has one value for all threads from its declaration on."""
+    """Whether a variable keeps one value, the same for all threads, from its declaration on."""
     if variable.value is None or fission.uniform.writes[variable] or variable not in fission.uniform.variables:
         return False
     return not any(find(variable.value, "assignment_expression", "update_expression"))
@@ -142,7 +142,7 @@ def _sizes(names: NameTable, variable: Variable) -> list[Variable]:
 
 
 def _may_point(variable: Variable) -> bool:
-    """Whether a variable may hold an address of another one."""
+    """Whether a variable may hold the address of another one."""
     return variable.has("pointer_declarator") or not _plain_type(variable)
 
 
@@ -152,7 +152,7 @@ def _plain_type(variable: Variable) -> bool:
 
 
 def _may_be_pointed_to(names: NameTable, variable: Variable) -> bool:
-    """Whether the address of a variable may be kept in another one: it is taken, or it is made of others."""
+    """Whether another variable may keep the address of a variable: the address is taken, or it is made of others."""
     if variable.has("reference_declarator", *_NO_ARRAY):
         return False
     if variable.dimensions > 0:
@@ -163,7 +163,7 @@ def _may_be_pointed_to(names: NameTable, variable: Variable) -> bool:
 
 
 def _taken(use: VariableUse) -> bool:
-    """Whether an address is taken at a use, or a reference made; hidden in a macro, it may be."""
+    """Whether a use takes an address or makes a reference; one hidden in a macro may."""
     around = use.node.parent
     while around is not None and around.type in ("parenthesized_expression", "field_expression", "comma_expression"):
         around = around.parent
@@ -175,7 +175,7 @@ def _taken(use: VariableUse) -> bool:
 
 
 def _stored(use: VariableUse, source: ParsedFile) -> bool:
-    """Whether the address of a variable may be put into memory at a use: there it outlives the region."""
+    """Whether a use may put the address of a variable into memory, where it outlives the region."""
     here, taken = use.node, use.variable.dimensions > 0
     while (around := here.parent) is not None and around.type.endswith("_expression"):
         if around.type == "assignment_expression":
@@ -211,7 +211,7 @@ def _kept_by(call: Node, source: ParsedFile) -> bool:
 
 
 def _left_open(variable: Variable) -> bool:
-    """Whether the type of a variable is left to the compiler."""
+    """Whether the compiler deduces the type of a variable."""
     kind = variable.declaration.child_by_field_name("type")
     return kind is None or any(text_of(each) in ("auto", "decltype") for each in (kind, *kind.children))
 
@@ -256,12 +256,14 @@ def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
 
 
 _MACROS_DEEP = 8
-"""Macros in each other that are looked through for declarations."""
+"""Depth of macros that are searched for declarations."""
 
 
 def _declared_by(statement: Node, source: ParsedFile, deep: int) -> Iterator[str]:
-    """Yield the names that a macro declares where it is a statement: such a name is known, or the kernel is refused, so
-    that it is that of something else as well."""
+    """Yield the names that a macro declares where it is a statement; each is the name of something else as well.
+
+    If it were not, the name would be unknown and the kernel refused.
+    """
     first = statement.child_by_field_name("initializer") if statement.type == "for_statement" else None
     used = first if first is not None else next(iter(statement.named_children), None)
     name = "" if used is None else callee(used) if used.type == "call_expression" else text_of(used)
@@ -276,7 +278,7 @@ def _declared_by(statement: Node, source: ParsedFile, deep: int) -> Iterator[str
 
 
 def _apart(one: Variable, other: Variable) -> bool:
-    """Whether one variable is declared behind all that knows the other: what is taken apart keeps its order."""
+    """Whether one variable is declared behind the scope of the other: splitting keeps the order."""
     first, second = sorted((one, other), key=lambda each: int(each.declaration.start_byte))
     return bool(first.scope.end_byte <= second.declaration.start_byte)
 

@@ -1,12 +1,12 @@
-"""Loops that wait: they end only when another thread has written something.
+"""Finds loops that wait: they end only when another thread has written something.
 
     while (atomicExch(&lock, 1) != 0);                                waits
-    do old = atomicCAS(p, seen = old, ...); while (seen != old);      tries again, and somebody always gets on: no wait
+    do old = atomicCAS(p, seen = old, ...); while (seen != old);      a lock-free retry: some thread succeeds each time
     for (;;) if (*(volatile int *)flag) break;                        waits
 
-A loop gets on by itself if one of the conditions that end it depends on something that the loop writes, and neither
-that nor the condition depends on what is polled: results of atomic operations, volatile variables, reads past the
-caches, clocks, and memory that is read again and again at one address. Where that cannot be said, the loop may wait.
+A loop ends by itself if one of the conditions that end it depends on a variable that the loop writes, and neither the
+variable nor the condition depends on a polled value: results of atomic operations, volatile variables, reads past the
+caches, clocks, and memory that is read repeatedly at one address. Where that is not certain, the loop may wait.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "t
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """What a kernel can reach that others may change.
+    """Variables and functions that other threads may change.
 
     Args:
         polled: Names of volatile variables and types, and of functions and macros that poll.
@@ -51,15 +51,15 @@ class _Watched:
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop, and what it writes.
+    """A loop and the variables that it writes.
 
     Args:
-        node: It.
-        watched: What others may change.
-        assignments: What is written, from what (``None``: from itself), and where.
-        written: The names of it, and of what is handed to functions that may write it.
-        renewed: The names that are written from something that changes too.
-        tainted: The names that depend on what is polled.
+        node: The statement.
+        watched: Names that other threads may change.
+        assignments: The written name, the value (``None``: the name itself), and the place.
+        written: The written names, and those passed to functions that may write them.
+        renewed: The names whose new value changes too.
+        tainted: The names that depend on a polled value.
     """
 
     node: Node
@@ -71,7 +71,7 @@ class _Loop:
 
 
 def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | None:
-    """Return a loop that waits, or may, with what it waits for and where it stands; ``None`` where there is none.
+    """Return a loop that may wait, its condition and its definition; ``None`` where there is none.
 
     Args:
         reach: A kernel's definition and those that it reaches.
@@ -90,7 +90,7 @@ def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | 
 
 
 def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
-    """Return a macro that holds a loop and something that it may wait for."""
+    """Return a macro that holds a loop and a polled value."""
     for piece in reach:
         polls = any(atomic(each) or each in POLLING or each == "volatile" for each in piece.tokens)
         if piece.kind == "macro" and polls and {"while", "for", "goto"} & set(piece.tokens):
@@ -147,7 +147,7 @@ def _waits(node: Node, watched: _Watched) -> str | None:
 
 
 def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
-    """Yield the ways out of a loop: for each the conditions of which all must hold, or fail."""
+    """Yield the ways out of a loop: for each the conditions that must all hold, or fail."""
     if condition is not None and _names(condition):
         for part in _parts(condition, "&&"):
             yield [part]
@@ -177,7 +177,7 @@ def _parts(condition: Node, operator: str) -> Iterator[Node]:
 
 
 def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
-    """Yield the conditions of the statements inside ``loop`` that ``node`` stands in, the nearest first."""
+    """Yield the conditions of the statements inside ``loop`` around ``node``, innermost first."""
     for here in above(node, loop):
         condition = here.child_by_field_name("condition") if here.type in ("if_statement", *_BREAKABLE) else None
         if condition is not None:
@@ -189,7 +189,7 @@ def _names(node: Node) -> set[str]:
 
 
 def _target(node: Node | None) -> str | None:
-    """Return the name of what is assigned to: of ``a[i].x`` the ``a``."""
+    """Return the name that is assigned to: of ``a[i].x`` the ``a``."""
     return None if node is None else next((text_of(each) for each in find(node, "identifier")), None)
 
 
@@ -205,7 +205,7 @@ def _assignments(loop: Node) -> Iterator[tuple[str, Node | None, Node]]:
 
 
 def _handed_out(loop: Node) -> set[str]:
-    """Return the names of what functions are called with, or on, in the body of a loop: they may write it."""
+    """Return the names that the body of a loop passes to functions, or calls methods on: they may be written."""
     found: set[str | None] = set()
     body = loop.child_by_field_name("body")
     for call in () if body is None else calls(body):
@@ -219,7 +219,7 @@ def _handed_out(loop: Node) -> set[str]:
 
 
 def _taint(loop: _Loop) -> None:
-    """Work out which names depend on what is polled, by value or because they are written on a condition."""
+    """Find the names that depend on a polled value, or are written on a condition that does."""
     loop.tainted = loop.written & loop.watched.polled
     update = loop.node.child_by_field_name("update") if loop.node.type == "for_statement" else None
     first = loop.node.child_by_field_name("initializer")
@@ -250,13 +250,11 @@ def _on_condition(node: Node, loop: _Loop) -> bool:
 
 
 def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
-    """Return whether the value of an expression may change because of others alone.
+    """Return whether other threads alone may change the value of an expression.
 
-    Args:
-        node: The expression.
-        loop: In which it stands.
-        memory: Whether memory counts that is read at an address which the loop does not change. It does not in a
-            condition that depends on something else which the loop changes: ``j < ends[row]``.
+    Args: node: The expression. loop: The loop around it. memory: Whether memory counts that is read at an address which
+            the loop does not change. It does not in a condition that depends on another variable which the loop
+            changes: ``j < ends[row]``.
     """
     if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True
@@ -277,7 +275,7 @@ def _volatile(node: Node) -> bool:
 
 
 def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
-    """Yield the reads of memory in an expression; what is only handed to an atomic function is none."""
+    """Yield the reads of memory in an expression, without arguments of atomic functions."""
     stack = [node]
     while stack:
         here = stack.pop()
@@ -294,6 +292,6 @@ def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
 
 
 def _tries_again(call: Node, loop: _Loop) -> bool:
-    """Return whether an atomic compare-and-swap compares with what the loop has read before: then somebody gets on."""
+    """Return whether a compare-and-swap compares with a value that the loop has read before: a lock-free retry."""
     given = arguments(call)
     return callee(call).startswith("atomicCAS") and len(given) == 3 and bool(_names(given[1]) & loop.renewed)

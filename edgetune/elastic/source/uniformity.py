@@ -1,13 +1,12 @@
-"""Which values are the same for all threads of a block, as far as the source shows.
+"""Values that are the same for all threads of a block, as far as the source shows.
 
     int tiles = (n + 15) / 16;            uniform: of parameters and constants
     int row = blockIdx.y * 16 + ty;       not: of threadIdx
-    for (int t = 0; t < tiles; ++t)       t is uniform, for it is assigned uniform values by all threads alike
+    for (int t = 0; t < tiles; ++t)       t is uniform, for all threads alike assign it uniform values
         if (ty > 3) k = 1;                k is not: only some threads assign it
 
-A variable is taken to be uniform until something speaks against it, and what speaks against one may then speak against
-others, until nothing changes (the greatest fixed point). What is read from memory is never uniform: another thread may
-have written there in between.
+A variable counts as uniform until something speaks against it, which may then speak against others, until nothing
+changes (the greatest fixed point). A value read from memory is never uniform: another thread may have written there.
 """
 
 from __future__ import annotations
@@ -90,15 +89,12 @@ def exits(loop: Node) -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class Uniformity:
-    """What is uniform in one kernel.
+    """The uniform values of one kernel.
 
-    Args:
-        body: Of the kernel.
-        source: Its file.
-        variables: Those of its variables that are uniform.
-        writes: Of each variable, the whole expressions that change it; ``None`` for a way that cannot be followed.
-        named: The variables that a node of the tree names, by its id.
-        of_warps: Whether to be the same for all threads of a warp is enough, the logical block being whole warps wide.
+    Args: body: Of the kernel. source: Its file. variables: Its uniform variables. writes: Of each variable, the whole
+        expressions that change it; ``None`` for a change that cannot be followed. named: The variables that a node of
+        the tree names, by its id. of_warps: Whether a value need only be the same for all threads of a warp, the
+        logical block being whole warps wide.
     """
 
     body: Node
@@ -132,7 +128,7 @@ class Uniformity:
         return False
 
     def same_for_all(self, node: Node, scope: Node) -> bool:
-        """Whether all threads that are in ``scope`` come to ``node`` equally often, or have returned."""
+        """Whether all threads in ``scope`` reach ``node`` equally often, or have returned."""
         for outer, part in _steps(node, scope):
             if outer.type in _OPAQUE:
                 return False
@@ -148,7 +144,7 @@ class Uniformity:
         return True
 
     def all_leave(self, leave: Node) -> bool:
-        """Whether a ``break`` or ``continue`` is one that all threads in its loop come to, or none."""
+        """Whether all threads in its loop reach a ``break`` or ``continue``, or none."""
         loop = left_by(leave)
         if loop is None:
             return False
@@ -159,13 +155,13 @@ class Uniformity:
         return True
 
     def all_return(self, leave: Node) -> bool:
-        """Whether a ``return`` is one that all threads of the block come to, or none."""
+        """Whether all threads of the block reach a ``return``, or none."""
         if any(outer.type in LOOPS for outer, _ in _steps(leave, self.body)):
             return False
         return self.same_for_all(leave, self.body)
 
     def _stays(self, variable: Variable) -> bool:
-        """Whether nothing speaks against a variable, given what is still taken to be uniform."""
+        """Whether nothing speaks against a variable, given the variables that still count as uniform."""
         if variable.value is not None and not self.expression(variable.value):
             return False
         for root in self.writes[variable]:
@@ -200,7 +196,7 @@ class Uniformity:
         return name in _PURE and name not in self.source.functions and not hidden
 
     def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
-        """Whether a macro stands for arithmetic with constants, its arguments, and variables, looked at elsewhere."""
+        """Whether a macro stands for arithmetic with constants, its arguments, and its variables."""
         seen, waiting = set[str](), [name]
         local = {each.name for each in hidden}
         while waiting:
@@ -222,7 +218,7 @@ class Uniformity:
         return True
 
     def _of_warp(self, node: Node) -> bool:
-        """Whether a value is that of a row of the block, or of a warp by its number."""
+        """Whether a value is that of a row of the block, or the number of a warp."""
         if node.type == "field_expression":
             return squeezed(node) in ("threadIdx.y", "threadIdx.z")
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -236,7 +232,7 @@ class Uniformity:
         return by <= wanted and self._counts_threads(left)
 
     def _counts_threads(self, node: Node) -> bool:
-        """Whether a value goes up by one from lane to lane, and is a multiple of 32 in the first."""
+        """Whether a value grows by one from lane to lane, and is a multiple of 32 in the first."""
         if node.type == "parenthesized_expression":
             return self._counts_threads(node.named_children[0])
         if node.type == "identifier":
@@ -248,19 +244,19 @@ class Uniformity:
         return variable.value is not None and self._counts_threads(variable.value)
 
     def _fixed(self, name: str) -> bool:
-        """Whether a name of the file means constants only: of an enumeration, or memory that nobody writes."""
+        """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""
         pieces = self.source.definitions.get(name, ())
         return bool(pieces) and all(map(_constant, pieces))
 
     def _divides_safely(self, node: Node) -> bool:
-        """Whether a division cannot fail for threads that have returned before it: they do not come to it."""
+        """Whether a division cannot fail for threads that have returned before it and never reach it."""
         operator, divisor = node.child_by_field_name("operator"), node.child_by_field_name("right")
         if divisor is None or operator is None or text_of(operator) not in ("/", "%", "/=", "%="):
             return True
         return self._nonzero(text_of(divisor)) or self._nobody_left(node)
 
     def _nonzero(self, divisor: str) -> bool:
-        """Whether a divisor is not zero, as far as its text shows."""
+        """Whether the text of a divisor shows that it is not zero."""
         bodies = [each.body for each in self.source.macros.get(divisor, ())] or [divisor]
         numbers = all(_NON_ZERO.fullmatch(each.strip()) for each in bodies)
         return numbers or _SAFE_DIVISOR.fullmatch(divisor) is not None
@@ -272,13 +268,13 @@ class Uniformity:
 
 
 def uniformity(body: Node, names: NameTable, source: ParsedFile, *, of_warps: bool = False) -> Uniformity:
-    """Return what is uniform in a kernel.
+    """Return the uniform values of a kernel.
 
     Args:
         body: Of the kernel.
         names: Of the kernel.
         source: Its file.
-        of_warps: Whether to be the same for all threads of a warp is enough.
+        of_warps: Whether a value need only be the same for all threads of a warp.
     """
     local = {each.name for each in names.variables}
     writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
@@ -304,17 +300,17 @@ def uniformity_of(
 
 
 def _place(variable: Variable) -> bool:
-    """Return whether a variable is an array of the block: its name stands for its address, which is one for all."""
+    """Return whether a variable is an array in shared memory: its name means its address, one for all threads."""
     return variable.kind == "shared" and variable.dimensions > 0
 
 
 def _whole_warps(text: str) -> bool:
-    """Return whether a number of threads is one of whole warps."""
+    """Return whether a number of threads is a multiple of a warp."""
     return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
 
 
 def _single(variable: Variable, source: ParsedFile) -> bool:
-    """Whether one variable may do for all threads: a scalar, or a table of constants."""
+    """Whether one variable can serve all threads: a scalar, or a table of constants."""
     given = variable.declaration.type == "for_range_loop" or (
         variable.kind == "local" and variable.declaration.type != "declaration"
     )
@@ -333,7 +329,7 @@ def _single(variable: Variable, source: ParsedFile) -> bool:
 
 
 def _constant(piece: Definition) -> bool:
-    """Whether what a file defines is a constant."""
+    """Whether a definition is a constant."""
     if piece.kind == "type":
         return "enum" in piece.tokens
     if piece.kind != "variable" or piece.node is None or any(find(piece.node, "pointer_declarator")):

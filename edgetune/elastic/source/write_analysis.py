@@ -1,8 +1,8 @@
-"""Where a variable is changed, and whether its address is taken.
+"""Finds where a variable is changed, and whether its address is taken.
 
 s >>= 1;              changed by an expression that is seen whole
 p.x = 1;  f(s);       changed in a way that cannot be followed: in part, or by a function that takes a reference
-q = &s;               so is this, and from here on anything may change it
+q = &s;               so is this, and from here on any code may change it
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_speci
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator", "base_class_clause")
 _ALIASES = ("type_definition", "alias_declaration")
 _FIXED = re.compile(r"\*\s*const\b|\bconst(?:expr)?\b(?![^;]*\*)|&|\b(?:auto|decltype)\b")
-"""In a type: a constant that is no target of a pointer, a reference, or what the compiler finds out."""
+"""In a type: a constant that is no target of a pointer, a reference, or a deduced type."""
 _BY_REFERENCE = ("swap", "move", "forward", "get")
-"""Of the C++ library; what CUDA C itself has takes values and pointers."""
+"""Of the C++ library; functions of CUDA C take values and pointers."""
 _EFFECT = re.compile(r"(?<![=<>!])=(?!=)|<<=|>>=|\+\+|--|(?:^|[=(,;:?+\-*/%|^])\s*&")
 
 
 def root_of(node: Node) -> Node:
-    """Return the whole expression around ``node`` whose value is not used any further, one of several with commas."""
+    """Return the outermost expression around ``node`` whose value is not used, one of several between commas."""
     here = node
     while (around := here.parent) is not None and around.type not in _STATEMENTS:
         if around.type == "comma_expression" and _thrown_away(around):
@@ -95,11 +95,11 @@ def written(  # noqa: PLR0911 - a row for each kind of node
 
     Args:
         use: Of a variable.
-        source: The file, for what its functions and macros do with what they are given.
-        locals_: Names of all variables of the kernel: what is called by one of them is a lambda.
+        source: The file, for its functions and macros.
+        locals_: Names of all variables of the kernel: a call of one of them calls a lambda.
 
     Returns:
-        ``(False, None)`` where it only reads; ``(True, None)`` where what happens cannot be followed.
+        ``(False, None)`` where it only reads; ``(True, None)`` where the change cannot be followed.
     """
     if use.hidden:
         return not harmless(text_of(use.node), source.macros, source.functions), None
@@ -153,7 +153,7 @@ def _points(member: str, source: ParsedFile) -> bool:
 
 
 def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR0911 - a row for each kind of node
-    """Whether something other than an assignment or a call lets others change what it holds."""
+    """Whether something other than an assignment or a call lets other code change the variable."""
     if around.type == "pointer_expression":
         return text_of(around).startswith("&")
     if around.type == "init_declarator":
@@ -172,7 +172,7 @@ def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR09
 
 
 def _type_of(node: Node) -> Node | None:
-    """Return the type of what an initialiser is for; ``None`` where it does not show."""
+    """Return the type that an initialiser is for; ``None`` where the source does not show it."""
     here: Node | None = node
     while here is not None and here.type in ("initializer_list", "initializer_pair", "init_declarator"):
         here = here.parent
@@ -180,7 +180,7 @@ def _type_of(node: Node) -> Node | None:
 
 
 def _refers(kind: Node | None, source: ParsedFile) -> bool:
-    """Whether what is made of this type may keep, or change, what it is made from: ``struct R { int &x; };``."""
+    """Whether an object of this type may keep or change what it is made from: ``struct R { int &x; };``."""
     if kind is None or "&" in text_of(kind):
         return True
     return any(_unseen(each, source) or _mentions_reference(each, source) for each in words(text_of(kind)))
@@ -192,13 +192,13 @@ def _unseen(word: str, source: ParsedFile) -> bool:
 
 
 def _mentions_reference(word: str, source: ParsedFile) -> bool:
-    """Whether the definition of a type has references in it, or builds on another one, which may."""
+    """Whether the definition of a type has references in it, or a base class, which may."""
     nodes = [each.node for each in source.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
     return any(True for node in nodes for _ in find(node, *_REFERENCES))
 
 
 def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
-    """Whether ``x[i]`` is a part of x though it is no array by its own declaration: by its type, or by an operator."""
+    """Whether ``x[i]`` is a part of x though its own declaration is no array: by its type, or by an operator."""
     kind = variable.declaration.child_by_field_name("type")
     if kind is None or kind.type in _PLAIN_TYPES or variable.has("pointer_declarator"):
         return False
@@ -216,10 +216,10 @@ def is_array_type(kind: Node, source: ParsedFile) -> bool:
 
 
 def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
-    """Whether a type is one that is given a value once, by what its name hides: ``const``, a reference, or ``auto``.
+    """Whether the name of a type hides that a value is given once: ``const``, a reference, or ``auto``.
 
     Args:
-        text: The type, without what it says of itself alone.
+        text: The type, without its own specifiers.
         within: A node of the function that it stands in.
         source: The file.
     """
@@ -254,7 +254,7 @@ def _function_around(node: Node) -> Node:
 
 
 def _operators(source: ParsedFile) -> dict[str, bool]:
-    """Return the operators of the file that may change what they are given, and whether that may be plain numbers."""
+    """Return the operators of the file that may change their operands, and whether these may be plain numbers."""
     found: dict[str, bool] = {}
     for function in source.functions.get("operator", ()):
         declarator = function_declarator(function.node)
@@ -283,7 +283,7 @@ def _overloaded(operation: Node, variable: Variable, source: ParsedFile) -> bool
 
 
 def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -> bool:  # noqa: PLR0911 - as above
-    """Whether a call cannot change a variable that it is given by name."""
+    """Whether a call cannot change a variable that is one of its arguments."""
     if call is None or call.type != "call_expression":
         return call is not None and call.type == "init_declarator" and not _refers(_type_of(call), source)
     name, function = callee(call), call.child_by_field_name("function")
