@@ -12,6 +12,7 @@ from edgetune.artifacts.plan import Plan
 from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded
 from edgetune.search.accuracy import compare
+from edgetune.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan
@@ -61,17 +62,10 @@ def give(plan: Plan, output: str | None, screen: Screen, *, json: bool) -> None:
 
 def _draw(found: SearchAnswer, opts: SearchOptions, screen: Screen) -> None:
     """Draw the front that the search found, before the true one of a table."""
-    from edgetune.search.figures import search_figure
-
-    trace, rows, offered = found.trace, found.table_rows, found.candidates.points
+    trace, rows = found.trace, found.candidates.rows if found.candidates.free else ()
     assert trace is not None
     again = None if opts.trace is None else f"edgetune show {opts.trace} --plot {opts.plot} --view front"
-    draw_finished(
-        lambda: search_figure(trace, "front", plan=found.plan, table_rows=rows, offered=offered),
-        opts.plot,
-        screen,
-        again,
-    )
+    draw_finished(lambda: front_figure(trace, plan=found.plan, table_rows=rows), opts.plot, screen, again)
 
 
 def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, trace: Trace, screen: Screen) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -151,8 +151,8 @@ class SearchSettings:
     hints: Hints = NO_HINTS
     known: Sequence[ProfileRow] = ()
     on_step: Callable[[TraceRow], None] | None = None
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-    conditions: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] | None = None
+    conditions: Mapping[str, Any] | None = None
     warnings: tuple[DataWarning, ...] = ()
     clock_s: Callable[[], float] = time.perf_counter
 
@@ -230,7 +230,7 @@ def run_search(
             break
     header = partial(Header.new, inputs=settings.inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": settings.strategy, "seed": settings.seed}
-    conditions = {**settings.conditions, **asked}  # the plan has these in its body
+    conditions = {**(settings.conditions or {}), **asked}  # the plan has these in its body
     trace = Trace(header(traces.KIND, traces.VERSION, conditions=conditions), tuple(history.steps))
     if history.best is None:
         complete = len(history.outcomes) == len(halves)

@@ -12,7 +12,8 @@ from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.figures import front_figure, search_figure
+from edgetune.search.figures.front import front_figure
+from edgetune.workflows.figures import FIGURES
 
 TRAIN = Problem("train", power_budget_w=30.0)
 INFER = Problem("infer", power_budget_w=30.0, latency_budget_s=0.5, arrival_rate_per_s=40.0)
@@ -301,4 +302,4 @@ def test_the_same_search_is_the_same_bytes():
 @pytest.mark.parametrize("view", ["front", "steps", "trajectory"])
 def test_a_trace_without_steps_is_refused(view):
     with pytest.raises(InputError, match="no steps"):
-        search_figure(Trace(Header.new(KIND, VERSION), ()), view)
+        FIGURES[f"trace.{view}"](Trace(Header.new(KIND, VERSION), ()))

@@ -14,8 +14,7 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError
 from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.figures import search_figure, trajectory_figure
-from edgetune.search.figures.trajectory import TrajectoryPoint, grid_of, positions
+from edgetune.search.figures.trajectory import TrajectoryPoint, grid_of, positions, trajectory_figure
 
 TRAIN = Problem("train", power_budget_w=30.0)
 PAIR = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
@@ -99,7 +98,7 @@ def test_the_offered_points_make_the_grid():
     cores, memory = panels(trace, plan, offered)
     assert ticks(cores.xaxis) == ["300", "600", "900"]
     assert len(cells(memory)) == 1
-    assert [names(axes) for axes in search_figure(trace, "trajectory", table_rows=TABLE).axes[:2]] == [
+    assert [names(axes) for axes in trajectory_figure(trace, offered=[row.point for row in TABLE]).axes[:2]] == [
         names(cores), names(memory)
     ]  # fmt: skip
 

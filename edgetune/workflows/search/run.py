@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,6 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
-from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.figure_file import require_figure
@@ -68,11 +67,6 @@ class SearchAnswer:
     plan: Plan | None
     trace: Trace | None
     candidates: Candidates
-
-    @property
-    def table_rows(self) -> Sequence[ProfileRow]:
-        """All that could be measured, where a table holds it."""
-        return self.candidates.rows if self.candidates.free else ()
 
 
 OnAnswer = Callable[[SearchAnswer], None]
