@@ -22,17 +22,29 @@ _HEADINGS = ("Problem", "Where", "How", "Files", "Output")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terminal:
-    """How a command answers; no workflow knows it."""
+class AnswerTerminal:
+    """How a command answers that has little to report; no workflow knows it."""
 
     json: Annotated[bool, Option("Answer in JSON, for machines.", ("--json",), "Output")] = False
-    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
-    verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
 
     @property
     def screen(self) -> Screen:
         """What reports to the terminal."""
-        return Screen(self.quiet, self.verbose, self.json)
+        return Screen(getattr(self, "quiet", False), getattr(self, "verbose", False), self.json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuietTerminal(AnswerTerminal):
+    """Of a command without details."""
+
+    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminal(QuietTerminal):
+    """Of most commands."""
+
+    verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
 
 
 @dataclass(frozen=True, kw_only=True)

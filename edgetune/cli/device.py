@@ -1,190 +1,157 @@
-"""``edgetune device``: which devices are here, what each can do, and how far a twin is from what was published."""
+"""``edgetune device``: which devices are here, what each can do; one mode set, put back, watched; a twin checked."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+import shlex
+from pathlib import Path
 
 import typer
 
-from edgetune.cli.default_command import DefaultGroup
-from edgetune.cli.device_set import restore, set_mode
-from edgetune.cli.device_units import units
-from edgetune.cli.device_watch import watch
-from edgetune.cli.options import Force, Json, Quiet, Root, Seed
-from edgetune.cli.screen import SIMULATED, Screen, answer, print_folded, print_lines, table
-from edgetune.workflows.output import begin_outputs
+from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
+from edgetune.cli.screen import answer, print_document, print_folded, print_lines
+from edgetune.errors import ExitCode, InputError
+from edgetune.workflows.device_options import (
+    DeviceOptions,
+    ModesOptions,
+    RestoreOptions,
+    SetOptions,
+    ShowOptions,
+    UnitsOptions,
+    WatchOptions,
+)
 
-if TYPE_CHECKING:
-    from edgetune.devices.device import Device
-
-app = typer.Typer(cls=DefaultGroup, rich_markup_mode=None, add_completion=False)
-NAME = Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")]
+app = typer.Typer(cls=GroupedDefaultGroup, rich_markup_mode=None, add_completion=False)
 
 
-@app.callback(invoke_without_command=True)
-def device(
-    name: Annotated[str | None, typer.Argument(metavar="DEVICE", help="Which one. Default: list all.")] = None,
-    *,
-    root: Root = None,
-    modes: Annotated[str | None, typer.Option("--modes", "-m", metavar="SPEC", help="Print these modes of it.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Print each published figure beside the twin's.")] = False,
-    leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="With --check: calibrate without each network in turn (minutes).")
-    ] = False,
-    calibrate: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Fit the twin's constants again and write them there (minutes).")
-    ] = None,
-    seed: Seed = 0,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+@command(app, default=True)
+def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
     """List devices, what they can do and which modes they offer; set one, watch it, put it back."""
-    from edgetune.errors import InputError
+    from edgetune.cli.device_report import report_check, report_device, report_list, report_modes
 
-    begin_outputs(force=force)
-    if name is None and root is not None:
-        name = "jetson"
+    name = opts.name or (None if opts.root is None else "jetson")
+    about_twin = opts.check or opts.leave_one_out or opts.calibrate
     if name is None:
-        if modes or check or leave_one_out or calibrate:
+        if opts.modes or about_twin:
             raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
-        list_all(json=json)
-    elif check or leave_one_out or calibrate:
-        from edgetune.cli.twin import run_calibration, run_check
+        report_list(terminal)
+    elif about_twin:
+        from edgetune.workflows import twin
 
-        screen = Screen(quiet)
-        if calibrate:
-            run_calibration(name, calibrate, screen)
-        else:
-            run_check(name, leave_out=leave_one_out, json=json, screen=screen)
+        if opts.calibrate:
+            written = twin.calibrate(name, opts.calibrate)
+            terminal.screen.info(f"wrote {written}; use it as {name}?constants={written}")
+        elif not report_check(twin.check(name, leave_one_out=opts.leave_one_out), terminal):
+            raise typer.Exit(ExitCode.UNEXPECTED)
     else:
         from edgetune.workflows.device_option import open_named
 
-        opened = open_named(name, root, seed=seed)
-        show_modes(opened, modes, json=json) if modes else show_device(opened, json=json)
+        opened = open_named(name, opts.root, seed=opts.seed)
+        report_modes(opened, opts.modes, terminal) if opts.modes else report_device(opened, terminal)
 
 
-@app.command(name="list", short_help="List the devices that are here.")
-def list_command(*, json: Json = False) -> None:
+@command(app, "list", short_help="List the devices that are here.")
+def list_devices(terminal: AnswerTerminal) -> None:
     """List every device that can be named, and why one is not here."""
-    list_all(json=json)
+    from edgetune.cli.device_report import report_list
+
+    report_list(terminal)
 
 
-@app.command(short_help="What a device can do, and its knobs.")
-def show(name: NAME = "auto", *, root: Root = None, json: Json = False) -> None:
+@command(app, short_help="What a device can do, and its knobs.")
+def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """Print what a device can do, its knobs with their values, and the modes it names."""
+    from edgetune.cli.device_report import report_device
     from edgetune.workflows.device_option import open_named
 
-    show_device(open_named(name, root), json=json)
+    report_device(open_named(opts.name, opts.root), terminal)
 
 
-@app.command(short_help="The modes of a device, one a line.")
-def modes(
-    name: NAME,
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="Which modes, as for --modes.")] = "all",
-    *,
-    root: Root = None,
-    json: Json = False,
-) -> None:
+@command(app, short_help="The modes of a device, one a line.")
+def modes(opts: ModesOptions, terminal: AnswerTerminal) -> None:
     """Print the modes that SPEC names, one a line; by default all of them."""
+    from edgetune.cli.device_report import report_modes
     from edgetune.workflows.device_option import open_named
 
-    show_modes(open_named(name, root), spec, json=json)
+    report_modes(open_named(opts.name, opts.root), opts.spec, terminal)
 
 
-app.command(name="set", short_help="Set one mode, for a while or for one command.")(set_mode)
-app.command(short_help="Put back what was found before.")(restore)
-app.command(short_help="Units of systemd for the guardian.")(units)
-app.command(short_help="Clocks, power and temperatures as they change.")(watch)
+@command(app, "set", short_help="Set one mode, for a while or for one command.")
+def set_mode(opts: SetOptions, terminal: QuietTerminal) -> None:
+    """Set one mode, verified by reading it back.
+
+    It stays until edgetune device restore, which puts back what was found; with a COMMAND it lasts as long as that
+    runs, whatever becomes of it, and its exit code is this one's.
+
+    \b
+      edgetune device set jetson MODE_30W
+      edgetune device set jetson plan.yaml -- python train.py
+    """
+    from edgetune.workflows import devices as workflow
+
+    change = workflow.set_mode(opts, terminal.screen)
+    if change.code is not None:
+        raise typer.Exit(change.code)
+    told = {"device": change.device, "would_set" if change.found is None else "set": change.mode.knobs()}
+    if change.found is None:
+        answer(told) if terminal.json else print_lines(f"would set {change.mode}")
+    elif terminal.json:
+        answer({**told, "found": change.found.knobs()})
+    else:
+        print_lines(f"set {change.mode}")
+        root = [] if opts.root is None else ["--root", opts.root]
+        restoring = shlex.join(["edgetune", "device", "restore", opts.name, *root])
+        terminal.screen.info(f"{restoring} puts back what was found")
 
 
-def list_all(*, json: bool) -> None:
-    """Print every device, and why one is not here."""
-    import dataclasses
+@command(app, short_help="Put back what was found before.")
+def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
+    """Put back what a killed run, a power cut or edgetune device set left behind.
 
-    from edgetune.devices.discover import auto_name, list_devices
+    Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
+    when there was nothing to do, and with 6 when it is not.
+    """
+    from edgetune.workflows import devices as workflow
 
-    listings = list_devices()
-    if json:
-        answer([dataclasses.asdict(listing) for listing in listings])
-        return
-    rows = [(item.name, "yes" if item.available else "no", item.reason or item.description) for item in listings]
-    table(("name", "here", "what or why not"), rows)
-    print_lines("", f"without --device: auto, here {auto_name()}")
-
-
-def show_modes(opened: Device, text: str, *, json: bool) -> None:
-    """Print the modes that ``text`` names, one a line."""
-    from edgetune.workflows.parse_options import choose_modes
-
-    chosen = [mode.settings() for mode in choose_modes(opened, text).modes]
-    if json:
-        answer(chosen)
-        return
-    names = list(dict.fromkeys(name for knobs in chosen for name in knobs))
-    if not names:
-        print_lines("as-found")
-        return
-    rows = [names, *([_word(knobs.get(name)) for name in names] for knobs in chosen)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:  # a board has 100 000 modes: too many to lay out as a table that folds
-        print_lines("  ".join(map(str.rjust, row, widths)))
+    name, done = workflow.restore(opts, terminal.screen)
+    if terminal.json:
+        answer({"device": name, "would_restore" if opts.dry_run else "restored": done})
+    elif done:
+        print_folded(*done)
+    else:
+        print_lines(f"{name}: nothing to put back")
 
 
-def show_device(opened: Device, *, json: bool) -> None:
-    """Print what the device can do, its knobs and its named modes."""
-    from edgetune.artifacts.plain import plain
-    from edgetune.devices.device import Absent
+@command(app, short_help="Units of systemd for the guardian.")
+def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
+    """Print units of systemd: one puts the device back at boot, a socket lets a group set modes without sudo.
 
-    able = capabilities(opened)
-    space = None if isinstance(opened.modes, Absent) else opened.modes.space
-    if json:
-        facts = {"name": opened.name, "description": opened.description, "simulated": opened.simulated}
-        answer({**facts, "capabilities": able, "modes": plain(space), "conditions": plain(opened.conditions)})
-        return
-    print_folded(f"{opened.name}: {opened.description}")
-    if opened.simulated:
-        print_lines(SIMULATED)
-    table(
-        ("capability", "here", "what or why not"),
-        [(what, state["here"], state["note"]) for what, state in able.items()],
-    )
-    if space is None:
-        return
-    print_lines("", "knobs")
-    rows = [(name, len(values), " ".join(_number(v) or "" for v in values)) for name, values in space.knobs.items()]
-    table(("name", "values>", "which"), rows + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
-    named = {**{name: str(mode) for name, mode in space.presets.items()}}
-    named |= {f"grid:{count}": f"{count} modes of a published study" for count in space.grids}
-    if space.listed is not None:
-        named["all"] = f"the {len(space.listed)} modes it lists"
-    named |= {name: f"not now: {why}" for name, why in space.withheld.items()}
-    if named:
-        print_lines("", "modes by name")
-        table(("name", "what"), list(named.items()))
-    for knob, why in space.limited.items():
-        print_folded(f"note: {knob}: {why}")
-    for note in opened.conditions.get("board_notes", ()):
-        print_folded(f"note: {note}")
+    An administrator installs them; they run /opt/edgetune/bin/edgetune-guardian in a sandbox.
+
+    \b
+      edgetune device units jetson --write units
+      sudo groupadd --system edgetune; sudo usermod -aG edgetune "$USER"
+      sudo cp units/* /etc/systemd/system
+      sudo systemctl enable --now edgetune-restore-jetson.service edgetune-guardian-jetson.socket
+    """
+    from edgetune.workflows import devices as workflow
+
+    made = workflow.units(opts)
+    if terminal.json:
+        answer({"device": opts.name, "units": made})
+    elif opts.folder is not None:
+        print_lines(*(str(Path(opts.folder) / file) for file in made))
+    else:
+        print_document("\n".join(f"# /etc/systemd/system/{file}\n{text}" for file, text in made.items()))
 
 
-def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
-    """Return for each capability whether it is here and what it is, or why it is absent."""
-    from edgetune.devices.device import Absent
+@command(app, short_help="Clocks, power and temperatures as they change.")
+def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
+    """Show clocks, power, temperatures and throttling as they change, until Ctrl-C.
 
-    found = {}
-    for what in ("power", "modes", "temperature", "throttle"):
-        capability = getattr(opened, what)
-        absent = isinstance(capability, Absent)
-        note = capability.reason if absent else getattr(capability, "source", "")
-        found[what] = {"here": "no" if absent else "yes", "note": str(note)}
-    return found
+    In a terminal a table that renews itself; in a pipe, or with --json, one JSON document a line for each reading.
+    Nothing is set, and root is not needed for what every user may read.
+    """
+    from edgetune.cli.device_watch import show_readings
+    from edgetune.workflows import devices as workflow
 
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:g}"
-
-
-def _word(setting: float | str | None) -> str:
-    """Return a knob's value or a mode's name for people; a dash where it is not set."""
-    return setting if isinstance(setting, str) else _number(setting) or "-"
+    show_readings(*workflow.watch(opts), terminal)

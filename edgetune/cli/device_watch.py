@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from edgetune.cli.command import AnswerTerminal
 from edgetune.cli.console import console, words
-from edgetune.cli.options import Json, Root
 from edgetune.cli.screen import print_json_line
 from edgetune.processes.streams import notice_lost_terminal
 
@@ -53,40 +50,12 @@ UNITS = {
 """By the end of a group's or a reading's name."""
 
 
-def watch(
-    name: Annotated[str, typer.Argument(metavar="DEVICE", help="Which one.")] = "auto",
-    *,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Read this often.")] = "1s",
-    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many readings.")] = None,
-    root: Root = None,
-    json: Json = False,
-) -> None:
-    """Show clocks, power, temperatures and throttling as they change, until Ctrl-C.
-
-    In a terminal a table that renews itself; in a pipe, or with --json, one JSON document a line for each reading.
-    Nothing is set, and root is not needed for what every user may read.
-    """
-    from edgetune.devices.telemetry import telemetry_of
-    from edgetune.errors import InputError
-    from edgetune.units import parse_time_s
-    from edgetune.workflows.device_option import open_named
-
-    every_s = parse_time_s(interval, what="the interval")
-    device = open_named(name, root)
-    from edgetune.devices.device import LiveSource
-
-    if not isinstance(device.source, LiveSource):
-        raise InputError(f"{device.name} has nothing to watch: it does not run by itself", "watch a real device")
-    telemetry = telemetry_of(device)
-    title = f"{device.name}: {device.description}"
-    live = sys.stdout.isatty() and not json
-    with _table(title) if live else _lines(device) as show:
-        done = 0
-        while count is None or done < count:
-            if done:
-                time.sleep(every_s)
-            show(telemetry.read())
-            done += 1
+def show_readings(device: Device, readings: Iterator[Readings], terminal: AnswerTerminal) -> None:
+    """Show readings as they come: in a terminal a table that renews itself, else one line of JSON each."""
+    live = sys.stdout.isatty() and not terminal.json
+    with _table(f"{device.name}: {device.description}") if live else _lines(device) as show:
+        for reading in readings:
+            show(reading)
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.cli import doctor, libraries
-from edgetune.cli.doctor_board import examine_board, journal_row
-from edgetune.cli.doctor_guardian import changeable, examine_guardian, sudoers_line
+from edgetune.cli.doctor import show_sudoers
 from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.software import JetsonRelease, detect_board
 from edgetune.testing.fake_board import make_board
+from edgetune.workflows import doctor
+from edgetune.workflows.doctor import examine_board, journal_row
+from edgetune.workflows.doctor_guardian import changeable, examine_guardian, sudoers_line
 from fakes.nvml import FakeGpu, FakeNvml
 
 
@@ -57,7 +58,7 @@ def test_a_bare_machine_is_no_jetson(tmp_path):
 
 
 def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
-    monkeypatch.setattr(libraries, "version_of", lambda _name: None)
+    monkeypatch.setattr(doctor, "version_of", lambda _name: None)
     report = doctor.examine(fake_jetson(tmp_path, release(36, "4.3")))
     remedies = {library["name"]: library["remedy"] for library in report["libraries"]}
     assert remedies["torch"].startswith("pip install torch --index-url $JETSON_WHEELS")
@@ -69,31 +70,31 @@ def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
 
 
 def test_jetpack_5_says_why_the_gpu_is_out_of_reach(tmp_path, monkeypatch):
-    monkeypatch.setattr(libraries, "version_of", lambda _name: None)
+    monkeypatch.setattr(doctor, "version_of", lambda _name: None)
     report = doctor.examine(fake_jetson(tmp_path, release(35, "4.1")))
     remedies = {library["name"]: library["remedy"] for library in report["libraries"]}
     assert "JetPack 6" in remedies["torch"]
 
 
 def test_elsewhere_an_extra_is_installed_by_its_name(monkeypatch):
-    monkeypatch.setattr(libraries, "version_of", lambda _name: None)
-    remedies = {library.name: library.remedy for library in libraries.inventory(None)}
+    monkeypatch.setattr(doctor, "version_of", lambda _name: None)
+    remedies = {library.name: library.remedy for library in doctor.inventory(None)}
     assert remedies["torch"] == "pip install 'edgetune[torch]'"
     assert remedies["cuda-bindings"] == "pip install 'edgetune[cuda]'"
     assert remedies["numpy"] == "pip install edgetune"
 
 
 def test_both_onnx_runtimes_are_a_conflict(monkeypatch):
-    monkeypatch.setattr(libraries, "version_of", lambda _name: "1.0")
-    assert any("onnxruntime-gpu" in sentence for sentence in libraries.conflicts(None))
-    monkeypatch.setattr(libraries, "version_of", lambda name: None if name == "onnxruntime" else "1.0")
-    assert libraries.conflicts(None) == []
+    monkeypatch.setattr(doctor, "version_of", lambda _name: "1.0")
+    assert any("onnxruntime-gpu" in sentence for sentence in doctor.conflicts(None))
+    monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "onnxruntime" else "1.0")
+    assert doctor.conflicts(None) == []
 
 
 def test_a_python_that_the_wheels_are_not_for_is_told(monkeypatch):
-    monkeypatch.setattr(libraries, "version_of", lambda _name: None)
+    monkeypatch.setattr(doctor, "version_of", lambda _name: None)
     board = JetsonRelease("Jetson", "32.7.4", 4)
-    assert any("Python" in sentence and "3.6" in sentence for sentence in libraries.conflicts(board))
+    assert any("Python" in sentence and "3.6" in sentence for sentence in doctor.conflicts(board))
 
 
 def test_permissions_follow_the_files(tmp_path):
@@ -112,8 +113,8 @@ def test_the_report_is_for_people_and_for_machines(edgetune):
 
 
 def test_a_missing_core_library_ends_with_4(edgetune, monkeypatch):
-    real = libraries.version_of
-    monkeypatch.setattr(libraries, "version_of", lambda name: None if name == "scipy" else real(name))
+    real = doctor.version_of
+    monkeypatch.setattr(doctor, "version_of", lambda name: None if name == "scipy" else real(name))
     ended = edgetune("doctor")
     assert ended.code == 4
     assert "pip install edgetune" in ended.out
@@ -320,7 +321,7 @@ def test_whoever_can_change_what_root_would_run_is_warned_of(monkeypatch, tmp_pa
     module.parent.with_name("_edgetune.pth").write_text(f"import site\n{clone}\n")
     assert clone / "edgetune/mine.py" in changeable(launcher)
     launcher.write_text("#!" + "relative/python\n")
-    monkeypatch.setattr("edgetune.cli.doctor_guardian._user", lambda: "nano")
+    monkeypatch.setattr("edgetune.workflows.doctor_guardian._user", lambda: "nano")
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/sudo")
     (warning,) = examine_guardian(["jetson"], Path("/"), launcher)["warnings"]
     assert "whoever can is root" in warning
@@ -352,7 +353,7 @@ def test_the_guardian_is_told_the_devices_that_it_sets(tmp_path):
 
 def test_people_see_what_an_administrator_would_type(capsys):
     line = "nano ALL=(root) NOPASSWD: /opt/edgetune/bin/edgetune-guardian jetson"
-    doctor.show_sudoers({"install": ["sudo a"], "sudoers": line, "warnings": ["others"]})
+    show_sudoers({"install": ["sudo a"], "sudoers": line, "warnings": ["others"]})
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "WARNING: others"
     assert f"  {line}" in lines

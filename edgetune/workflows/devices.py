@@ -1,0 +1,164 @@
+"""One mode of a device: set for a while or for one command, put back, watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.guardian.client import LAUNCHER, GuardianModes, left_behind, restore_through_guardian
+from edgetune.devices.guardian.controls import is_guarded
+from edgetune.devices.guardian.lock import hold_to_restore
+from edgetune.devices.guardian.units import guardian_units
+from edgetune.devices.telemetry import Readings, telemetry_of
+from edgetune.errors import DeviceError, InputError
+from edgetune.units import parse_time_s
+from edgetune.workflows.device_option import guardian_of, open_named
+from edgetune.workflows.device_options import RestoreOptions, SetOptions, UnitsOptions, WatchOptions
+from edgetune.workflows.foreground import run_command
+from edgetune.workflows.parse_options import choose_modes
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChange:
+    """A mode that was set, or would be.
+
+    Args:
+        device: Its name.
+        mode: As asked for, or as read back.
+        found: The mode before; ``None`` where nothing was set.
+        code: Exit code of the command that ran in the mode; ``None`` where there was none.
+    """
+
+    device: str
+    mode: Mode
+    found: Mode | None = None
+    code: int | None = None
+
+
+def set_mode(opts: SetOptions, reporter: Reporter) -> ModeChange:
+    """Set one mode, which stays until it is put back or, with a command, as long as that runs.
+
+    Raises:
+        InputError: there is no such device, or the words name no mode or several.
+        DeviceError: the device cannot set modes, or none that would outlast this process.
+    """
+    device = open_named(opts.name, opts.root)
+    chosen = _one_mode(device, opts.mode)
+    if opts.dry_run:
+        return ModeChange(device.name, chosen)
+    modes = _guarded(device)
+    with device.exclusive():
+        try:
+            found, applied = modes.read(), modes.apply(chosen)
+            SimulationLabel(device.simulated, reporter).announce()
+            if opts.command:
+                reporter.info(f"set {applied}; running {opts.command[0]}")
+                return ModeChange(device.name, applied, found, run_command(opts.command))
+            modes.keep()
+            return ModeChange(device.name, applied, found)
+        finally:
+            try:
+                modes.restore()
+            finally:
+                for sentence in modes.recovered:
+                    reporter.info(f"note: {sentence}")
+
+
+def _one_mode(device: Device, text: str) -> Mode:
+    """Return the one mode that ``text`` names.
+
+    Raises:
+        InputError: it names several, or none that the device has.
+    """
+    chosen = choose_modes(device, text).modes
+    if len(chosen) != 1:
+        raise InputError(
+            f"{text!r} is {len(chosen)} modes, and one can be set", f"see edgetune device modes {device.name}"
+        )
+    return chosen[0]
+
+
+def _guarded(device: Device) -> GuardianModes:
+    """Return the device's modes where a guardian sets them.
+
+    Raises:
+        DeviceError: the device cannot set modes, or none that would outlast this process.
+    """
+    if isinstance(device.modes, GuardianModes):
+        return device.modes
+    if isinstance(device.modes, Absent):
+        raise DeviceError(f"{device.name} cannot set modes: {device.modes.reason}", "see edgetune doctor")
+    raise DeviceError(f"a mode of {device.name} lasts only while edgetune runs on it", "name a board, e.g. jetson")
+
+
+def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
+    """Put back what a killed run, a power cut or ``set_mode`` left behind.
+
+    Returns:
+        The device's name, and a sentence for each thing that was put back, or would be.
+
+    Raises:
+        InputError: the options exclude each other.
+        NotRestoredError: the device is not as it was found.
+        DeviceError: the guardian cannot be started.
+    """
+    if opts.dry_run and opts.forget:
+        raise InputError("--dry-run changes nothing and --forget does", "leave one of them out")
+    kind, guardian = guardian_of(opts.name, opts.root)
+    if opts.dry_run:
+        return kind, list(left_behind(guardian))
+    with hold_to_restore(kind, Path(opts.root or "/")) as in_use:
+        if in_use:
+            reporter.info(f"note: {in_use}; {kind} is put back all the same")
+        return kind, list(restore_through_guardian(guardian, forget=opts.forget))
+
+
+def units(opts: UnitsOptions) -> dict[str, str]:
+    """Return the texts of a device's units of systemd by file name, written where a folder is named.
+
+    Raises:
+        InputError: the device has no guardian, or the folder cannot be used or has a file of that name that differs.
+    """
+    if not is_guarded(opts.name):
+        raise InputError(f"{opts.name} has no guardian", "those of jetson, nvidia:0 and host set modes")
+    made = guardian_units(opts.name, LAUNCHER)
+    if opts.folder is not None:
+        folder = Path(opts.folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be made: {error.strerror}", "name another folder") from None
+        for file, text in made.items():
+            if (folder / file).exists() and (folder / file).read_text(errors="replace") != text:
+                raise InputError(f"{folder / file} exists and is another", "name another folder, or remove it")
+        for file, text in made.items():
+            write_atomically(text.encode(), folder / file)
+    return made
+
+
+def watch(opts: WatchOptions) -> tuple[Device, Iterator[Readings]]:
+    """Return a device and its readings, one every interval.
+
+    Raises:
+        InputError: the device does not run by itself, or the interval is no time.
+    """
+    every_s = parse_time_s(opts.interval, what="the interval")
+    device = open_named(opts.name, opts.root)
+    if not isinstance(device.source, LiveSource):
+        raise InputError(f"{device.name} has nothing to watch: it does not run by itself", "watch a real device")
+    return device, _readings(device, every_s, opts.count)
+
+
+def _readings(device: Device, every_s: float, count: int | None) -> Iterator[Readings]:
+    telemetry, done = telemetry_of(device), 0
+    while count is None or done < count:
+        if done:
+            time.sleep(every_s)
+        yield telemetry.read()
+        done += 1

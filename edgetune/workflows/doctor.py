@@ -1,0 +1,353 @@
+"""What is installed, what each device can do, and what this user may read and set; nothing is started or changed.
+
+Libraries are found without importing any, and modules of devices are imported where they are used, so that the report
+comes also where a library of the core is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetune.devices.software import REMEDIES, JetsonRelease
+from edgetune.errors import DeviceError
+from edgetune.version import __version__
+from edgetune.workflows.device_options import DoctorOptions
+
+if TYPE_CHECKING:
+    from edgetune.devices.device import Absent, Device, PowerSensor
+    from edgetune.devices.jetson.detect import Jetson
+    from edgetune.devices.jetson.nvpmodel import Nvpmodel
+    from edgetune.devices.sysfs import Sysfs
+
+
+CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
+EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("ort", ("onnxruntime", "onnxruntime-gpu"), "run ONNX networks"),
+    ("torch", ("torch",), "run training steps"),
+    ("nvidia", ("nvidia-ml-py",), "read NVIDIA GPUs"),
+    ("jetson", ("jetson-stats",), "read more of a Jetson (AGPL)"),
+    ("cuda", ("tree-sitter-cuda",), "read CUDA kernels"),
+    ("cuda", ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), "compile CUDA kernels"),
+    ("cuda", ("cuda-bindings",), "compile and launch CUDA kernels"),
+    ("plot", ("matplotlib",), "draw figures"),
+)
+"""Extras, the distributions of which one is enough, and what it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library edgetune uses. ``version`` is ``None`` when it is missing; ``remedy`` then installs it."""
+
+    name: str
+    extra: str | None
+    purpose: str
+    version: str | None
+    remedy: str | None
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the installed version of a distribution, or ``None``."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def inventory(board: JetsonRelease | None) -> list[Library]:
+    """Return every library of the core and of the extras, with the remedy for those that are missing."""
+    found = []
+    for name in CORE:
+        version = version_of(name)
+        found.append(Library(name, None, "core", version, None if version else "pip install edgetune"))
+    for extra, names, purpose in EXTRAS:
+        name = next((name for name in names if version_of(name)), names[0])
+        version = version_of(name)
+        found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, board)))
+    return found
+
+
+def _remedy(extra: str, name: str, board: JetsonRelease | None) -> str:
+    if board is not None and board.jetpack in REMEDIES and extra in ("ort", "torch"):
+        remedy = REMEDIES[board.jetpack]
+        return next((command for command in remedy.commands if name in command), remedy.note)
+    if extra == "cuda" and board is not None and board.jetpack == 6:
+        return "pip install 'edgetune[cuda12]'"  # its driver is one of CUDA 12
+    return f"pip install 'edgetune[{extra}]'"
+
+
+def conflicts(board: JetsonRelease | None) -> list[str]:
+    """Return what does not go together, each as one sentence with its remedy."""
+    found = []
+    if version_of("onnxruntime") and version_of("onnxruntime-gpu"):
+        found.append(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other's files: "
+            "pip uninstall both, then install one"
+        )
+    remedy = REMEDIES.get(board.jetpack) if board is not None and board.jetpack is not None else None
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if remedy is not None and remedy.python != here:
+        found.append(f"this is Python {here}; NVIDIA's wheels for this JetPack are for {remedy.python}: {remedy.note}")
+    return found
+
+
+Row = dict[str, str]
+"""``what``, its ``state`` (yes, as root, no) and a ``note``."""
+
+_SETTINGS = {"cpu_cores": "CPU cores", "cpu_mhz": "CPU clock", "gpu_mhz": "GPU clock", "mem_mhz": "memory clock"}
+
+
+def board_files(root: Path) -> tuple[Sysfs, str | None]:
+    """Return the kernel's files below ``root``, and what is made up about them, if they are a fake board's."""
+    from edgetune.devices.sysfs import Sysfs
+
+    if root == Path("/"):
+        return Sysfs(root), None
+    from edgetune.testing.fake_jetson import MADE_UP, is_fake
+    from edgetune.testing.fake_kernel import FakeKernel
+
+    return (FakeKernel(root), MADE_UP) if is_fake(root) else (Sysfs(root), None)
+
+
+def examine_board(root: Path) -> dict[str, Any] | None:
+    """Return what the Jetson below ``root`` is and what can be done with it, as plain data; ``None`` without one."""
+    from edgetune.devices.jetson.detect import detect_jetson
+    from edgetune.devices.jetson.nvpmodel import read_nvpmodel
+
+    sysfs, made_up = board_files(root)
+    jetson = detect_jetson(sysfs)
+    if jetson is None:
+        return None
+    nvpmodel = read_nvpmodel(sysfs)
+    notes = (*jetson.notes, *((nvpmodel,) if isinstance(nvpmodel, str) else nvpmodel.notes))
+    return {
+        "model": jetson.model,
+        "made_up": made_up,
+        "module": jetson.module,
+        "soc": jetson.soc,
+        "l4t": jetson.l4t,
+        "jetpack": jetson.jetpack,
+        "kernel": jetson.kernel,
+        "power_mode": _power_mode(nvpmodel),
+        "container": jetson.container,
+        "notes": list(notes),
+        "abilities": [*_readings(sysfs, jetson), *_settings(sysfs), journal_row("jetson", root)],
+    }
+
+
+def _power_mode(nvpmodel: Nvpmodel | str) -> str | None:
+    if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
+        return None
+    return f"{nvpmodel.active_model.name} (number {nvpmodel.active} of {nvpmodel.path})"
+
+
+def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
+    from edgetune.devices.clock import MonotonicClock
+    from edgetune.devices.device import Absent
+    from edgetune.devices.jetson.power import open_board_power
+    from edgetune.devices.jetson.sensors import open_board_thermometer, open_board_throttle
+
+    yield _power(open_board_power(sysfs, MonotonicClock(), jetson.soc or ""))
+    thermometer = open_board_thermometer(sysfs)
+    if isinstance(thermometer, Absent):
+        yield row("read temperatures", "no", thermometer.reason)
+    else:
+        yield row("read temperatures", "yes", ", ".join(thermometer.read_all()))
+    throttle = open_board_throttle(sysfs)
+    if isinstance(throttle, Absent):
+        yield row("read throttling", "no", throttle.reason)
+    else:
+        yield row("read throttling", "yes", ", ".join(throttle.counts()) or "throttling devices")
+
+
+def _power(sensor: PowerSensor | Absent) -> Row:
+    from edgetune.devices.device import Absent
+    from edgetune.devices.jetson.power import BoardPower
+
+    if isinstance(sensor, Absent):
+        return row("read power", "no", sensor.reason)
+    note = sensor.conditions().get("power_note") if isinstance(sensor, BoardPower) else None
+    return row("read power", "yes", f"{sensor.source}; {note}" if note else sensor.source)
+
+
+def _settings(sysfs: Sysfs) -> Iterator[Row]:
+    """Return a row for each knob, and one for the named modes."""
+    from edgetune.devices.guardian.controls import open_jetson_control
+    from edgetune.errors import DeviceError
+    from edgetune.processes.privilege import holds_root
+
+    try:
+        space = open_jetson_control(sysfs).space
+    except DeviceError as error:
+        yield row("set modes", "no", error.message)
+        return
+    privileged = getattr(sysfs, "user", "root" if holds_root() else "user") == "root"
+    for knob, name in _SETTINGS.items():
+        if values := space.knobs.get(knob):
+            unit = " MHz" if knob.endswith("_mhz") else ""
+            yield row(f"set {name}", "yes", f"{len(values)} values, {values[0]:g} to {values[-1]:g}{unit}")
+        else:
+            why = space.fixed.get(knob, "this kernel does not offer it")
+            yield row(f"set {name}", "as root" if "needs root" in why and not privileged else "no", why)
+    if privileged and space.presets:
+        withheld = f"; not now: {', '.join(space.withheld)}" if space.withheld else ""
+        yield row("set named modes", "yes", ", ".join(space.presets) + withheld)
+
+
+def journal_row(device: str, root: Path) -> Row:
+    """Say whether an earlier run, or ``edgetune device set``, left something to be put back."""
+    from edgetune.devices.guardian.journal import Journals
+    from edgetune.processes.privilege import as_root
+
+    journals, found = Journals(device, root), "every setting is as found"
+    what, remedy = "left by earlier runs", f"edgetune device restore {device}"
+
+    def look() -> set[str]:
+        return {path.name for path in journals.folder.iterdir()}
+
+    try:
+        left = as_root(look) if root == Path("/") else look()
+    except FileNotFoundError:
+        return row(what, "no", found)
+    except OSError:
+        return row(what, "hidden", f"only root can look; {remedy} puts back what is left, if any")
+    if journals.path("run").name in left:
+        return row(what, "yes", f"a run is going on, or was killed: {remedy} puts back what it found")
+    if journals.path("kept").name in left:
+        return row(what, "yes", f"a mode set to stay: {remedy} puts back what was found before")
+    return row(what, "no", found)
+
+
+def row(what: str, state: str, note: str) -> Row:
+    """Return one row."""
+    return {"what": what, "state": state, "note": note}
+
+
+CPU_CLOCK = "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"
+
+
+ENERGY = "sys/class/powercap/*/energy_uj"
+
+
+def doctor(opts: DoctorOptions) -> dict[str, Any]:
+    """Return the report on this machine, or on the board alone whose files ``opts.root`` has.
+
+    Raises:
+        DeviceError: the folder is not that of a Jetson.
+    """
+    report = examine(Path(opts.root or "/"))
+    if opts.root is not None and report["board"] is None:
+        raise DeviceError(
+            f"--root {opts.root} is not the folder of a Jetson", "give the folder that has its sys and proc"
+        )
+    return report
+
+
+def examine(root: Path) -> dict[str, Any]:
+    """Return everything the report tells, as plain data.
+
+    Args:
+        root: Where the file system starts; elsewhere than at ``/`` is a board alone, without this machine's devices.
+    """
+    from edgetune.devices.discover import list_devices
+    from edgetune.devices.software import REMEDIES, detect_board
+    from edgetune.workflows.doctor_guardian import examine_guardian
+
+    board, release = examine_board(root), detect_board(root)
+    listings = list_devices() if root == Path("/") else []
+    here = [item.name for item in listings if item.available and ":FILE" not in item.name]
+    guarded = guarded_devices(here, root, jetson=board is not None)
+    remedy = REMEDIES.get(release.jetpack) if release is not None and release.jetpack is not None else None
+    return {
+        "edgetune": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "board": board,
+        "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
+        "libraries": [dataclasses.asdict(library) for library in inventory(release)],
+        "conflicts": conflicts(release),
+        "devices": [dataclasses.asdict(listing) for listing in listings],
+        "abilities": {name: abilities(name) for name in here if name != "jetson"},
+        "permissions": permissions(root) if board is None else [],
+        "guardian": examine_guardian(guarded, root) if guarded else None,
+    }
+
+
+def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[str]:
+    """Return the devices whose modes the guardian sets, as it is given their names.
+
+    Args:
+        here: Names of the devices of this machine.
+        root: Where the file system starts.
+        jetson: Whether that is a Jetson's.
+    """
+    boards = ["jetson", "jetson?beyond-caps=on"] if jetson else []
+    host = ["host"] if not jetson and "host" in here and (root / CPU_CLOCK).exists() else []
+    return [*boards, *(name for name in here if name.startswith("nvidia:")), *host]
+
+
+def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
+    """Return for each capability whether it is here and what it is, or why it is absent."""
+    from edgetune.devices.device import Absent
+
+    found = {}
+    for what in ("power", "modes", "temperature", "throttle"):
+        capability = getattr(opened, what)
+        absent = isinstance(capability, Absent)
+        note = capability.reason if absent else getattr(capability, "source", "")
+        found[what] = {"here": "no" if absent else "yes", "note": str(note)}
+    return found
+
+
+def abilities(name: str) -> dict[str, str]:
+    """Return what a device that is here can do, by capability, or why it cannot."""
+    from edgetune.devices.device import Absent
+
+    try:
+        opened = _looked_at(name)
+    except ImportError as error:  # a library of the core is missing, which the table of libraries shows
+        return {"anything": f"no: {error}"}
+    found = {
+        what: state["note"] if state["here"] == "yes" else f"no: {state['note']}"
+        for what, state in capabilities(opened).items()
+    }
+    if not isinstance(opened.modes, Absent):
+        space = opened.modes.space
+        found["modes"] = ", ".join([*space.knobs, *(f"no {knob}: {why}" for knob, why in space.fixed.items())])
+    return found
+
+
+def _looked_at(name: str) -> Device:
+    """Open a device without its guardian, which would be started to say what it offers to root."""
+    from edgetune.devices.discover import open_device
+    from edgetune.devices.nvml.device import open_nvidia
+
+    return open_nvidia(name, importlib.import_module("pynvml")) if name.startswith("nvidia:") else open_device(name)
+
+
+def permissions(root: Path) -> list[dict[str, str]]:
+    """Return what this user may read and set, each with what it takes to change that."""
+    from edgetune.devices.sysfs import Sysfs
+
+    sysfs = Sysfs(root)
+    return [
+        _permission("CPU power (RAPL)", sysfs, ENERGY, os.R_OK, "sudo chmod o+r {path}, or run as root"),
+        _permission("CPU clocks (cpufreq)", sysfs, CPU_CLOCK, os.W_OK, "setting it needs root, see below"),
+    ]
+
+
+def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -> dict[str, str]:
+    path = next(iter(sysfs.glob(pattern)), None)
+    if path is None:
+        return {"what": what, "state": "absent", "note": "the kernel of this machine does not offer it"}
+    if sysfs.permits(path, mode):
+        return {"what": what, "state": "yes", "note": str(sysfs.root / path)}
+    return {"what": what, "state": "not permitted", "note": remedy.format(path=sysfs.root / path)}

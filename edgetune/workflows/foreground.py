@@ -1,0 +1,77 @@
+"""A command run in the foreground, whose end is known whatever signals come."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from edgetune.errors import InputError
+
+_GRACE_S = 10.0
+"""How long a command may take to end when it is asked to, e.g. to save its work: as `docker stop` gives it."""
+
+
+def run_command(command: Sequence[str]) -> int:
+    """Run a command in the foreground until it ends, and return its exit code, as a shell would tell it.
+
+    A Ctrl-C in the terminal reaches the command too, and what it means is for the command to say. Whatever else ends
+    this process ends the command first, for the mode is to last as long as it runs.
+    """
+    sys.stdout.flush()
+    with _deaf_to_ctrl_c():
+        try:
+            with _held_back() as held:
+                process = subprocess.Popen(command)
+        except OSError as error:
+            raise InputError(f"cannot run {command[0]}: {error.strerror or error}", "check its name and PATH") from None
+        with process:
+            try:
+                for number in held:
+                    signal.raise_signal(number)
+                code = process.wait()
+            except BaseException:
+                _end(process)
+                raise
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Let a Ctrl-C pass unheard; what is started meanwhile hears it, unless this process was told to ignore it too.
+
+    Hearing it as an exception would not do: one that comes just as a process has ended would lose its exit code.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _held_back() -> Iterator[list[int]]:
+    """Note signals that ask to end while a process is started: heard then, they would leave it running unknown."""
+    noted: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in heard:
+        signal.signal(number, lambda got, _: noted.append(got))
+    try:
+        yield noted
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and kill it if it does not."""
+    process.terminate()
+    try:
+        process.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()

@@ -1,0 +1,66 @@
+"""A twin beside every published figure, and its constants fitted again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Task
+from edgetune.devices import twin
+from edgetune.devices.twin.calibration import CheckRow
+from edgetune.devices.twin.constants import CalibrationInfo, LeftOut
+from edgetune.devices.twin.device import load_twin
+from edgetune.errors import InputError
+from edgetune.workflows.output import Target
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.resolve import resolve
+
+
+def tables(network: str, task: Task, batch_size: int) -> OpsTable:
+    """Return the operator table of a network of the zoo, which is what a twin computes from."""
+    return operator_table(resolve(f"zoo:{network}"), task, batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class TwinCheck:
+    """A twin beside what was published.
+
+    Args:
+        figures: Every published figure with the twin's.
+        left_out: How far a twin calibrated without one network is from that network's figures.
+        fit: How the constants were fitted, and what is claimed for them.
+    """
+
+    figures: Sequence[CheckRow]
+    left_out: Sequence[LeftOut]
+    fit: CalibrationInfo
+
+
+def check(name: str, *, leave_one_out: bool) -> TwinCheck:
+    """Compare a twin with every published figure; ``leave_one_out`` calibrates without each network in turn (minutes).
+
+    Raises:
+        InputError: the device is not a twin.
+    """
+    _require_twin(name)
+    figures, fit = twin.check(tables, name), load_twin(name)[0].fit
+    return TwinCheck(figures, twin.leave_one_out(tables, name) if leave_one_out else fit.leave_one_out, fit)
+
+
+def calibrate(name: str, output: str) -> Path:
+    """Fit the twin's constants to this version's operator tables, write them and return the file (minutes).
+
+    Raises:
+        InputError: the device is not a twin, or the file cannot be written.
+    """
+    _require_twin(name)
+    Target(Path(output)).check("set of constants", "--calibrate")
+    return write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
+
+
+def _require_twin(name: str) -> None:
+    if not name.startswith("twin:"):
+        raise InputError(f"{name} is not a twin", "e.g. edgetune device twin:orin-agx --check")
