@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.run import Engine, Run, RunRow
+from edgetune.artifacts.run import Run, RunRow
 
 TENANTS = (
     {"name": "mobilenet", "task": "infer", "batch_size": 16, "rate_per_s": 60.0, "latency_budget_s": 0.4},
@@ -30,7 +30,7 @@ def run_of(rows: Sequence[RunRow], *, tenants: Sequence[object] = (), **conditio
 
 def request(
     arrived_s: float, started_s: float, finished_s: float, *, tenant: str = "net", number: int = 0,
-    budget_s: float = 0.1, engine: Engine = "managed", turn: int = 0, batch_size: int = 1, samples: int = 1,
+    budget_s: float = 0.1, engine: str = "managed", turn: int = 0, batch_size: int = 1, samples: int = 1,
 ) -> RunRow:  # fmt: skip
     """A request that was answered."""
     return RunRow(
@@ -47,7 +47,7 @@ def abandoned(arrived_s: float, ended_s: float, *, tenant: str = "net", budget_s
 
 def trained(
     started_s: float, finished_s: float, *, tenant: str = "learner", number: int = 0, loss: float | None = None,
-    engine: Engine = "managed", turn: int = 0, samples: int = 16,
+    engine: str = "managed", turn: int = 0, samples: int = 16,
 ) -> RunRow:  # fmt: skip
     """A training minibatch."""
     return RunRow(
@@ -56,7 +56,7 @@ def trained(
     )  # fmt: skip
 
 
-def power(at_s: float, power_w: float, budget_w: float | None = None, *, engine: Engine = "managed") -> RunRow:
+def power(at_s: float, power_w: float, budget_w: float | None = None, *, engine: str = "managed") -> RunRow:
     """A reading of the power sensor."""
     return RunRow(engine, "power", at_s, power_w=power_w, power_budget_w=budget_w)
 
@@ -104,7 +104,7 @@ def _plan(began_s: float, ended_s: float | None, reason: str, batch_size: int, g
 
 
 def _turn(
-    engine: Engine, turn: int, rng: random.Random, duration_s: float, *, rate: Of = lambda t: 60,
+    engine: str, turn: int, rng: random.Random, duration_s: float, *, rate: Of = lambda t: 60,
     batch_size: Of = lambda t: 16,
 ) -> list[RunRow]:  # fmt: skip
     arrivals, now = [], 0.0
@@ -141,7 +141,7 @@ def _managed(
     return rows + [abandoned(at, now, tenant="mobilenet", budget_s=BUDGET_S) for at in queue]
 
 
-def _shared(engine: Engine, arrivals: list[float], rng: random.Random, duration_s: float) -> list[RunRow]:
+def _shared(engine: str, arrivals: list[float], rng: random.Random, duration_s: float) -> list[RunRow]:
     """Both at once, each slowed down by the other, now and then by much."""
     slow = 2.6 if engine == "native" else 1.9
     rows, now, steps = [], 0.0, 0
@@ -158,7 +158,7 @@ def _shared(engine: Engine, arrivals: list[float], rng: random.Random, duration_
     return rows
 
 
-def _answer(engine: Engine, arrived: float, span: tuple[float, float], number: int, sizes: tuple[int, int]) -> RunRow:
+def _answer(engine: str, arrived: float, span: tuple[float, float], number: int, sizes: tuple[int, int]) -> RunRow:
     samples, batch_size = sizes
     return request(
         arrived, *span, tenant="mobilenet", number=number, budget_s=BUDGET_S, engine=engine, batch_size=batch_size,
