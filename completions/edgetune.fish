@@ -417,6 +417,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from merge' -l column -r -d 'Wha
 complete -c edgetune -n '__fish_seen_subcommand_from merge' -l force -d 'Replace a file that edgetune did not write.'
 complete -c edgetune -n '__fish_seen_subcommand_from merge' -l json -d 'Answer in JSON, for machines.'
 complete -c edgetune -n '__fish_seen_subcommand_from merge' -l quiet -s q -d 'Say nothing on standard error but errors.'
+complete -c edgetune -n '__fish_seen_subcommand_from merge' -l verbose -d 'Say more; show a traceback on an unexpected error.'
 complete -c edgetune -n '__fish_seen_subcommand_from merge' -l help -s h -d 'Show this message and exit.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and not __fish_seen_subcommand_from list show modes set restore units watch' -f -a list -d 'List every device that can be named, and why one is not here.'
 complete -c edgetune -n '__fish_seen_subcommand_from device; and not __fish_seen_subcommand_from list show modes set restore units watch' -f -a show -d 'Print what a device can do, its knobs with their values, and the modes it names.'

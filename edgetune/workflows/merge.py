@@ -1,68 +1,38 @@
-"""``edgetune merge``: several tables of the same network, device and conditions as one."""
+"""Makes one table of several of the same network, device and conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from edgetune.cli import options
+from edgetune.artifacts.merging import first_difference, merged, rows_difference
+from edgetune.artifacts.profile import Profile
 from edgetune.errors import InputError
-from edgetune.workflows.output import begin_outputs, forced
+from edgetune.workflows.merge_options import MergeOptions
+from edgetune.workflows.output import Target, check_outputs, choose_target, forced
+from edgetune.workflows.parse_options import parse_columns
+from edgetune.workflows.reporting import Reporter, SimulationLabel
+from edgetune.workflows.search.candidates import read_table
 
-if TYPE_CHECKING:
-    from edgetune.artifacts.profile import Profile
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
+def merge(opts: MergeOptions, reporter: Reporter) -> tuple[Profile, Target, list[int]]:
+    """Write several tables as one; return it, where it was written, and how many rows each table has.
 
-
-@app.command()
-def merge(
-    tables: Annotated[
-        list[str], typer.Argument(metavar="TABLE...", help="Profiles, the oldest first; - for one.", show_default=False)
-    ],
-    *,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE", help="One of the tables may be it. Default: a pipe.")
-    ] = None,
-    column: options.Column = None,
-    force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Make one table of several of the same network, device and conditions.
-
-    \b
-      edgetune merge monday.parquet tuesday.parquet -o both.parquet
-
-    All rows are kept; where tables have the same point, readers take the newest measurement. Tables that differ in
-    device, network, options or software are refused, and the first difference is named.
+    Raises:
+        InputError: The tables do not fit together, or the output holds something else.
     """
-    from edgetune.artifacts.plain import plain
-    from edgetune.cli.screen import Screen, answer
-    from edgetune.workflows.output import choose_target
-    from edgetune.workflows.parse_options import parse_columns
-    from edgetune.workflows.reporting import SimulationLabel
-    from edgetune.workflows.search.candidates import read_table
-
-    begin_outputs(force=force)
-    screen, said = Screen(quiet), parse_columns(column or ())
-    profiles, origins = zip(*(read_table(table, said) for table in tables), strict=True)
-    for other, name in zip(profiles[1:], tables[1:], strict=True):
-        _refuse_difference(profiles[0], other, tables[0], name)
+    columns = parse_columns(opts.column)
+    profiles, origins = zip(*(read_table(table, columns) for table in opts.tables), strict=True)
+    for other, name in zip(profiles[1:], opts.tables[1:], strict=True):
+        _refuse_difference(profiles[0], other, opts.tables[0], name)
     whole = _whole(profiles, origins)
-    target = choose_target(output, "merged.parquet", json=json)
-    _check(output, tables)
+    target = choose_target(opts.output, "merged.parquet", stdout=reporter.stdout)
+    _check(opts.output, opts.tables)
     target.check("profile")
-    SimulationLabel(whole.header.simulated, screen).announce()
+    SimulationLabel(whole.header.simulated, reporter).announce()
     target.write(whole)
-    rows = [len(profile.rows) for profile in profiles]
-    if json:
-        answer({"file": target.file, "rows": len(whole.rows), **plain(whole.header)})
-    screen.info(f"{' + '.join(map(str, rows))} rows are {len(whole.rows)}")
-    target.report(screen)
+    return whole, target, [len(profile.rows) for profile in profiles]
 
 
 def _refuse_difference(first: Profile, other: Profile, name: str, other_name: str) -> None:
@@ -71,7 +41,6 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
     Raises:
         InputError: they differ in device, network, options or software.
     """
-    from edgetune.artifacts.merging import first_difference, rows_difference
 
     differs = first_difference(first.header, other.header) or rows_difference(first.rows, other.rows)
     if differs is not None:
@@ -81,7 +50,6 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
 
 def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Profile:
     """Return the tables as one; it can grow by ``edgetune profile`` where all of them answer the same request."""
-    from edgetune.artifacts.merging import merged
 
     requests = [profile.header.inputs.get("request", {}) for profile in profiles]
     inputs: dict[str, Any] = {"tables": list(origins)}
@@ -93,7 +61,6 @@ def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Pr
 
 def _check(output: str | None, tables: Sequence[str]) -> None:
     """Refuse an output that holds something else; one of the tables may be it, whose rows all are in the new one."""
-    from edgetune.workflows.output import check_outputs
 
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:

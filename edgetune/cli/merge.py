@@ -1,0 +1,31 @@
+"""``edgetune merge``: several tables of the same network, device and conditions as one."""
+
+from __future__ import annotations
+
+import typer
+
+from edgetune.cli.command import Terminal, command
+from edgetune.workflows.merge_options import MergeOptions
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+
+@command(app)
+def merge(opts: MergeOptions, terminal: Terminal) -> None:
+    """Make one table of several of the same network, device and conditions.
+
+    \b
+      edgetune merge monday.parquet tuesday.parquet -o both.parquet
+
+    All rows are kept; where tables have the same point, readers take the newest measurement. Tables that differ in
+    device, network, options or software are refused, and the first difference is named.
+    """
+    from edgetune.artifacts.plain import plain
+    from edgetune.cli.screen import answer
+    from edgetune.workflows.merge import merge as workflow
+
+    whole, target, counts = workflow(opts, terminal.screen)
+    if terminal.json:
+        answer({"file": target.file, "rows": len(whole.rows), **plain(whole.header)})
+    terminal.screen.info(f"{' + '.join(map(str, counts))} rows are {len(whole.rows)}")
+    target.report(terminal.screen)
