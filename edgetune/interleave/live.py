@@ -1,11 +1,11 @@
-"""The stage on a real device: child processes that hold the tenants, and pipes to them.
+"""The backend on a real device: child processes that hold the tenants, and pipes to them.
 
     managed, native                      streams
     loop --+-- process of tenant a       loop ---- process --+-- thread of tenant a, stream of high priority
            +-- process of tenant b                           +-- thread of tenant b, stream of low priority
 
-A tenant that crashes or hangs ends its process and nothing else; tenants that share a process share that fate, but for
-a hang, which leaves the others their threads. Everything is loaded and warm before a run starts.
+A tenant that crashes or hangs ends its process and nothing else. Tenants that share a process end together, except that
+a hang leaves the other threads running. Everything is loaded and warm before a run starts.
 """
 
 from __future__ import annotations
@@ -33,19 +33,17 @@ from edgetune.processes.signal_pipe import SignalPipe
 from edgetune.processes.turn_signal import new_turn_signal
 from edgetune.units import NS, format_duration
 
-__all__ = ["ExternalRequests", "LiveMinibatchBackend", "LiveTenant", "SavedCheckpoint"]
-
 _WORKER = "edgetune.interleave.worker"
 _HANG_S, _HANG_FACTOR = 10.0, 20.0
-"""A minibatch hangs when it takes this long, and this many times longer than expected: a machine may well stall for
-seconds (memory, a driver), and what is far slower than that will not come back."""
+"""A minibatch hangs when it takes this long, s, and this many times longer than expected: a machine may stall for
+seconds (memory, a driver), and a minibatch far slower than that does not end."""
 _LOAD_TIMEOUT_S = 600.0
 """Loading compiles a network for some providers (TensorRT), which takes minutes."""
 _SAVE_TIMEOUT_S = 120.0
 _QUIET_THREADS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
-"""Threads of OpenMP sleep as soon as they have nothing to do. By default they spin, on cores that somebody else needs:
-on two cores with other programs beside, a training step of MobileNetV2 then took 2 to 6 times as long. The same for all
-engines, so that they compare. See the OpenMP specification (OMP_WAIT_POLICY), libgomp's and LLVM's manuals."""
+"""Threads of OpenMP sleep as soon as they are idle. By default they spin, on cores that other processes need: on two
+cores with other programs, a training step of MobileNetV2 then took 2 to 6 times as long. The same for all engines, so
+that they compare. See the OpenMP specification (OMP_WAIT_POLICY), libgomp's and LLVM's manuals."""
 
 
 @dataclass(slots=True)
@@ -56,27 +54,27 @@ class _Held:
     child: Child
     running: deque[Minibatch] = field(default_factory=deque)
     since_ns: int = 0
-    """Since when the first of them runs, as far as is known here, or when it begins at the latest."""
+    """Since when the first minibatch runs, as far as this process knows, or when it begins at the latest."""
     turns: deque[int] = field(default_factory=deque)
-    """Which turn each of them has; see ``processes.turn_signal``."""
+    """The turn of each minibatch; see ``processes.turn_signal``."""
     lost: str | None = None
     last_output: str | None = None
-    """The last lines it printed before it could be asked no more: its process has ended, or its thread hangs."""
+    """The last lines printed before its process ended or its thread hung; ``None`` while it can be asked."""
 
 
 class LiveMinibatchBackend:
     """Runs minibatches of tenants in child processes; a ``backend.MinibatchBackend``.
 
-    Making it loads every tenant, one after the other, which takes seconds; ``close`` ends it.
+    The constructor loads every tenant, one after the other, which takes seconds; ``close`` ends the processes.
 
     Args:
         engine: Name of a row of ``ENGINES``.
         device: Where to run; its source must be live.
-        tenants: What to hold ready.
-        outside: Where requests come from outside, by tenant.
-        save_every_s: How often checkpoints are written besides at the end; ``None`` for never.
+        tenants: Workloads to hold ready.
+        outside: Requests that come from outside, by tenant.
+        save_every_s: Interval between checkpoints during a run, s; ``None`` writes them at the end only.
         warmup: Minibatches run after loading, before anything counts.
-        hang_s: How long a minibatch may take at least before it is taken to hang; more for slow ones.
+        hang_s: Least duration after which a minibatch counts as hung, s; more for slow ones.
         seed: Of random inputs and weights.
 
     Raises:
@@ -99,16 +97,16 @@ class LiveMinibatchBackend:
         if not isinstance(device.source, LiveSource):
             raise DeviceError(f"{device.name} runs nothing: it is no real device", "use --engine simulated")
         self.late_s: list[float] = []
-        """How long after the time it was to wait for the stage woke up, s."""
+        """By how much each timed wait ended late, s."""
         self.warm_up_s: dict[str, list[float]] = {}
-        """How long each minibatch took that warmed a tenant up, s, by tenant."""
+        """Durations of the warm-up minibatches, s, by tenant."""
         self._source, self._modes, self._outside = device.source, device.modes, dict(outside)
         self._engine, self._save_every_s, self._warmup, self._seed = ENGINES.find(engine), save_every_s, warmup, seed
         self._hang_s = hang_s
         self._cores: int | None = None
         self._held: dict[str, _Held] = {}
         self._found_ns: dict[str, int | None] = {}
-        """When the file was changed that was at the place of a checkpoint before."""
+        """Modification time of the file that was at a checkpoint's path before the run, ns, by tenant."""
         self._over: list[FinishedMinibatch] = []
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
@@ -130,17 +128,17 @@ class LiveMinibatchBackend:
             self._held[live.tenant.name] = _Held(live, self._children[-1])
         for held in self._held.values():
             path = held.live.checkpoint
-            found = path is not None and path.exists()
-            self._found_ns[held.live.tenant.name] = path.stat().st_mtime_ns if path is not None and found else None
+            there = path is not None and path.exists()
+            self._found_ns[held.live.tenant.name] = path.stat().st_mtime_ns if path is not None and there else None
             self._load(held, held.live.tenant.batch_size)
 
     @property
     def lost(self) -> bool:
-        """Whether a tenant cannot go on: its process has ended, it hangs, or its training failed."""
+        """Whether a tenant cannot continue: its process has ended, it hangs, or its training failed."""
         return any(held.lost is not None for held in self._held.values())
 
     def now_ns(self) -> int:
-        """Return the system's monotonic clock, which children stamp by too."""
+        """Return the time of the system's monotonic clock, which child processes use too, ns."""
         return time.monotonic_ns()
 
     def listen(self, outside: Mapping[str, ExternalRequests]) -> None:
@@ -148,7 +146,7 @@ class LiveMinibatchBackend:
         self._outside = dict(outside)
 
     def start(self, minibatch: Minibatch) -> None:
-        """Send a minibatch to its process, which runs it after those that were sent there before."""
+        """Send a minibatch to its process, which runs it after those sent before."""
         held = self._held[minibatch.tenant]
         if held.lost is not None:
             now_ns = time.monotonic_ns()
@@ -174,9 +172,9 @@ class LiveMinibatchBackend:
             self._lose_child(held.child, error.message)
 
     def _behind(self, minibatch: Minibatch) -> tuple[int, int] | None:
-        """Return the process, by its place in the baton, and its turn whose end a minibatch is to wait for, if any.
+        """Return the place of the process and the turn whose end a minibatch waits for: those of the last one sent.
 
-        That is the last one sent; for one in its own process it need not wait.
+        ``None`` where it waits for none: the last one is in the same process, or it begins now.
         """
         if self._turn_signal is None or minibatch.begin_by_ns is None:
             return None
@@ -189,7 +187,7 @@ class LiveMinibatchBackend:
         return self._children.index(held.child)
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
-        """Return what is over; see ``MinibatchBackend.wait``. A signal that is handled ends the wait as well."""
+        """Return the minibatches that ended; see ``MinibatchBackend.wait``. A handled signal ends the wait as well."""
         while not self._over:
             now_ns = time.monotonic_ns()
             self._lose_hanging(now_ns)
@@ -205,7 +203,7 @@ class LiveMinibatchBackend:
         return over
 
     def _select(self, busy: Sequence[_Held], until_ns: int | None, now_ns: int) -> bool:
-        """Sleep until a reply, a request, a signal or the first time of interest; return whether the loop must look."""
+        """Sleep until a reply, a request, a signal or the first time of interest; return whether the wait is over."""
         children = list({id(held.child): held.child for held in busy}.values())
         outside = [] if until_ns is None else [source for source in self._outside.values() if not source.ended]
         times_ns = [held.since_ns + self._limit_ns(held) for held in busy]
@@ -263,7 +261,7 @@ class LiveMinibatchBackend:
                     self._lose_child(held.child, reason)
 
     def _lose_child(self, child: Child, reason: str) -> None:
-        """Give up every tenant of a process, and end it without waiting: the others go on meanwhile."""
+        """Give up every tenant of a process, and end the process without waiting for it."""
         for held in self._held.values():
             if held.child is child and held.last_output is None:
                 held.last_output = child.log_tail()
@@ -286,7 +284,7 @@ class LiveMinibatchBackend:
         self._begun(now_ns)
 
     def _begun(self, now_ns: int) -> None:
-        """Note that what was lined up has begun by now."""
+        """Note that minibatches lined up have begun by now."""
         for held in self._held.values():
             held.since_ns = min(held.since_ns, now_ns)
 
@@ -295,7 +293,7 @@ class LiveMinibatchBackend:
 
         Raises:
             InputError: it cannot run at this batch size, and the old one is still loaded; or the tenant is lost.
-            DeviceError: as when the stage was made.
+            DeviceError: a library or provider is missing.
         """
         held = self._held[tenant]
         if held.lost is not None:
@@ -304,7 +302,7 @@ class LiveMinibatchBackend:
         held.live = replace(held.live, tenant=replace(held.live.tenant, batch_size=batch_size))
 
     def apply(self, mode: Mode) -> Mode:
-        """Set a power mode; where it changes the number of cores, tenants are loaded anew for as many threads.
+        """Set a power mode; where it changes the number of cores, reload the tenants with as many threads.
 
         Raises:
             DeviceError: the device has no modes to set, or refused this one.
@@ -336,7 +334,7 @@ class LiveMinibatchBackend:
         self.warm_up_s[name] = reply["minibatches_s"] or self.warm_up_s.get(name, [])
 
     def _ask(self, held: _Held, command: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
-        """Have a tenant do something while none of its minibatches runs, and return the reply.
+        """Send a command to a tenant of which no minibatch runs, and return the reply.
 
         Raises:
             TimeoutError: it took too long.
@@ -353,36 +351,25 @@ class LiveMinibatchBackend:
         return reply
 
     def _load_command(self, live: LiveTenant, batch_size: int) -> dict[str, Any]:
-        cpus = self._cpus()
+        cpus, tenant, source = self._cpus(), live.tenant, self._source
         paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
         return {
-            "command": "load",
-            "tenant": live.tenant.name,
-            "task": "infer" if isinstance(live.tenant, Inference) else "train",
-            "workload": live.workload.plain(),
-            "batch_size": batch_size,
-            "shared": self._engine.one_process,
+            "command": "load", "tenant": tenant.name, "task": "infer" if isinstance(tenant, Inference) else "train",
+            "workload": live.workload.plain(), "batch_size": batch_size, "inputs": live.inputs,
+            "dimensions": dict(live.dimensions), "shared": self._engine.one_process,
             "baton": None if self._turn_signal is None else self._turn_signal.descriptors,
-            "place": self._place(self._held[live.tenant.name]),
-            "cpus": cpus,
-            "threads": len(cpus),
-            "ort_providers": list(self._source.ort_providers),
-            "torch_device": self._source.torch_device,
-            "inputs": live.inputs,
-            "dimensions": dict(live.dimensions),
-            "seed": self._seed,
-            "warmup": self._warmup,
-            "save_every_s": self._save_every_s,
+            "place": self._place(self._held[tenant.name]), "cpus": cpus, "threads": len(cpus),
+            "ort_providers": list(source.ort_providers), "torch_device": source.torch_device, "seed": self._seed,
+            "warmup": self._warmup, "save_every_s": self._save_every_s,
             **{name: None if path is None else str(path.absolute()) for name, path in paths.items()},
-        }
+        }  # fmt: skip
 
     def _cpus(self) -> list[int]:
         return usable_cpus()[: self._cores]
 
     def save(self) -> list[SavedCheckpoint]:
-        """Write the checkpoints of all trainings that want one; nothing may be running."""
-        goals = [held for held in self._held.values() if held.live.checkpoint is not None]
-        return [self._save(held) for held in goals]
+        """Write the checkpoints of all trainings that want one; no minibatch may be running."""
+        return [self._save(held) for held in self._held.values() if held.live.checkpoint is not None]
 
     def _save(self, held: _Held) -> SavedCheckpoint:
         name, path = held.live.tenant.name, held.live.checkpoint
@@ -399,12 +386,12 @@ class LiveMinibatchBackend:
         return SavedCheckpoint(name, path, reply["steps"])
 
     def log_tail(self, tenant: str) -> str:
-        """Return the last lines that a tenant's process printed, also when it has ended."""
+        """Return the last lines that a tenant's process printed, even after it ended."""
         held = self._held[tenant]
         return held.last_output if held.last_output is not None else held.child.log_tail()
 
     def close(self) -> None:
-        """End every process; harmless when repeated. Checkpoints are for ``save``."""
+        """End every process without writing checkpoints; repeated calls do nothing."""
         for closing in self._closing:
             closing.join()
         for child in self._children:

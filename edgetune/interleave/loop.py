@@ -1,9 +1,9 @@
-"""The loop that shares a device: it takes requests, asks the policy, starts minibatches and writes down what came.
+"""The loop that shares a device: it takes requests, asks the policy, starts minibatches and records rows.
 
-    requests -> queues -> policy.decide(snapshot) -> stage.start(minibatch) -> stage.wait() -> rows
+    requests -> queues -> policy.decide(snapshot) -> backend.start(minibatch) -> backend.wait() -> rows
 
-The same loop runs on a device and on an event clock; only the stage differs. It decides at the ends of minibatches and
-when requests arrive, never in the middle of a minibatch.
+The same loop runs on a device and on an event clock; only the backend differs. It decides at the ends of minibatches
+and when requests arrive, never in the middle of a minibatch.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
-from edgetune.interleave.snapshot import InferenceQueue, InterleavePolicy, Serve, Snapshot, Train, TrainingJob
-from edgetune.interleave.tenant_state import DurationEstimate, TrainingTenant, served_by
+from edgetune.interleave.snapshot import InterleavePolicy, Serve, Snapshot, Train, Wait
+from edgetune.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant, served_by
 from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import Outcome
@@ -27,31 +27,31 @@ from edgetune.units import NS
 
 
 class Watcher(Protocol):
-    """Looks after a run from time to time: a power sensor, a governor, a planner for changing rates."""
+    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates."""
 
     def due_ns(self) -> int | None:
-        """Return when it wants to look next."""
+        """Return when to call ``poll`` next."""
         ...
 
     def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
-        """Look, and change batch sizes, estimates or the mode where that is its task; not called while it looks."""
+        """Observe the run, and change batch sizes, estimates or the mode; never called again before it returns."""
         ...
 
     def on_arrival(self, tenant: str, at_ns: int) -> None:
-        """Learn of a request as it comes, long before there is a row of it."""
+        """Note a request when it arrives, long before it has a row."""
         ...
 
     def on_row(self, row: RunRow) -> None:
-        """Learn of a row that was just written."""
+        """Note a row that was just recorded."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SharingOverhead:
-    """What sharing cost.
+    """The cost of sharing.
 
     Args:
-        decisions_s: How long each decision took, its snapshot included, s.
+        decisions_s: Duration of each decision, its snapshot included, s.
         gaps_s: Device time lost while work was ready, from the end of one minibatch to the start of the next, s in all.
         minibatches: How many were started.
     """
@@ -62,18 +62,18 @@ class SharingOverhead:
 
 
 class InterleaveLoop:
-    """One run of tenants on a stage.
+    """One run of tenants on a backend.
 
     Args:
-        engine: What the rows say of how the device was shared.
+        engine: Name of the engine, for the rows.
         backend: Runs minibatches.
         policy: Decides.
-        tenants: What shares the device.
+        tenants: Workloads that share the device.
         sources: Requests of each inference tenant, by name.
         watchers: Called from time to time.
-        end_ns: When the run is over, on the stage's clock; what waits then is answered or abandoned.
+        end_ns: End of the run, on the backend's clock; requests that wait then are answered or abandoned.
         turn: See ``RunRow``.
-        stopped: Asked often; once true, what runs is finished and what waits is abandoned.
+        stopped: Asked often; once true, minibatches that run are finished and requests that wait are abandoned.
     """
 
     def __init__(
@@ -98,29 +98,29 @@ class InterleaveLoop:
             for t in tenants
             if isinstance(t, Training)
         }
+        self._tenants: dict[str, InferenceTenant | TrainingTenant] = {**self._served, **self._trained}
         self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
         self._unwritten: deque[tuple[FinishedMinibatch, Tenant, Sequence[tuple[int, int]]]] = deque()
-        """What has ended and is not in ``rows`` yet, with its tenant as it was then and its requests."""
+        """Minibatches that have ended and are not in ``rows`` yet, each with its tenant as it was, and requests."""
         self._paused = False
         self._decisions_s: list[float] = []
         self._gaps_ns = 0
         self._free_since_ns: int | None = None
-        """Since when the device has nothing to do; ``None`` where nothing was ready."""
+        """Since when the device is idle; ``None`` while it is busy or no work was ready."""
         self._followed: dict[Minibatch, int | None] = {}
-        """What was to begin at once or behind what ran, with the time since when the device is free for it."""
+        """Minibatches sent to begin at once or behind another, with the time since when the device is free for them."""
         self._ended_ns = self._begin_ns
         """When the last minibatch ended."""
 
     @property
     def overhead(self) -> SharingOverhead:
-        """What sharing cost so far."""
-        started = sum(served.next_minibatch for served in self._served.values())
-        started += sum(trained.next_minibatch for trained in self._trained.values())
+        """The cost of sharing so far."""
+        started = sum(state.next_minibatch for state in self._tenants.values())
         return SharingOverhead(self._decisions_s, self._gaps_ns / NS, started)
 
     def run(self) -> None:
-        """Run until the end; every request and every training step is in ``rows`` then, also where this raises."""
+        """Run until the end; every request and every training step has a row afterwards, also where this raises."""
         try:
             while self._turn_once():
                 pass
@@ -129,13 +129,13 @@ class InterleaveLoop:
             self._abandon()
 
     def advance(self, enough: Callable[[], bool]) -> None:
-        """Go on with the run until it is enough, or time is up: how a watcher looks on while real work is done."""
+        """Continue the run until ``enough()`` or time is up: a watcher observes real work in this way."""
         self._write()
         while not enough() and self._backend.now_ns() < self._end_ns and self._turn_once():
             self._write()
 
     def _turn_once(self) -> bool:
-        """Take in requests, have watchers look, start something or wait; return whether the run goes on."""
+        """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
         now_ns, over = self._backend.now_ns(), self.over
         self._take_requests(min(now_ns, self._end_ns))
         if not over:
@@ -158,26 +158,28 @@ class InterleaveLoop:
 
     def tenant(self, name: str) -> Tenant:
         """Return a tenant as it is now."""
-        return (self._served.get(name) or self._trained[name]).tenant
+        return self._tenants[name].tenant
 
     def rebatch(self, name: str, batch_size: int, minibatch_s: float) -> None:
-        """Have a tenant run at another batch size from now on, taking this long as far as is known.
+        """Run a tenant at another batch size from now on.
+
+        Args:
+            name: Of the tenant.
+            batch_size: Samples per minibatch.
+            minibatch_s: Expected duration of a minibatch, s.
 
         Raises:
-            InputError: it cannot run at this batch size; nothing is changed.
+            InputError: the tenant cannot run at this batch size; nothing is changed.
         """
         self.settle()
         self._backend.prepare(name, batch_size)
-        changed = replace(self.tenant(name), batch_size=batch_size, minibatch_s=minibatch_s)
-        estimate = DurationEstimate(round(minibatch_s * NS))
-        if isinstance(changed, Inference):
-            self._served[name].tenant, self._served[name].estimate = changed, estimate
-        else:
-            self._trained[name].tenant, self._trained[name].estimate = changed, estimate
+        state: Any = self._tenants[name]
+        state.tenant = replace(state.tenant, batch_size=batch_size, minibatch_s=minibatch_s)
+        self.re_estimate(name, minibatch_s)
 
     def re_estimate(self, name: str, minibatch_s: float) -> None:
-        """Take a tenant's minibatches to last this long from now on: the mode has changed."""
-        (self._served.get(name) or self._trained[name]).estimate = DurationEstimate(round(minibatch_s * NS))
+        """Expect a tenant's minibatches to take this long from now on, s, because the mode has changed."""
+        self._tenants[name].estimate = DurationEstimate(round(minibatch_s * NS))
 
     def pause_training(self, *, paused: bool) -> None:
         """Start no training minibatch from now on, or start them again."""
@@ -201,39 +203,35 @@ class InterleaveLoop:
     @property
     def lost(self) -> list[str]:
         """Tenants that could not go on."""
-        lost = [name for name, served in self._served.items() if served.lost]
-        return lost + [name for name, trained in self._trained.items() if trained.lost]
+        return [name for name, state in self._tenants.items() if state.lost]
 
     @property
     def over(self) -> bool:
-        """Whether time is up or somebody asked to stop: nothing new is to be begun."""
+        """Whether time is up or a stop was requested."""
         return self._backend.now_ns() >= self._end_ns or self._stopped()
 
     def now_ns(self) -> int:
-        """Return the time of the stage's clock, ns."""
+        """Return the time of the backend's clock, ns."""
         return self._backend.now_ns()
 
     def note(self, row: RunRow) -> None:
-        """Write a row down; its times are taken as they are."""
+        """Record a row as it is."""
         self.rows.append(row)
         for watcher in self._watchers:
             watcher.on_row(row)
 
     def row(self, at_ns: int) -> RunRow:
-        """Return a row of this run at a time of the stage's clock, to be completed with ``replace``."""
+        """Return a row of this run at a time of the backend's clock, to be completed with ``replace``."""
         return RunRow(self._engine, "plan", self._since(at_ns), turn=self._turn)
 
     def _decide(self, *, over: bool) -> bool:
-        """Ask the policy and do it; return whether there is anything left to wait for."""
+        """Do what the policy decides; return whether anything is left to wait for."""
         begun_s = time.perf_counter()
         now_ns = self._backend.now_ns()
         decision = self._policy.decide(self._snapshot(now_ns, over=over))
         self._decisions_s.append(time.perf_counter() - begun_s)
-        if isinstance(decision, Serve):
-            self._serve(decision, now_ns)
-            return True
-        if isinstance(decision, Train):
-            self._train(decision, now_ns)
+        if not isinstance(decision, Wait):
+            self._start(decision, now_ns)
             return True
         self._free_since_ns = None
         self._write()
@@ -250,38 +248,41 @@ class InterleaveLoop:
         self._finish(self._backend.wait(until_ns))
         return True
 
-    def _serve(self, decision: Serve, now_ns: int) -> None:
-        served = self._served[decision.tenant]
-        taken = served.waiting.take(decision.count, decision.passed)
-        number = served.next_minibatch
-        served.next_minibatch += 1
-        requests = tuple(request for request, _ in taken)
-        self._start(Minibatch(decision.tenant, "infer", number, requests, decision.begin_by_ns))
-        served.since_ns.append(now_ns)
-        served.on_device[number] = taken
-
-    def _train(self, decision: Train, now_ns: int) -> None:
-        trained = self._trained[decision.tenant]
-        self._start(Minibatch(decision.tenant, "train", trained.next_minibatch, begin_by_ns=decision.begin_by_ns))
-        trained.since_ns.append(now_ns)
-        trained.next_minibatch += 1
-
-    def _start(self, minibatch: Minibatch) -> None:
+    def _start(self, decision: Serve | Train, now_ns: int) -> None:
+        state = self._tenants[decision.tenant]
+        number = state.next_minibatch
+        taken: tuple[tuple[int, int], ...] = ()
+        state.next_minibatch += 1
+        minibatch = Minibatch(decision.tenant, "train", number, begin_by_ns=decision.begin_by_ns)
+        if isinstance(state, InferenceTenant) and isinstance(decision, Serve):
+            taken = state.waiting.take(decision.count, decision.passed)
+            minibatch = replace(minibatch, task="infer", requests=tuple(request for request, _ in taken))
         if self._free_since_ns is not None or minibatch.begin_by_ns is not None:
             self._followed[minibatch] = self._free_since_ns
         self._free_since_ns = None
         self._backend.start(minibatch)
+        state.since_ns.append(now_ns)
+        if isinstance(state, InferenceTenant):
+            state.on_device[number] = taken
 
     def _finish(self, ended: Sequence[FinishedMinibatch]) -> None:
         for done in ended:
-            if done.minibatch.task == "infer":
-                self._finish_inference(done)
+            state = self._tenants[done.minibatch.tenant]
+            taken: tuple[tuple[int, int], ...] = ()
+            state.since_ns.pop(0)
+            state.lost |= done.lost
+            if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
+                state.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+            if isinstance(state, InferenceTenant):
+                taken = state.on_device.pop(done.minibatch.number)
+                state.source.answered([request for request, _ in taken], done.end_ns)
             else:
-                self._finish_training(done)
+                state.served_ns += done.end_ns - done.start_ns
+            self._unwritten.append((done, state.tenant, taken))
             self._pass_on(done)
 
     def _pass_on(self, done: FinishedMinibatch) -> None:
-        """Count the time between a minibatch and what ran before it; what is lined up behind it begins now."""
+        """Count the idle time before a minibatch; the one lined up behind it begins now."""
         self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may be told first
         since_ns = self._followed.pop(done.minibatch, None)
         if since_ns is not None:
@@ -289,8 +290,8 @@ class InterleaveLoop:
         for behind, since_ns in self._followed.items():
             if since_ns is None:
                 self._followed[behind] = self._ended_ns
-                standing = self._served.get(behind.tenant) or self._trained[behind.tenant]
-                standing.since_ns[-1] = max(standing.since_ns[-1], done.end_ns)
+                since = self._tenants[behind.tenant].since_ns
+                since[-1] = max(since[-1], done.end_ns)
         self._free_since_ns = None if self._busy() else self._ended_ns
 
     def _finish_inference(self, done: FinishedMinibatch) -> None:
@@ -313,7 +314,7 @@ class InterleaveLoop:
         self._unwritten.append((done, trained.tenant, ()))
 
     def _write(self) -> None:
-        """Make rows of what has ended: while the device runs the next minibatch, not while it waits for it."""
+        """Record the minibatches that have ended, while the device runs the next one."""
         while self._unwritten:
             done, tenant, taken = self._unwritten.popleft()
             if isinstance(tenant, Inference):
@@ -361,53 +362,24 @@ class InterleaveLoop:
                 served.line_up(arrived_ns)
 
     def _snapshot(self, now_ns: int, *, over: bool) -> Snapshot:
-        queues = [
-            InferenceQueue(
-                name,
-                served.tenant.batch_size,
-                round(served.tenant.latency_budget_s * NS),
-                served.estimate.cautious_ns(now_ns),
-                served.waiting,
-                served.gap_ns,
-                served.since_ns[0] if served.since_ns else None,
-                over or served.source.ended,
-                served.last_arrival_ns,
-                None if served.estimate.observed else 0,
-                len(served.since_ns),
-            )
-            for name, served in self._served.items()
-            if not served.lost
-        ]
-        jobs = [
-            TrainingJob(
-                name,
-                trained.estimate.cautious_ns(now_ns),
-                trained.tenant.weight,
-                trained.served_ns,
-                trained.since_ns[0] if trained.since_ns else None,
-                len(trained.since_ns),
-                over or self._paused,
-            )
-            for name, trained in self._trained.items()
-            if not trained.lost
-        ]
+        queues = [served.queue(now_ns, over=over) for served in self._served.values() if not served.lost]
+        resting = over or self._paused
+        jobs = [trained.job(now_ns, resting=resting) for trained in self._trained.values() if not trained.lost]
         return Snapshot(now_ns, queues, jobs)
 
     def _waiting(self) -> bool:
         return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)
 
     def _nothing_will_come(self) -> bool:
-        """Return whether no request will come any more and nothing trains."""
+        """Return whether no request will arrive any more and no tenant trains."""
         answers = any(not (served.lost or served.source.ended) for served in self._served.values())
         return not answers and all(trained.lost for trained in self._trained.values())
 
     def _busy(self) -> bool:
-        return any(served.on_device for served in self._served.values()) or any(
-            trained.since_ns for trained in self._trained.values()
-        )
+        return any(state.since_ns for state in self._tenants.values())
 
     def _abandon(self) -> None:
-        """Write down the requests that nobody answered."""
+        """Record the requests that were not answered."""
         self._write()
         now_ns = self._backend.now_ns()
         for served in self._served.values():

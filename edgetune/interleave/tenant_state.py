@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
+from edgetune.interleave.snapshot import InferenceQueue, TrainingJob
 from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
@@ -22,7 +23,7 @@ _HALF_LIFE_NS = 2_000_000_000
 
 
 class DurationEstimate:
-    """The duration of one tenant's minibatches, ns.
+    """The expected duration of one tenant's minibatches, ns.
 
     Args:
         minibatch_ns: As planned.
@@ -36,16 +37,16 @@ class DurationEstimate:
 
     @property
     def mean_ns(self) -> float:
-        """What a minibatch takes in the mean, ns."""
+        """Mean duration, ns."""
         return self._mean_ns
 
     @property
     def observed(self) -> bool:
-        """Whether a minibatch was seen yet: before, it is only believed what one takes."""
+        """Whether a minibatch was observed; before that the duration is the planned one."""
         return self._observed
 
     def observe(self, duration_ns: int, now_ns: int) -> None:
-        """Learn from a minibatch that ended at ``now_ns``."""
+        """Correct the estimate by a minibatch that ended at ``now_ns``."""
         surcharge_ns = self._faded(now_ns)
         over_ns = duration_ns - self._mean_ns
         self._mean_ns = float(duration_ns) if not self._observed else self._mean_ns + _NEWEST * over_ns
@@ -53,7 +54,7 @@ class DurationEstimate:
         self._at_ns, self._observed = now_ns, True
 
     def cautious_ns(self, now_ns: int) -> int:
-        """Return what the next one may take, ns."""
+        """Return a cautious duration of the next one, ns."""
         return round(self._mean_ns + self._faded(now_ns))
 
     def _faded(self, now_ns: int) -> float:
@@ -65,15 +66,15 @@ _GAP_WEIGHT = 1 / 16
 
 
 class WaitingRequests(Sequence[int]):
-    """The requests of a tenant that wait, the oldest first; to policies, when they arrived.
+    """The requests of a tenant that wait, the oldest first; policies see when each arrived.
 
-    Under overload they are many, and taken from the middle, where those are that can still be in time: every one is
+    Under overload they are many, and are taken from the middle, where those are that can still be in time: each is
     found at once by its place, and taking some moves only those that came after them.
     """
 
     def __init__(self) -> None:
         self._requests: list[tuple[int, int]] = []
-        """Number and arrival of each, after as many as ``_gone`` that wait no more."""
+        """Number and arrival of each; the first ``_gone`` do not wait any more."""
         self._gone = 0
 
     def __len__(self) -> int:
@@ -91,7 +92,7 @@ class WaitingRequests(Sequence[int]):
         return self._requests[place if place < 0 else place + self._gone][1]
 
     def append(self, number: int, arrived_ns: int) -> None:
-        """Have a request wait behind the others."""
+        """Add the newest request."""
         self._requests.append((number, arrived_ns))
 
     def take(self, count: int, passed: int = 0) -> tuple[tuple[int, int], ...]:
@@ -128,7 +129,7 @@ class InferenceTenant:
     lost: bool = False
 
     def line_up(self, arrived_ns: int) -> None:
-        """Have a request wait, and follow the mean gap between them."""
+        """Add a request that arrived, and update the mean gap between requests."""
         self.waiting.append(self.next_request, arrived_ns)
         self.next_request += 1
         if self.last_arrival_ns is not None:
@@ -136,6 +137,15 @@ class InferenceTenant:
             before_ns = gap_ns if self.gap_ns is None else self.gap_ns
             self.gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
         self.last_arrival_ns = arrived_ns
+
+    def queue(self, now_ns: int, *, over: bool) -> InferenceQueue:
+        """Return what a policy sees of it; ``over`` where no more requests will come."""
+        tenant = self.tenant
+        return InferenceQueue(
+            tenant.name, tenant.batch_size, round(tenant.latency_budget_s * NS), self.estimate.cautious_ns(now_ns),
+            self.waiting, self.gap_ns, self.since_ns[0] if self.since_ns else None, over or self.source.ended,
+            self.last_arrival_ns, None if self.estimate.observed else 0, len(self.since_ns),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -149,8 +159,16 @@ class TrainingTenant:
     since_ns: list[int] = field(default_factory=list)
     lost: bool = False
 
+    def job(self, now_ns: int, *, resting: bool) -> TrainingJob:
+        """Return what a policy sees of it; ``resting`` where no further step is to begin."""
+        since_ns = self.since_ns[0] if self.since_ns else None
+        minibatch_ns, weight = self.estimate.cautious_ns(now_ns), self.tenant.weight
+        return TrainingJob(
+            self.tenant.name, minibatch_ns, weight, self.served_ns, since_ns, len(self.since_ns), resting
+        )
+
 
 def served_by(tenant: Inference, source: ArrivalSource) -> InferenceTenant:
-    """Return a tenant that answers as it stands before its first request."""
+    """Return the state of an inference tenant before its first request."""
     gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
     return InferenceTenant(tenant, source, DurationEstimate(round(tenant.minibatch_s * NS)), gap_ns=gap_ns)
