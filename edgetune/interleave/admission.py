@@ -1,4 +1,4 @@
-"""Whether tenants can share a device at all: asked before a run, answered from rates, batch sizes, times and budgets.
+"""Tests before a run whether tenants can share a device, from rates, batch sizes, times and budgets.
 
     requests   |  |  |  |              a batch of b, g = 1 / rate apart: full (b - 1) g after its first,
     batch               |=====|        due its latency budget after that
@@ -34,21 +34,21 @@ from edgetune.units import NS
 
 _MS = 1_000_000
 _TRIES = 100_000
-"""Intervals looked at: a utilisation close to 1 takes many, and there is time before a run."""
+"""Most intervals checked: a utilisation close to 1 takes many, and there is time before a run."""
 _COARSE, _LEAST_SCALE = 0.9, 0.001
-"""Feasible rates are looked for downwards by a tenth at a time, to a thousandth; then halved in on."""
+"""Feasible rates are searched downwards in steps of a tenth, to a thousandth; then by bisection."""
 _HALVINGS = 10
 """Of a tenth: to one in ten thousand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Whether tenants can share the device, and what would have to change.
+    """Whether tenants can share the device, and at which rates they could.
 
     Args:
         admitted: Whether they can.
         reason: Why not, one line with its numbers; empty where they can.
-        tenant: At whom it fails.
+        tenant: The tenant that fails the test.
         rates_per_s: The highest rates, all scaled alike, at which they could; empty where no such rates help.
         own_rate_per_s: The highest rate of ``tenant`` at which they could, the others as they are; ``None`` where none
             helps.
@@ -62,7 +62,7 @@ class Admission:
 
     @property
     def hint(self) -> str:
-        """What would be admitted, one line."""
+        """The nearest feasible rates, one line."""
         nearest = []
         if self.rates_per_s:
             nearest.append(", ".join(f"{name} at {rate:.4g}/s" for name, rate in self.rates_per_s.items()))
@@ -75,7 +75,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """Why tenants cannot share, and at whom it fails."""
+    """Why tenants cannot share, and which tenant fails the test."""
 
     tenant: str
     reason: str

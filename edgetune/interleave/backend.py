@@ -1,4 +1,4 @@
-"""Where minibatches run: child processes on a device, or an event clock. The loop knows no more of it than this."""
+"""Minibatches, and the protocol of the backends that run them: child processes on a device, or an event clock."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Minibatch:
         task: ``infer`` or ``train``.
         number: Which of that tenant's, from 0.
         requests: Numbers of the requests answered, from 0 in the order of arrival; none for training.
-        begin_by_ns: It begins when what runs has ended, and at this time at the latest; ``None`` begins it now, or
-            lines it up behind the one that its tenant runs.
+        begin_by_ns: It begins when the running minibatch has ended, and at this time at the latest; ``None`` begins it
+            now, or behind the one that its tenant runs.
     """
 
     tenant: str
@@ -37,7 +37,7 @@ class FinishedMinibatch:
     Args:
         minibatch: Which.
         start_ns, end_ns: When the device ran it, on the stage's clock.
-        loss: Training loss, where the workload tells it.
+        loss: Training loss, where the workload returns it.
         failure: Why it failed, one line; ``None`` where it did not.
         failed: Requests of it that failed by themselves, with the reason; the others were answered.
         lost: Whether the tenant cannot go on: its process crashed, hung or ended.

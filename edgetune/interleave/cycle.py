@@ -23,7 +23,7 @@ slower than all that were measured. In simulated plans with 3 % scatter, half of
 the time, requests were late in 5 of 187 plans without headroom, in 3 of 180 with 5 %, and in none of 172 with 10 %
 (``tests/benchmarks/interleave_headroom.py``, seeds 11 and 5)."""
 _A_WHOLE = 1e-9
-"""What rounding may take from a whole number of minibatches."""
+"""Rounding error allowed in a whole number of minibatches."""
 
 Constraint = Literal["rate", "room", "step", "latency", "power"]
 
@@ -35,10 +35,10 @@ class WorkloadPoint:
     Args:
         workload: Its name.
         batch_size: Samples per minibatch.
-        minibatch_s: What a minibatch takes, cautiously, s.
-        power_w: What it draws, W; ``None`` where that was not measured.
+        minibatch_s: Cautious duration of a minibatch, s.
+        power_w: Mean power, W; ``None`` where it was not measured.
         mode: The power mode.
-        slowest_s: What the slowest took that was measured, s; ``None`` where that was not kept.
+        slowest_s: Duration of the slowest minibatch measured, s; ``None`` where single times were not kept.
     """
 
     workload: str
@@ -50,17 +50,17 @@ class WorkloadPoint:
 
     @property
     def at_worst_s(self) -> float:
-        """What a minibatch takes at worst, as far as is known, s."""
+        """Longest known duration of a minibatch, s."""
         return self.minibatch_s if self.slowest_s is None else max(self.slowest_s, self.minibatch_s)
 
 
 @dataclass(frozen=True, slots=True)
 class CycleGoals:
-    """What is asked of a device.
+    """The problem that a cycle has to solve.
 
     Args:
         latency_budget_s: Every answer within this, s.
-        rate_per_s: Requests per second, the highest of them where it changes; ``None`` where there is no telling (live,
+        rate_per_s: Requests per second, the highest of them where it changes; ``None`` where it is unknown (live,
             closed): then no request is counted on to wait for others, and no training is promised.
         power_budget_w: Mean power stays within it, W.
         headroom: Share of the latency budget and of the time between batches left free, 0 to 1.
@@ -74,7 +74,7 @@ class CycleGoals:
 
 @dataclass(frozen=True, slots=True)
 class CycleViolation:
-    """A constraint that a cycle breaks: what it needs and what there is, in the same unit (s, or W of power)."""
+    """A constraint that a cycle breaks: the value it has and the limit, in the same unit (s, or W of power)."""
 
     constraint: Constraint
     value: float
@@ -83,12 +83,12 @@ class CycleViolation:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What happens between one full batch and the next.
+    """The work between one full batch and the next.
 
     Args:
         infer: Answers requests.
         rate_per_s: Requests per second, see ``CycleGoals``.
-        train: Trains in what is left; ``None`` where nothing does.
+        train: Trains in the time that is left; ``None`` without training.
         train_minibatches: Training minibatches per batch of requests.
         requests: Requests answered together, where so few come in time that a batch is not waited for until it is full;
             it takes no less for it. ``None`` where it is full.
@@ -176,7 +176,7 @@ def cycles_of(infer: WorkloadPoint, train: WorkloadPoint | None, goals: CycleGoa
 
 
 def broken(cycle: Cycle, goals: CycleGoals) -> tuple[CycleViolation, ...]:
-    """Return what a cycle breaks of what is wanted.
+    """Return the constraints that a cycle breaks.
 
     ``rate``: answering a batch takes longer than the next needs to arrive. ``room``: it leaves no time for one
     training minibatch. ``step``: a request that came just after a training minibatch began would be late, so that a

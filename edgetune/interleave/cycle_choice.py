@@ -19,9 +19,9 @@ from edgetune.interleave.planner import halves
 from edgetune.stats import median, percentile
 
 SAFETY = 1.05
-"""Rates are planned for a little more than was observed: what is estimated from a few hundred requests wavers so."""
+"""Factor on an observed rate that a plan must serve: an estimate from a few hundred requests wavers by this much."""
 ROOM = 1.25
-"""A plan that keeps up with so many times the rate is preferred: a change smaller than that is not told at once, see
+"""A plan that keeps up with so many times the rate is preferred: a smaller change is not detected at once, see
 ``rates.CHANGE``."""
 GAIN = 1.05
 """Another plan must train so many times as much to be worth a change where the present one does as well."""
@@ -31,7 +31,7 @@ Grade = Literal["fits", "serves", "least"]
 
 @dataclass(frozen=True, slots=True)
 class TenantNames:
-    """Who is planned for: the tenant that answers and the one that trains, and their workloads in profile rows."""
+    """Names of the tenant that answers and of the one that trains, and of their workloads in profile rows."""
 
     infer: str
     infer_workload: str
@@ -45,7 +45,7 @@ class CycleChoice:
 
     Args:
         cycle: Batch size, mode and times; without training where that is to pause.
-        grade: What it does at the rate asked about, see the head of this module.
+        grade: How well it serves the rate asked about, see the head of this module.
     """
 
     cycle: Cycle
@@ -53,12 +53,12 @@ class CycleChoice:
 
     @property
     def setting(self) -> tuple[int, Mode, bool]:
-        """What has to be set for it: batch size, mode, and whether training goes on."""
+        """The settings it needs: batch size, mode, and whether training goes on."""
         return self.cycle.infer.batch_size, self.cycle.infer.mode, self.cycle.train is not None
 
 
 class CycleChooser:
-    """Knows rows, and what can be made of them.
+    """Chooses cycles from the rows known so far.
 
     Args:
         names: Of the workloads.
@@ -78,18 +78,18 @@ class CycleChooser:
         self._gather()
 
     def learn(self, *rows: ProfileRow) -> None:
-        """Take in what was just measured; of a point known before, it counts instead, unless it failed."""
+        """Add rows that were just measured; a row replaces an older one of the same point, unless it failed."""
         known = {row.point for row in self.rows if row.status == "ok"}
         fresh = {row.point: row for row in rows if row.status == "ok" or row.point not in known}
         self.rows = [row for row in self.rows if row.point not in fresh] + list(fresh.values())
         self._gather()
 
     def best(self, rate_per_s: float, present: tuple[int, Mode, bool] | None = None) -> CycleChoice:
-        """Return what to run at a rate, 1/s.
+        """Return the best cycle at a rate, 1/s.
 
         Args:
             rate_per_s: As observed.
-            present: What is set now; it is kept where nothing does clearly better.
+            present: The setting now; it is kept where no other is clearly better.
         """
         graded: dict[tuple[int, bool], list[CycleChoice]] = {}
         for cycle in self._cycles(rate_per_s):
@@ -107,7 +107,7 @@ class CycleChooser:
         return max(best, key=lambda choice: (_training_per_s(choice.cycle), -choice.cycle.latency_s))
 
     def strongest(self, rate_per_s: float | None) -> Cycle:
-        """Return what answers most requests per second within the power budget.
+        """Return the cycle that answers most requests per second within the power budget.
 
         A minibatch that takes more than half of the latency budget is left aside where there is another: a request that
         just missed one would be late with the next.
@@ -120,7 +120,7 @@ class CycleChooser:
         return max(quick or cycles, key=lambda each: (_answers_per_s(each), each.train is not None))
 
     def at_most_s(self, point: Point) -> float | None:
-        """Return what a minibatch of a point takes at most, by what is known of others of its network, s.
+        """Return an upper bound of a point's minibatch time, from other points of its network, s.
 
         Time grows no faster than the batch, and no faster than any clock falls: it is a sum of parts of which each
         follows one of them. ``None`` where nothing is known.
@@ -145,7 +145,7 @@ class CycleChooser:
         )
 
     def _cycles(self, rate_per_s: float | None) -> list[Cycle]:
-        """Return all that is within the power budget; all there is where nothing is, or nobody measured power."""
+        """Return the cycles within the power budget; the most frugal one where none is; all without a budget."""
         found = [cycle_of(half, rate_per_s, self._train[half.mode]) for half in self._infer if half.mode in self._train]
         found += [cycle_of(half, rate_per_s) for half in self._infer]
         limit_w = self.goals.power_budget_w
@@ -155,7 +155,7 @@ class CycleChooser:
         return within or [min(found, key=lambda cycle: cycle.power_w or float("inf"))]
 
     def _grade(self, cycle: Cycle) -> Grade:
-        """Return what a cycle does at its rate, and at a little more."""
+        """Return the grade of a cycle at its rate, and at a little more."""
         rate_per_s = None if cycle.rate_per_s is None else SAFETY * cycle.rate_per_s
         more = cycle_of(cycle.infer, rate_per_s, cycle.train)
         short = {each.constraint for each in (*broken(cycle, self.goals), *broken(more, self.goals))}
@@ -212,12 +212,12 @@ class Trial:
     """A point on trial.
 
     Args:
-        batch_size, mode: What is tried.
+        batch_size, mode: Of the point.
         rate_per_s: That it has to keep up with.
         from_ns: When it was set.
         urgent: Whether nothing known answers in time: then training is not waited for.
-        usual_s: What its minibatches would take in a mode known before; ``None`` where that is not known.
-        infer_s, train_s: What its minibatches took, s, by number.
+        usual_s: Duration of its minibatches in a mode known before, s; ``None`` where unknown.
+        infer_s, train_s: Durations of its minibatches, s, by number.
         power_w: Readings of time that it had to itself, W.
     """
 
@@ -244,7 +244,7 @@ class Trial:
 
 
 def row_of(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
-    """Return what a try tells of a point as a row of a profile; the first minibatch is left out."""
+    """Return the row of a profile that a trial measured; the first minibatch is left out."""
     row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs_of(point.mode))
     if len(times_s) < 2:
         return replace(row, reason=reason or "no minibatch ran")

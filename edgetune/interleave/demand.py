@@ -1,12 +1,13 @@
-"""How much device time is due by when: the arithmetic that the policy and the admission test share.
+"""Computes how much device time is due by when, for the policy and the admission test.
 
     now                 first            second           third       due times of one tenant's minibatches
      |--------------------|----------------|----------------|------>
                           work             work             work     each takes this long on the device
 
-Whatever must be over by a time L, together with what is put in front of it, has to fit into the time from now to L.
+All work that is due by a time L, and the work put in front of it, has to fit into the time from now to L.
 Sources: processor demand, Baruah, Rosier and Howell 1990 (Real-Time Systems 2); checked downwards from the longest
-interval that can matter, skipping what cannot fail, as in Zhang and Burns 2009 (IEEE Trans. Computers 58, "QPA").
+interval that can matter, skipping those that cannot fail, as in Zhang and Burns 2009 (IEEE Trans. Computers 58,
+"QPA").
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def demanded_ns(demands: Sequence[QueueDemand], by_ns: int) -> int:
 
 @dataclass(slots=True)
 class BatchFilling:
-    """How a queue fills: what decides how many of its requests to wait for.
+    """How a queue fills, which decides how many of its requests to wait for.
 
     Args:
         batch_size: Requests that make a full minibatch.
@@ -88,13 +89,13 @@ def first_miss(
 ) -> int | None:
     """Return a time by which more is due than fits when ``step_ns`` runs first; ``None`` where all fits.
 
-    Where the tenants ask for the whole device or more, no horizon is long enough; then only what is due soon counts: up
+    Where the tenants ask for the whole device or more, no horizon is long enough; then only work due soon counts: up
     to when the first minibatch of each is due, put off by the step.
 
     Args:
-        demands: What is due.
-        step_ns: What runs before, without a break.
-        before_ns: Only what is due before this time counts.
+        demands: Work that is due.
+        step_ns: Duration of the step that runs first, without a break.
+        before_ns: Only work due before this time counts.
         tries: So many intervals are looked at (8 were enough in 21,000 random sets up to a utilisation of 0.995);
             undecided by then counts as a miss.
     """

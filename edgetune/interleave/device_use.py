@@ -51,7 +51,7 @@ class Occupancy:
         answering_s, training_s: Covered by at least one minibatch of that sort.
         both_s: Covered by both sorts at once.
         idle_s: Covered by no minibatch.
-        tenants_s: Time per tenant; what several share is divided evenly among them, so that it adds up to what is busy.
+        tenants_s: Time per tenant; overlapping time is divided evenly among them, so that all adds up to the busy time.
     """
 
     duration_s: float
@@ -100,7 +100,7 @@ def occupancy(busy: Sequence[Busy], duration_s: float) -> Occupancy:
 
 
 _FEWEST_READINGS = 5
-"""As elsewhere: energy from fewer is not told."""
+"""Energy is not computed from fewer readings."""
 
 
 @dataclass(frozen=True, slots=True)

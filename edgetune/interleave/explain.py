@@ -1,4 +1,4 @@
-"""Says in words where each millisecond of a cycle goes, and why no cycle serves what is asked."""
+"""Explains in words where each millisecond of a cycle goes, and why no cycle serves a problem."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _DIGITS = 3
 
 
 def explain_infeasible(cycles: Sequence[Cycle], goals: CycleGoals) -> InfeasibleError:
-    """Return the error that says what the nearest cycle breaks, and which rate or budget would be feasible.
+    """Return the error that names the constraints the nearest cycle breaks, and which rate or budget is feasible.
 
     Args:
         cycles: Everything measured, each of them infeasible; not empty.
-        goals: What was asked for.
+        goals: The problem.
     """
     nearest = min(cycles, key=lambda cycle: max(each.value / each.limit for each in broken(cycle, goals)))
     why = "; ".join(describe_violation(each) for each in broken(nearest, goals))
@@ -133,7 +133,7 @@ class CyclePhase:
 
 
 def parts_of(cycle: Cycle) -> tuple[CyclePhase, ...]:
-    """Return what the device does in a cycle, one part after another, each training minibatch one of them.
+    """Return the parts of a cycle, one after another; each training minibatch is a part.
 
     Where the rate is unknown, or the device does not keep up, the cycle ends with its work.
     """

@@ -57,6 +57,8 @@ class _Held:
     """Since when the first minibatch runs, as far as this process knows, or when it begins at the latest."""
     turns: deque[int] = field(default_factory=deque)
     """The turn of each minibatch; see ``processes.turn_signal``."""
+    found_ns: int | None = None
+    """Modification time of the file that was at the checkpoint's path before the run, ns."""
     lost: str | None = None
     last_output: str | None = None
     """The last lines printed before its process ended or its thread hung; ``None`` while it can be asked."""
@@ -105,8 +107,6 @@ class LiveMinibatchBackend:
         self._hang_s = hang_s
         self._cores: int | None = None
         self._held: dict[str, _Held] = {}
-        self._found_ns: dict[str, int | None] = {}
-        """Modification time of the file that was at a checkpoint's path before the run, ns, by tenant."""
         self._over: list[FinishedMinibatch] = []
         self._children: list[Child] = []
         self._closing: list[threading.Thread] = []
@@ -128,8 +128,8 @@ class LiveMinibatchBackend:
             self._held[live.tenant.name] = _Held(live, self._children[-1])
         for held in self._held.values():
             path = held.live.checkpoint
-            there = path is not None and path.exists()
-            self._found_ns[held.live.tenant.name] = path.stat().st_mtime_ns if path is not None and there else None
+            if path is not None and path.exists():
+                held.found_ns = path.stat().st_mtime_ns
             self._load(held, held.live.tenant.batch_size)
 
     @property
@@ -374,7 +374,7 @@ class LiveMinibatchBackend:
     def _save(self, held: _Held) -> SavedCheckpoint:
         name, path = held.live.tenant.name, held.live.checkpoint
         assert path is not None
-        kept = path if path.exists() and path.stat().st_mtime_ns != self._found_ns[name] else None
+        kept = path if path.exists() and path.stat().st_mtime_ns != held.found_ns else None
         if held.last_output is not None:
             return SavedCheckpoint(name, kept, failure=held.lost)
         try:

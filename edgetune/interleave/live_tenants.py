@@ -1,4 +1,4 @@
-"""What it takes to load a tenant on a device, and what it hands back."""
+"""A tenant with all that loading it on a device needs, and the checkpoint it hands back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgetune.workloads.workload import Workload
 
 
 class ExternalRequests(Protocol):
-    """Where requests of one tenant come from when they come from outside, one a line."""
+    """Requests of one tenant that come from outside, one a line."""
 
     def fileno(self) -> int:
         """Return the descriptor that can be read once there is a request."""
@@ -30,11 +30,11 @@ class ExternalRequests(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LiveTenant:
-    """A tenant and what it takes to load it.
+    """A tenant, its workload and its files.
 
     Args:
-        tenant: As the loop knows it.
-        workload: What it runs.
+        tenant: Name, batch size and times.
+        workload: The network or file to run.
         inputs: ``.npz`` of samples for an inference; random ones without it.
         handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
         checkpoint: Where the trained state goes: an ONNX file with trained weights, or whatever a Python file saves.
@@ -53,11 +53,11 @@ class LiveTenant:
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """What became of the checkpoint of a training.
+    """The checkpoint of a training, or why there is none.
 
     Args:
-        tenant: Whose.
-        path: Where it is; ``None`` where there is none.
+        tenant: Name of the training.
+        path: Of the file; ``None`` where there is none.
         steps: Minibatches it has learnt from, those of warming up a Python file included.
         failure: Why there is none, or an older one.
     """

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
@@ -26,24 +26,24 @@ from edgetune.serving.sources import ArrivalSource
 from edgetune.units import NS
 
 
-class Watcher(Protocol):
-    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates."""
+class Watcher:
+    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates.
+
+    This one does nothing.
+    """
 
     def due_ns(self) -> int | None:
-        """Return when to call ``poll`` next."""
-        ...
+        """Return when to call ``poll`` next; ``None`` for never."""
+        return None
 
     def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
         """Observe the run, and change batch sizes, estimates or the mode; never called again before it returns."""
-        ...
 
     def on_arrival(self, tenant: str, at_ns: int) -> None:
         """Note a request when it arrives, long before it has a row."""
-        ...
 
     def on_row(self, row: RunRow) -> None:
         """Note a row that was just recorded."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

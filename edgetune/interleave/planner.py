@@ -1,7 +1,7 @@
 """How many requests to answer together, and how much to train between two batches: from measurements.
 
-A plan is cautious where measurements scatter: how much fits is told by the 95th percentile of minibatch times where
-that is known, what is late by the slowest where single times were kept, and headroom is left beside.
+A plan is cautious where measurements scatter: the 95th percentile of minibatch times, where it is known, decides how
+much fits, the slowest one, where single times were kept, whether a request is late; and headroom is left beside.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def best_cycle(
     Args:
         infer: The inference at the batch sizes and modes measured; not empty.
         train: The training likewise; empty where nothing trains.
-        goals: What is asked for.
+        goals: The problem.
         best_effort: Return the least bad cycle where none is feasible: one that answers in time, if any does, and of
             those the one whose worst excess is the smallest.
 
     Raises:
         InfeasibleError: none is feasible; the nearest feasible rate and latency budget are named.
-        InputError: there is a power budget and nobody measured power, or no mode in which both were measured.
+        InputError: there is a power budget and no power was measured, or both were not measured in the same mode.
     """
     cycles = _cycles(infer, train, goals)
     feasible = [cycle for cycle in cycles if not broken(cycle, goals)]
@@ -76,7 +76,7 @@ def _badness(cycle: Cycle, goals: CycleGoals) -> tuple[bool, float]:
 def halves(
     rows: Iterable[ProfileRow], task: Task, *, workload: str | None = None, mode: Mode | None = None
 ) -> tuple[WorkloadPoint, ...]:
-    """Return what a profile table knows of one workload; of several visits to a point, the slowest and hungriest.
+    """Return the measured points of one workload; of several visits to a point, the slowest and hungriest.
 
     Args:
         rows: Of one or several tables; rows that are no measurements are passed over.
@@ -105,7 +105,7 @@ def halves(
 
 
 def cautious_s(row: ProfileRow) -> float:
-    """Return what a minibatch of a measured point takes, s: the 95th percentile, at least the median's interval."""
+    """Return the cautious minibatch time of a point, s: the 95th percentile, at least the median's interval."""
     times_s = (row.minibatch_s, row.minibatch_ci95_high_s, row.minibatch_p95_s)
     return max(float(time_s) for time_s in times_s if time_s is not None)
 
@@ -122,7 +122,7 @@ def _worse(one: WorkloadPoint, other: WorkloadPoint) -> WorkloadPoint:
 
 
 def _slowest_s(row: ProfileRow) -> float | None:
-    """Return what the slowest minibatch took that was no warm-up, s; ``None`` where single times were not kept."""
+    """Return the slowest minibatch time after warm-up, s; ``None`` where single times were not kept."""
     return max((row.times_s or ())[row.warmups or 0 :], default=None)
 
 

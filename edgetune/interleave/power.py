@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.run import Outcome, RunRow
+from edgetune.artifacts.run import Outcome
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.loop import InterleaveLoop
+from edgetune.interleave.loop import InterleaveLoop, Watcher
 from edgetune.units import NS
 
 SUSTAINED = 2
@@ -27,7 +27,7 @@ SUSTAINED = 2
 CALM = 10
 """Readings in a row that must leave room for the next mode up before it is taken."""
 ROOM = 0.03
-"""Share of the budget that must stay free after a step up: about twice what readings of such sensors waver."""
+"""Share of the budget that must stay free after a step up: about twice the scatter of such sensors."""
 _MOST_CALM = 640
 """The longest wait for a step up, in readings."""
 
@@ -39,9 +39,9 @@ class MeasuredMode:
     Args:
         mode: Its knobs.
         power_w: The largest mean power of any workload in it, W.
-        worth: What orders modes, larger is better: training throughput, or minus latency.
-        minibatch_s: What a minibatch of each tenant takes in it, by name, s.
-        trains: Whether training goes on; without it a mode draws what answering alone does.
+        worth: Order of modes, larger is better: training throughput, or minus latency.
+        minibatch_s: Duration of a minibatch of each tenant in it, by name, s.
+        trains: Whether training goes on; without it a mode draws the power of answering alone.
     """
 
     mode: Mode
@@ -77,7 +77,7 @@ class Governor:
         self._came_up = False
 
     def rebudget(self, budget_w: float) -> GovernorStep | None:
-        """Take another budget; return the step it calls for at once, if any."""
+        """Set another budget; return the step it requires at once, if any."""
         self.budget_w = budget_w
         self._over = self._calm = 0
         self._wait = CALM
@@ -86,7 +86,7 @@ class Governor:
         return self._down(f"the budget is {budget_w:g} W now")
 
     def read(self, power_w: float) -> GovernorStep | None:
-        """Learn of a reading in the present mode; return the step it calls for, if any."""
+        """Note a reading in the present mode; return the step it requires, if any."""
         if power_w > self.budget_w:
             self._over, self._calm = self._over + 1, 0
             if self._over < SUSTAINED:
@@ -104,7 +104,7 @@ class Governor:
         return self._move(higher, f"there is room: {self._expected_w(higher):.3g} W of {self.budget_w:g} W", up=True)
 
     def refused(self, rung: MeasuredMode, present: MeasuredMode) -> None:
-        """Learn that the device refused a step and is where it was; that mode is not tried again."""
+        """Note that the device refused a step and kept its mode; the refused mode is not tried again."""
         self._rungs = tuple(other for other in self._rungs if other.mode != rung.mode or other is present)
         self.present, self._came_up = present, False
 
@@ -152,12 +152,12 @@ class Budgets:
         return next(budget_w for from_s, budget_w in reversed(self.steps) if from_s <= time_s or from_s == 0.0)
 
 
-class PowerWatcher:
+class PowerWatcher(Watcher):
     """Reads the sensor as often as it has something new.
 
     Args:
-        readings: What the sensor has.
-        refresh_s: How often it has something new, s.
+        readings: Returns the new readings of the sensor.
+        refresh_s: Interval between readings, s.
         begin_ns: When the run begins.
         budgets: Power to stay within; ``None`` only writes readings down.
         governor: Chooses modes; ``None`` where power is only watched.
@@ -177,14 +177,14 @@ class PowerWatcher:
         self._since_ns = begin_ns
 
     def due_ns(self) -> int:
-        """Return when the sensor has something new, or the budget changes if that is before."""
+        """Return when the sensor has a new reading, or the budget changes if that is before."""
         if self._budgets is None:
             return self._due_ns
         changes = (self._begin_ns + round(from_s * NS) for from_s, _ in self._budgets.steps)
         return min([self._due_ns, *(change for change in changes if self._since_ns < change)])
 
     def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
-        """Take the readings that are new, and do what the governor makes of them."""
+        """Record new readings, and take the steps that the governor chooses."""
         budget_w = None if self._budgets is None else self._budgets.at((now_ns - self._begin_ns) / NS)
         self._since_ns = now_ns
         if self._governor is not None and budget_w is not None and budget_w != self._governor.budget_w:
@@ -199,12 +199,6 @@ class PowerWatcher:
             if self._governor is not None:
                 before = self._governor.present
                 self._execute(self._governor.read(power_w), before, budget_w, loop)
-
-    def on_arrival(self, tenant: str, at_ns: int) -> None:
-        """Requests are nothing to this one."""
-
-    def on_row(self, row: RunRow) -> None:
-        """Rows of others are nothing to this one."""
 
     def _execute(
         self, move: GovernorStep | None, before: MeasuredMode, budget_w: float | None, loop: InterleaveLoop
@@ -228,7 +222,7 @@ class PowerWatcher:
 
 
 class SimulatedReadings:
-    """What a sensor would read of a simulated device: the mean power since it was last read.
+    """Readings of a simulated sensor: the mean power since the last reading.
 
     Args:
         mean_w: Mean power over an interval of the stage's clock, W.

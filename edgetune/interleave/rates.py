@@ -1,11 +1,11 @@
-"""Has the rate of requests changed? Told apart from the scatter that any rate has.
+"""Detects changes of the rate of requests, as distinct from the scatter that any rate has.
 
     gaps   | | |  |  | | | |||||||||||||
     evidence  ......................./|  <- alarm: the new rate is that since the evidence began to grow
 
 Cumulative sums (Page, "Continuous inspection schemes", Biometrika 41, 1954) of the log-likelihood of exponential gaps,
 for rates that rose and that fell, by little and by much. Averages over windows either waver or lag; a sum of evidence
-is silent at a steady rate and quick at a step. Regular arrivals waver less than these and are told sooner.
+stays low at a steady rate and rises fast at a step. Regular arrivals scatter less, and their changes are found sooner.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from collections import deque
 from edgetune.units import NS
 
 CHANGE = 1.25
-"""The least change looked for, as a ratio of rates: smaller ones fit in the head room of a plan."""
+"""The least change to detect, as a ratio of rates: smaller ones fit in the headroom of a plan."""
 STEP = 2.5
-"""A change by much: a sum made for it tells a step to three times the rate after a third of the requests."""
+"""A large change: a sum made for it detects a step to three times the rate after a third of the requests."""
 THRESHOLD = 14.0
 """Evidence needed, in natural logarithms of the likelihood ratio: at a steady 60/s a false alarm once in days (Wald's
-bound gives a chance of e^-14 per restart), a step to twice the rate is told within about 60 requests."""
+bound gives a chance of e^-14 per restart), a step to twice the rate is detected within about 60 requests."""
 
 
 RECENT = 100
-"""Requests at most that a new rate is counted over at first: evidence that grew for long tells of what was long ago."""
+"""Most requests over which a new rate is counted at first: older evidence is of an older rate."""
 _SETTLED = 800
-"""Requests that a new rate is counted over at last: their number wavers by 4 %, random as they may be."""
+"""Requests over which a new rate is counted at last: the number of random ones scatters by 4 %."""
 
 
 class RateTracker:
     """Follows the rate of one tenant's requests.
 
-    A new rate is a guess at first, and too far off rather than too near: it is told when the evidence happens to be
-    strong. So it is counted afresh over the next hundred requests, and told again if it was wrong; then, as long as
-    nothing speaks against it, over the first two, four and eight hundred, of which nothing is told.
+    A new rate is a guess at first, and rather too extreme, because it is found when the evidence happens to be strong.
+    So it is counted again over the next hundred requests, and returned again if it was wrong; then, as long as no
+    evidence contradicts it, it is refined silently over two, four and eight hundred.
 
     Args:
         rate_per_s: As planned, above zero.
@@ -57,7 +57,7 @@ class RateTracker:
         return self._count_at != RECENT
 
     def arrived(self, at_ns: int) -> None:
-        """Learn of a request."""
+        """Note a request."""
         gap = (at_ns - self._last_ns) / NS * self.rate_per_s
         for evidence in (*self._rose, *self._fell):
             evidence.add(gap, at_ns)
@@ -66,10 +66,10 @@ class RateTracker:
         self._count += 1
 
     def changed(self, now_ns: int) -> float | None:
-        """Return the new rate, 1/s, if it has changed by now; it is then what later changes are told from.
+        """Return the new rate, 1/s, if it has changed by now; later changes are relative to it.
 
-        Silence is evidence too: a rate that fell to nothing is seen although no request tells of it. The rate returned
-        is then the most that the silence leaves likely.
+        Silence is evidence too: a rate that fell to zero is detected without a request. The rate returned is then the
+        highest that the silence leaves likely.
         """
         if self._count_at == RECENT:
             return self._counted_afresh(now_ns)
@@ -85,7 +85,7 @@ class RateTracker:
         return None
 
     def restart(self, rate_per_s: float) -> float:
-        """Take this for the rate, to be counted afresh, and return it."""
+        """Assume this rate, to be counted again, and return it."""
         self._since_ns, self._count, self._count_at = self._last_ns, 0, RECENT
         return self._take(rate_per_s)
 
@@ -95,7 +95,7 @@ class RateTracker:
         return rate_per_s
 
     def _counted_afresh(self, now_ns: int) -> float | None:
-        """Return the rate if it is not what it was taken for, once enough requests came, or should have."""
+        """Return the rate if the guess was wrong, once enough requests came, or should have come."""
         silent = (now_ns - self._since_ns) / NS * self.rate_per_s >= CHANGE * RECENT
         if self._count < RECENT and not silent:
             return None
@@ -144,5 +144,5 @@ class _Evidence:
             self.total, self.since_ns, self.count = 0.0, at_ns, 0
 
     def silent(self, gap: float) -> float:
-        """Return what so long without a request says."""
+        """Return the evidence of so long a gap without a request."""
         return (1.0 - self._ratio) * gap

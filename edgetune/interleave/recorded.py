@@ -1,13 +1,13 @@
-"""What a run on a device took, minibatch by minibatch, as a process in time: what a simulation beside it is made of.
+"""Records the durations of a run on a device, minibatch by minibatch, for a simulation of that run.
 
     measured   |--5--|--5--|---9---|----12----|--5--|        drift, bursts of other programs' work
     simulated    |--5--|---9---|----12----|--5--|            each as long as the one that began nearest to it
 
-Times on a real machine come in bursts: what is slow now is slow a moment later, whoever runs. Drawn one by one from a
-bag, as ``simulated.resampled`` does, they are as long as measured, but slow ones no longer meet, and the longest waits
-are missing. Here a simulated minibatch takes what the one of the same tenant took that began nearest to it, and before
-it passes what passed at the change of the same kind nearest to it. It is a simulation of that very run: how near it
-comes says how well loop, policy and stage are modelled, not what another run would be like.
+Times on a real machine come in bursts: a slow moment slows every tenant. Durations drawn one by one, as by
+``simulated.resampled``, are as long as measured, but slow ones no longer coincide, and the longest waits are missing.
+Here a simulated minibatch takes as long as the one of the same tenant that began nearest to it, after a pause as long
+as the one before the nearest change of the same kind. The distance between this simulation and its run shows how well
+loop, policy and backend are modelled; it does not predict another run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.interleave.simulated import Durations, Overhead
 from edgetune.serving.clock import EventClock
 
 Change = tuple[str | None, str, bool]
-"""A kind of change, as ``simulated.Overhead`` has it: who ran until then, who runs next, whether it was lined up."""
+"""A kind of change, as in ``simulated.Overhead``: the tenant before, the tenant after, whether it was lined up."""
 
 
 @dataclass(slots=True)
@@ -33,15 +33,15 @@ class Series:
     lasted_ns: list[int] = field(default_factory=list)
 
     def add(self, at_ns: int, lasted_ns: int) -> None:
-        """Add one; what began later and was added before comes after it."""
+        """Insert one by the time when it began."""
         place = bisect_right(self.at_ns, at_ns)
         self.at_ns.insert(place, at_ns)
         self.lasted_ns.insert(place, lasted_ns)
 
     def nearest_ns(self, at_ns: int) -> int:
-        """Return what the one lasted that began nearest to a time, ns; there must be one.
+        """Return the length of the one that began nearest to a time, ns; there must be one.
 
-        After the last of them they come backwards, then forwards again, so that what drifts does not jump.
+        After the last they come backwards, then forwards again, so that a drift does not jump.
         """
         last_ns = self.at_ns[-1]
         if at_ns > last_ns > 0:
@@ -59,9 +59,9 @@ class RecordedRun:
     """One run, in one mode and at the same batch sizes throughout.
 
     Args:
-        minibatches: What each would have taken alone, by tenant.
-        changes: What passed between what led to a start (the end of the minibatch before it, a request, a time that was
-            waited for) and the start on the device, by kind of change.
+        minibatches: Duration of each, alone on the device, by tenant.
+        changes: Time between the cause of a start (the end of the minibatch before it, a request, the end of a wait)
+            and the start on the device, by kind of change.
     """
 
     minibatches: dict[str, Series] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class RecordedRun:
         return duration_ns
 
     def overhead(self, clock: EventClock) -> Overhead:
-        """Return what passes at changes at the time of the clock; one that did not occur is as one most like it."""
+        """Return the pauses at changes at the time of the clock; a kind that did not occur takes the most similar."""
 
         def overhead_ns(before: str | None, tenant: str, lined_up: bool) -> int:
             def unlike(kind: Change) -> tuple[bool, bool]:
@@ -90,38 +90,38 @@ class RecordedRun:
 
 
 class Recorder:
-    """A stage that notes what runs on another; see ``MinibatchBackend``.
+    """A backend that records the minibatches of another; see ``MinibatchBackend``.
 
     Args:
-        backend: Where things run. The run begins now.
+        backend: Runs the minibatches. The run begins now.
     """
 
     def __init__(self, backend: MinibatchBackend) -> None:
         self._backend = backend
         self._begin_ns = backend.now_ns()
         self._led: tuple[str | None, int] = (None, self._begin_ns)
-        """What the loop acts on now: whose minibatch ended and when, or which time came."""
+        """Cause of the loop's next decision: whose minibatch ended, if any, and when."""
         self._sent: dict[tuple[str, int], tuple[str | None, int]] = {}
-        """What led to each, by tenant and number."""
+        """Cause of each minibatch on its way, by tenant and number."""
         self._behind: dict[tuple[str, int], tuple[str, int]] = {}
-        """What each was lined up behind."""
+        """The minibatch that each is lined up behind, by tenant and number."""
         self._ended_ns: dict[str, int] = {}
         self._ran: list[tuple[str, int, int]] = []
         self._changes: dict[Change, Series] = {}
 
     def recorded(self) -> RecordedRun:
-        """Return what ran until now."""
+        """Return the durations until now."""
         found = RecordedRun(changes=self._changes)
         for (tenant, start_ns, _), alone_ns in zip(self._ran, _alone_ns(self._ran), strict=True):
             found.minibatches.setdefault(tenant, Series()).add(start_ns - self._begin_ns, alone_ns)
         return found
 
     def now_ns(self) -> int:
-        """Return the time of the other stage."""
+        """Return the time of the other backend."""
         return self._backend.now_ns()
 
     def start(self, minibatch: Minibatch) -> None:
-        """Begin a minibatch and note what led to it."""
+        """Begin a minibatch and note its cause."""
         key = (minibatch.tenant, minibatch.number)
         ahead = [each for each in self._sent if minibatch.begin_by_ns is not None or each[0] == minibatch.tenant]
         if ahead:
@@ -130,7 +130,7 @@ class Recorder:
         self._backend.start(minibatch)
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
-        """Wait as the other stage does, and note what is over."""
+        """Wait as the other backend does, and record the minibatches that ended."""
         over = self._backend.wait(until_ns)
         now_ns = self._backend.now_ns()
         self._led = (None, now_ns if until_ns is None else min(until_ns, now_ns))
@@ -162,10 +162,9 @@ class Recorder:
 
 
 def _alone_ns(ran: Sequence[tuple[str, int, int]]) -> list[int]:
-    """Return what minibatches would have taken alone, ns, as ``SimulatedMinibatchBackend`` has it: n at once each get
-    1/n of it.
+    """Return how long minibatches would have taken alone, ns: of n at once each gets 1/n of the device.
 
-    Were they not told apart, two that overlapped would be slowed down a second time when they overlap there.
+    ``SimulatedMinibatchBackend`` slows overlapping minibatches down itself.
     """
     edges = [(start_ns, False, place) for place, (_, start_ns, _) in enumerate(ran)]
     edges += [(end_ns, True, place) for place, (_, _, end_ns) in enumerate(ran)]

@@ -1,14 +1,13 @@
-"""Plans anew when the rate of requests changes: from points that were measured before, and only then from new ones.
+"""Plans anew when the rate of requests changes: from points measured before, and only then from new ones.
 
-    rate     ___________          changed: what is known to serve 90/s? -> batch 8 at 727 MHz, go on
-                        |______   nothing is: try a point for some minibatches of real work, look again
+    rate     ___________          changed: which known point serves 90/s? -> batch 8 at 727 MHz
+                        |______   none does: try a point for some minibatches of real work
 
-Before a change is certain, requests pile up. That is seen sooner than the new rate is known: what answers most per
-second takes over at once (the refuge), until they are answered and the rate has been counted anew.
+Before a change is certain, requests pile up. That is seen before the new rate is known: the point that answers most per
+second takes over at once (the refuge), until they are answered and the rate has been counted again.
 
-New points are tried on the requests that come, in the middle of the run: no request is made up, and answers go on. A
-try ends as soon as it is seen that it cannot keep up, that requests pile up behind it, or that it draws too much. Time
-spent trying is counted and bounded.
+New points are tried on real requests, in the middle of the run, and answers go on. A trial ends as soon as the point
+cannot keep up, requests pile up behind it, or it draws too much. The time of trials is counted and bounded.
 """
 
 from __future__ import annotations
@@ -31,50 +30,50 @@ from edgetune.interleave.cycle_choice import (
     knobs_of,
     row_of,
 )
-from edgetune.interleave.loop import InterleaveLoop
+from edgetune.interleave.loop import InterleaveLoop, Watcher
 from edgetune.interleave.rates import RateTracker
 from edgetune.stats import median
 from edgetune.units import NS
 
 LOOK_S = 1.0
-"""How often silence is looked at, s."""
+"""Interval at which silence is checked, s."""
 SHARE = 0.015
-"""Share of a run that may go into trying points: under the 2 % of Fulcrum's dynamic workloads (2025), for the last try
-ends with its minibatch."""
+"""Share of a run that trials may take: under the 2 % of Fulcrum's dynamic workloads (2025), because the last trial ends
+with its minibatch."""
 TRIED = 6
-"""Minibatches of a new point that are run before it is judged; the first is not counted."""
+"""Minibatches of a new point before it is judged; the first is not counted."""
 TRAINED = 2
 """Training minibatches likewise."""
 LONGEST_TRY_S = 5.0
-"""A try ends after this long at the latest, s: at low rates batches are rare."""
+"""Longest trial, s: at low rates batches are rare."""
 FOR_TRAINING = 0.5
-"""Part of that share that may be spent while answers are in time, to train more; the rest is for when they are not."""
+"""Part of ``SHARE`` for trials while answers are in time, to train more; the rest is for late answers."""
 MOST_TRIES = 8
-"""Points tried after one change of rate: about what the search needs on a grid it knows something of."""
+"""Points tried after one change of rate: about as many as the search needs on a grid of which some points are known."""
 HOLD_S = 5.0
-"""How long the rate is counted in the refuge, s: some hundred requests, so that their number wavers by few percent."""
+"""How long the rate is counted in the refuge, s: over some hundred requests, whose number scatters by few percent."""
 WAVER = 1.03
-"""Mean power may be so many times what a try read: sensors waver by half of that, and trying is not the rule."""
+"""Mean power may be so many times the power read in a trial: sensors scatter by half of that."""
 PILED = 0.5
-"""Requests pile up when answering those there takes more than this share of the latency budget, and they make more than
-two batches: one that is answered and one that fills are the rule."""
+"""Requests pile up when answering those that wait takes more than this share of the latency budget, and they make more
+than two batches: normally one is answered and one fills."""
 BEYOND = 3
-"""Points in a row that draw too much: then there is nothing left within the power budget that is worth a try."""
+"""Points in a row that draw too much, after which no point within the power budget is worth a trial."""
 OVER = 2
-"""Readings of power over the budget in a row that are no spike, as the governor takes it."""
+"""Readings of power over the budget in a row that are an excess, not a spike; as of the governor."""
 
 Suggest = Callable[[float], Point | None]
-"""Names the point to try next for a rate, 1/s; ``None`` where there is none left worth it."""
+"""Returns the point to try next for a rate, 1/s; ``None`` where none is worth it."""
 
 
-class Replanner:
-    """Watches the rate of one tenant's requests.
+class Replanner(Watcher):
+    """Follows the rate of one tenant's requests and plans anew when it changes; a ``Watcher``.
 
     Args:
-        names: Who is planned for.
-        choices: What is known.
-        suggest: Names points to try.
-        present: What is set when the run begins.
+        names: Of the tenants.
+        choices: The points known so far.
+        suggest: Returns points to try.
+        present: The choice set when the run begins.
         rate_per_s: As planned.
         begin_ns, end_ns: Of the run.
     """
@@ -97,7 +96,7 @@ class Replanner:
         self._begin_ns, self._due_ns = begin_ns, begin_ns + round(LOOK_S * NS)
         self._allowed_s = SHARE * (end_ns - begin_ns) / NS
         self._hopeless_per_s: dict[Grade, float] = {}
-        """Rates from which on nothing better was found, however much was tried, by what was known to do."""
+        """Rates from which on trials found nothing better than a known grade, by that grade."""
         self._waiting = 0
         self._new_rate: float | None = None
         self._guessed = False
@@ -110,7 +109,7 @@ class Replanner:
         self._try: Trial | None = None
 
     def due_ns(self) -> int | None:
-        """Return when to look next: at once when something changed, else every second; never during a try."""
+        """Return when to poll next: at once after a change, else every second; never during a trial."""
         if self._try is not None:
             return None
         if self._new_rate is not None or self._over >= OVER or (self._refuge_ns is None and self._piled_up()):
@@ -127,7 +126,7 @@ class Replanner:
         self._new_rate = self._tracker.changed(at_ns) or self._new_rate
 
     def on_row(self, row: RunRow) -> None:
-        """Follow how many requests wait, what a point on trial takes, and power."""
+        """Follow how many requests wait, the durations of a point on trial, and power."""
         if row.event == "request" and row.tenant == self._names.infer:
             self._waiting -= 1
         if row.event == "power" and row.power_w is not None:
@@ -142,9 +141,9 @@ class Replanner:
             self._try.train_s[row.minibatch] = row.finished_s - row.started_s
 
     def _saw_power(self, power_w: float, budget_w: float | None, at_ns: int) -> None:
-        """Count excesses; a reading tells of the time since the one before, which need not all be the try's.
+        """Count excesses. A reading covers the time since the one before, which may begin before the trial.
 
-        Too much is blamed on the try all the same where the reading before was within the budget.
+        An excess counts against the trial all the same where the reading before was within the budget.
         """
         over = budget_w is not None and power_w > budget_w
         if self._try is not None and (self._power_at_ns >= self._try.from_ns or (over and not self._was_over)):
@@ -155,7 +154,7 @@ class Replanner:
             self._choices.goals = replace(self._choices.goals, power_budget_w=budget_w)
             self._hopeless_per_s.clear()
             self._new_rate = self._new_rate or self._tracker.rate_per_s
-        if self._try is None:  # what is tried is judged by itself
+        if self._try is None:  # a trial is judged by itself
             self._over = self._over + 1 if over else 0
             self._over_w = power_w
 
@@ -179,7 +178,7 @@ class Replanner:
             self._plan(self._tracker.restart(rate), loop)
 
     def _plan(self, rate_per_s: float, loop: InterleaveLoop) -> None:
-        """Choose what to run at a rate, trying points where nothing known fits, and run it."""
+        """Choose a cycle for a rate, trying points where no known one fits, and run it."""
         choice, words = self._choose(rate_per_s), f"the rate is {rate_per_s:.3g}/s now"
         tries = 0
         if choice.grade == "serves" and not self._piled_up():
@@ -203,7 +202,7 @@ class Replanner:
         return self._choices.best(rate_per_s, self._present.setting)
 
     def _take_refuge(self, rate_per_s: float, loop: InterleaveLoop, words: str) -> None:
-        """Run what answers most until those that wait are answered."""
+        """Run the cycle that answers most until the waiting requests are answered."""
         self._count_anew(loop.now_ns())
         self._follow(CycleChoice(self._choices.strongest(rate_per_s), "least"), loop, f"{words}; this answers most")
 
@@ -211,7 +210,7 @@ class Replanner:
         self._refuge_ns, self._counted = now_ns, 0
 
     def _piled_up(self) -> bool:
-        """Return whether those that wait cannot all be answered in good time."""
+        """Return whether the waiting requests cannot all be answered in good time."""
         size, _, _ = self._present.setting
         minibatch_s = self._present.cycle.infer.minibatch_s
         if self._try is not None:
@@ -220,7 +219,7 @@ class Replanner:
         return self._waiting > 2 * size and takes_s > PILED * self._choices.goals.latency_budget_s
 
     def _explore(self, rate_per_s: float, loop: InterleaveLoop) -> int:
-        """Try points until one fits; return how many were tried. What nothing served is not tried for again."""
+        """Try points until one fits; return how many were tried. A rate that none served is not tried for again."""
         tries, before = 0, self._choose(rate_per_s).grade
         if rate_per_s >= self._hopeless_per_s.get(before, math.inf) / SAFETY:
             return tries
@@ -263,7 +262,7 @@ class Replanner:
         return not endangered
 
     def _begin_try(self, tried: Point, rate_per_s: float, loop: InterleaveLoop) -> None:
-        """Set what is tried, and expect its minibatches to take as long as they possibly can.
+        """Set the point on trial, and expect its minibatches to take as long as they possibly can.
 
         Raises:
             EdgetuneError: the device or the network refused it.
@@ -288,14 +287,14 @@ class Replanner:
     def _expect_training(self, found: Trial, loop: InterleaveLoop) -> None:
         """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.
 
-        The most that it could take may be too much for it ever to begin.
+        With its upper bound training might never begin.
         """
         train, slowness = self._present.cycle.train, found.slowness()
         if slowness is not None and train is not None and self._names.train is not None and not found.train_s:
             loop.re_estimate(self._names.train, slowness * train.minibatch_s)
 
     def _judged(self, loop: InterleaveLoop, *, calm: bool) -> bool:
-        """Return whether enough is known of the point on trial, or it must end for the sake of answers or power."""
+        """Return whether the trial is over: enough is known, or answers or power require its end."""
         found, limit_w = self._try, self._choices.goals.power_budget_w
         assert found is not None
         self._expect_training(found, loop)
@@ -307,7 +306,7 @@ class Replanner:
         return len(found.infer_s) > TRIED and trained and (limit_w is None or bool(found.power_w))
 
     def _outcome_text(self, tried: Point, loop: InterleaveLoop, reason: str | None) -> str:
-        """Learn what a try taught; return it in words."""
+        """Add the measurements of a trial to the known points; return them in words."""
         names, found = self._names, self._try
         power_w = max(found.power_w, default=None) if found is not None else None
         limit_w = self._choices.goals.power_budget_w
@@ -327,7 +326,7 @@ class Replanner:
         return ", ".join(word for word in words if word) or "no minibatch ran"
 
     def _learn_power(self) -> None:
-        """Take the present point to draw what was just read: more than its budget."""
+        """Correct the power of the present point to the reading that exceeded its budget."""
         self._over = 0
         size, mode, _ = self._present.setting
         own = {(self._names.infer_workload, "infer", size), (self._names.train_workload, "train", None)}
@@ -337,7 +336,7 @@ class Replanner:
                 self._choices.learn(replace(row, power_w=self._over_w))
 
     def _follow(self, choice: CycleChoice, loop: InterleaveLoop, reason: str, *, tried: bool = False) -> None:
-        """Have the tenants run as the choice says, and write it down; nothing where that was so already."""
+        """Run the tenants as chosen, and record it; do nothing where they already run so."""
         if choice.setting == self._setting(loop) and not tried:
             self._present = choice
             return
@@ -359,7 +358,7 @@ class Replanner:
         loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
 
     def _setting(self, loop: InterleaveLoop) -> tuple[int, Mode, bool]:
-        """Return what is set: after a try it is not what was chosen last."""
+        """Return the present setting; after a trial it is not the one chosen last."""
         return loop.tenant(self._names.infer).batch_size, self._mode, self._trains
 
     def _train(self, loop: InterleaveLoop, *, trains: bool) -> None:

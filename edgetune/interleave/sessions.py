@@ -28,7 +28,7 @@ OutputsOf = Callable[[int, str | None, Arrays], object]
 
 @dataclass(frozen=True, slots=True)
 class RequestHandlers:
-    """What comes before and after the network.
+    """Functions that make a network's inputs from requests, and take its outputs.
 
     Args:
         inputs: Given a request and its line, returns one sample for each input of the network.
@@ -42,14 +42,14 @@ class RequestHandlers:
 
 
 class InferenceServer:
-    """A network that is loaded, and what feeds it.
+    """A loaded network and its feed.
 
     Args:
         run: Given the network's inputs, returns its outputs; raises where it fails.
         feed: The inputs of one minibatch, which are written over; those whose first dimension is not the batch stay.
         output_names: Of the network, in the order of ``run``.
         batch_size: Requests per minibatch.
-        handling: What comes before and after.
+        handling: Makes inputs and takes outputs.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class InferenceServer:
         return list(failed.items())
 
     def _fill(self, asked: Sequence[tuple[int, str | None]]) -> dict[int, str]:
-        """Put one sample after another into the feed, and the first into what is left; return whose inputs failed."""
+        """Write samples into the feed, padded with the first; return the requests whose inputs failed."""
         if self._handling.inputs is None and self._handling.samples is None:
             return {}
         failed: dict[int, str] = {}
@@ -148,7 +148,7 @@ class InferenceServer:
 
 
 def describe_error(error: BaseException, what: str) -> str:
-    """Say in one line what raised."""
+    """Return the error in one line."""
     message = getattr(error, "message", None)  # of errors that are worded already
     if isinstance(message, str):
         return message
@@ -159,12 +159,12 @@ _HINT = "free space, or name another file"
 
 
 class TrainingSession:
-    """A training that is loaded.
+    """A loaded training.
 
     Args:
-        step: Trains on one minibatch; what it returns is the loss, where that is a number.
-        save: Writes what was learnt to a path; ``None`` where it cannot.
-        checkpoint: Where that belongs; ``None`` where nobody wants it.
+        step: Trains on one minibatch; a number that it returns is the loss.
+        save: Writes the trained state to a path; ``None`` where it cannot.
+        checkpoint: Path of the checkpoint; ``None`` where none is wanted.
 
     Raises:
         InputError: no checkpoint can be written there, which is better known before the training than after it.
@@ -180,15 +180,15 @@ class TrainingSession:
                 opened.keep(output)
                 output.try_folder()
         self.steps = 0
-        """Minibatches that were learnt from."""
+        """Minibatches trained on."""
 
     @property
     def diverged(self) -> str | None:
-        """That the loss is no number any more, and since when."""
+        """Message that the loss is not finite, and since which step; ``None`` while it is finite."""
         return self._diverged
 
     def train(self) -> float | None:
-        """Train on one minibatch and return its loss, where the workload tells it."""
+        """Train on one minibatch and return its loss, if the workload returns one."""
         loss = _number(self._step())
         self.steps += 1
         if loss is not None and not math.isfinite(loss) and self._diverged is None:

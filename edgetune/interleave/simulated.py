@@ -1,10 +1,10 @@
-"""A device that is only computed: minibatches take the times they are given, on an event clock.
+"""The simulated backend: minibatches take given times, on an event clock.
 
     start(a) --overhead--> runs ------------> over
     start(b) --overhead------> runs, both at half speed --> over
 
 One minibatch at a time runs at full speed. Where several tenants run at once, each gets an equal share of the device
-(processor sharing): the simplest picture of a driver that time-slices, and a guard against a policy that overlaps them.
+(processor sharing): the simplest model of a driver that time-slices.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from edgetune.serving.clock import EventClock
 from edgetune.units import NS
 
 _ROUNDING_NS = 1e-3
-"""What sharing by three may leave of a minibatch that is over."""
+"""Rounding error of the remaining time of a minibatch that has ended, ns."""
 
 Durations = Callable[[str, int, Mode], int]
-"""What the next minibatch of a tenant takes, alone on the device, ns: by tenant, batch size and mode."""
+"""Duration of the next minibatch of a tenant, alone on the device, ns, by tenant, batch size and mode."""
 
 Overhead = Callable[[str | None, str, bool], int]
-"""What passes before the device runs a minibatch, ns: by who ended just then (``None`` where nobody did), by tenant,
+"""Pause before the device runs a minibatch, ns, by the tenant that ended just then (``None`` for none), its own tenant,
 and whether it was lined up behind another of its tenant."""
 
 Power = Callable[[str | None, int, Mode], float]
-"""What the device draws while a tenant runs, W: by tenant (``None`` and batch 0 while nothing does), batch and mode."""
+"""Power while a tenant runs, W, by tenant (``None`` and batch 0 while the device is idle), batch size and mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong with one minibatch.
+    """A failure of one minibatch.
 
     Args:
         failure: Why it fails, one line; ``None`` where only some of its requests do.
@@ -74,12 +74,12 @@ def resampled(times_ns: Callable[[str, int, Mode], Sequence[int]], seed: int) ->
 
 
 def hidden(overhead_ns: int) -> Overhead:
-    """Return the same overhead for every start, hidden behind what runs for one that is lined up."""
+    """Return the same overhead for every start, and none for a minibatch that is lined up."""
     return lambda _before, _tenant, lined_up: 0 if lined_up else overhead_ns
 
 
 class PowerTrace:
-    """What a device drew, as a function of time that changes in steps; its integral is kept beside it.
+    """Power of a device as a function of time that changes in steps, with its integral.
 
     Args:
         at_ns: When it begins.
@@ -90,7 +90,7 @@ class PowerTrace:
         self._times_ns, self._power_w, self._energy_j = [at_ns], [power_w], [0.0]
 
     def change(self, at_ns: int, power_w: float) -> None:
-        """Have another power drawn from ``at_ns`` on; times must not go back."""
+        """Set the power from ``at_ns`` on; times must not go back."""
         if power_w == self._power_w[-1]:
             return
         self._energy_j.append(self._drawn_j(at_ns))
@@ -98,7 +98,7 @@ class PowerTrace:
         self._power_w.append(power_w)
 
     def energy_j(self, from_ns: int, to_ns: int) -> float:
-        """Return what was drawn in an interval, J; nothing before the trace began."""
+        """Return the energy of an interval, J; zero before the trace began."""
         return self._drawn_j(to_ns) - self._drawn_j(from_ns)
 
     def mean_w(self, from_ns: int, to_ns: int) -> float:
@@ -114,7 +114,7 @@ class PowerTrace:
 
 @dataclass(slots=True)
 class _Running:
-    """A minibatch on the device and how much of it is left, as time alone on the device."""
+    """A minibatch on the device, and how long it would still take alone."""
 
     minibatch: Minibatch
     start_ns: int
@@ -123,7 +123,7 @@ class _Running:
 
 
 class SimulatedMinibatchBackend:
-    """A stage without a device; see ``MinibatchBackend``.
+    """A backend without a device; see ``MinibatchBackend``.
 
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
@@ -163,11 +163,11 @@ class SimulatedMinibatchBackend:
         self._running: dict[str, _Running] = {}
         self._over: list[FinishedMinibatch] = []
         self._ended: tuple[int, str] | None = None
-        """When the last one ended, and whose it was."""
+        """When the last minibatch ended, and its tenant."""
         self._lost: set[str] = set()
         self._progress_ns = clock.now_ns()
         self.power = None if power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(power_w))
-        """What was drawn so far; ``None`` where nothing is known of power."""
+        """Power so far; ``None`` where it is unknown."""
 
     @property
     def mode(self) -> Mode:
@@ -193,7 +193,7 @@ class SimulatedMinibatchBackend:
             self._begin_at(minibatch.tenant, ready_ns)
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
-        """Move the clock on until anything is over or it is ``until_ns``; return what is over."""
+        """Advance the clock until a minibatch ends or it is ``until_ns``; return the minibatches that ended."""
         while not self._over and (until_ns is not None or self._busy()):
             self._clock.advance(until_ns, self._next_end_ns())
             self._end()
@@ -203,7 +203,7 @@ class SimulatedMinibatchBackend:
         return over
 
     def prepare(self, tenant: str, batch_size: int) -> None:
-        """Hold a tenant ready at another batch size; its durations are asked for once, so as to be refused now.
+        """Hold a tenant ready at another batch size; an impossible one is refused now.
 
         Raises:
             InputError: as the durations do; the old batch size is held ready.
@@ -215,7 +215,7 @@ class SimulatedMinibatchBackend:
         self._batch_sizes[tenant] = batch_size
 
     def apply(self, mode: Mode) -> Mode:
-        """Set a power mode and return it as read back; what runs goes on at its old speed.
+        """Set a power mode and return it as read back; running minibatches keep their speed.
 
         Raises:
             DeviceError: as ``accept`` does; the mode is unchanged.
@@ -232,7 +232,7 @@ class SimulatedMinibatchBackend:
             self._pass(until_ns)
 
     def _pass(self, until_ns: int | None) -> None:
-        """Let time pass until anything is over; it is kept for the next ``wait``."""
+        """Let time pass until a minibatch ends, and keep it for the next ``wait``."""
         before, self._over = self._over, []
         self._over = [*before, *self.wait(until_ns)]
 
@@ -271,7 +271,7 @@ class SimulatedMinibatchBackend:
             self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(before, tenant, True)))
 
     def _progress(self) -> None:
-        """Take off what ran since the last time: each of n gets the n-th part of the device."""
+        """Subtract the time since the last call: each of n minibatches gets the n-th part of the device."""
         now_ns = self.now_ns()
         for running in self._running.values():
             running.left_ns -= (now_ns - self._progress_ns) / len(self._running)

@@ -1,4 +1,4 @@
-"""What a policy sees, and what it can decide: plain nouns shared by the simulator and the device.
+"""The snapshot that a policy sees and the decisions that it can take, in the simulator and on the device.
 
     requests ->[ queue of an inference tenant ]--\\
     requests ->[ queue of another             ]---> device: one minibatch at a time
@@ -22,14 +22,14 @@ class InferenceQueue:
         name: Of the tenant.
         batch_size: Requests that make a full minibatch.
         budget_ns: Every request is due this long after it arrived.
-        minibatch_ns: What a minibatch takes, as cautiously as is known now.
+        minibatch_ns: Cautious duration of a minibatch.
         arrivals_ns: When those that wait arrived, ascending.
-        gap_ns: Mean time between requests as observed or planned; ``None`` where nothing is known of it.
+        gap_ns: Mean time between requests as observed or planned; ``None`` where unknown.
         since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
-        ended: Whether no more requests will come: what waits is then served without waiting for a full batch.
+        ended: Whether no more requests will come: those that wait are then served without waiting for a full batch.
         last_ns: When the latest request arrived, whether it still waits or not; ``None`` before the first.
-        least_ns: What a minibatch takes at least, where ``minibatch_ns`` is what is believed and was not seen yet;
-            ``None`` where it was.
+        least_ns: Least duration of a minibatch, where ``minibatch_ns`` is planned and not observed yet; ``None`` once
+            it was.
         in_flight: How many of its minibatches are on the device or on their way.
     """
 
@@ -52,7 +52,7 @@ class TrainingJob:
 
     Args:
         name: Of the tenant.
-        minibatch_ns: What a training minibatch takes, as cautiously as is known now.
+        minibatch_ns: Cautious duration of a training minibatch.
         weight: Its share of the time left for training, relative to the other jobs.
         served_ns: Device time it has had so far.
         since_ns: Since when one of its minibatches is on the device, or was sent there; ``None`` while none is.
@@ -71,7 +71,7 @@ class TrainingJob:
 
 @dataclass(slots=True)
 class Snapshot:
-    """Everything a decision depends on."""
+    """All that a decision depends on."""
 
     now_ns: int
     queues: Sequence[InferenceQueue]
@@ -83,11 +83,12 @@ class Serve:
     """Answer ``count`` requests of a tenant in one minibatch.
 
     Args:
-        tenant: Whose.
+        tenant: Name.
         count: How many.
         passed: So many of the oldest are passed over: those after them come first, and of the oldest only as many as
             there are places left.
-        begin_by_ns: When to begin at the latest, beside what runs: it begins when that ends; ``None`` is now.
+        begin_by_ns: When to begin at the latest, beside the running minibatch: it begins when that ends; ``None`` is
+            now.
     """
 
     tenant: str
@@ -123,5 +124,5 @@ class InterleavePolicy(Protocol):
     """Decides what a device runs next; the same object in the simulator and on the device."""
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        """Return what to do now; asked again after every start, arrival and end. Depends on the snapshot alone."""
+        """Return the next decision, from the snapshot alone; asked again after every start, arrival and end."""
         ...

@@ -1,9 +1,9 @@
-"""A run in figures: what each engine answered and learned, how late, and what became of the device's time and power.
+"""Summarises a run: answers, lateness and training by engine and tenant, and the device's time and power.
 
     rows -> per engine, its turns end to end -> requests and training of each tenant, time, power
 
 Everything can be computed again from the file. A request that failed or was abandoned was not answered by its
-deadline, so it counts as a violation; a figure that cannot be told is ``None``, with the reason where it stands.
+deadline, so it counts as a violation; an unknown figure is ``None``, with the reason beside it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from edgetune.serving.requests import count_outcomes, first_failure, latencies_s
 
 @dataclass(frozen=True, slots=True)
 class InferenceSummary:
-    """What an inference tenant did. Latencies run from arrival to answer, and are those of answered requests.
+    """The figures of an inference tenant. Latencies run from arrival to answer, of answered requests.
 
     Args:
         tenant: Its name.
         requests: All that came.
-        answered, failed, abandoned: What became of them.
+        answered, failed, abandoned: Requests by outcome.
         violations: Those not answered by their deadline.
         violation_share: Of all requests; ``None`` where none came.
         latency_budget_s: The shortest time that a request had, s; ``None`` where none had a deadline.
         latency_median_s, latency_p95_s, latency_p99_s, latency_peak_s: s; ``None`` where none was answered.
         minibatches: How many answered them.
-        energy_per_request_j: Its share of the energy (``power_use``) per answered request, J; ``None`` without power.
-        reason: Why the first that failed did; ``None`` where none did, or nobody said.
+        energy_per_request_j: Its share of the energy (``device_use``) per answered request, J; ``None`` without power.
+        reason: Why the first failed; ``None`` where none did, or the reason is unknown.
     """
 
     tenant: str
@@ -53,7 +53,7 @@ class InferenceSummary:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSummary:
-    """What a training tenant did.
+    """The figures of a training tenant.
 
     Args:
         tenant: Its name.
@@ -61,8 +61,8 @@ class TrainingSummary:
         failed: How many did not.
         samples: Trained on.
         samples_per_s: Over the whole time of the engine.
-        first_loss, last_loss: Of its first and last minibatch; ``None`` where it does not tell them or they are no
-            finite numbers.
+        first_loss, last_loss: Of its first and last minibatch; ``None`` where it returns none, or none that
+            is finite.
         diverged: Whether a loss was no finite number.
         energy_per_sample_j: Its share of the energy per sample, J; ``None`` without power.
         reason: As of ``InferenceSummary``.
@@ -89,9 +89,9 @@ class EngineSummary:
         turns: Which turns these figures are of.
         answered, trained: Per tenant, in the order of their names.
         device: Where the time went. A turn ends with the last thing that happened in it.
-        power: What was drawn.
+        power: Power and energy.
         mode_steps: How often power modes were changed.
-        plan_steps: How often batch sizes or modes were planned anew; what was tried on the way does not count.
+        plan_steps: How often batch sizes or modes were planned anew; points tried on the way do not count.
         exploring_s: Time spent exploring, s.
     """
 
@@ -122,7 +122,7 @@ def summarise(run: Run, *, by_turn: bool = False) -> tuple[EngineSummary, ...]:
 
 
 def _tasks(run: Run) -> dict[str, str]:
-    """Return the event of each tenant's rows; one without any, as the file's header tells of it, did nothing."""
+    """Return the event of each tenant's rows; the file's header names the tenants without rows."""
     told = {str(tenant["name"]): tenant.get("task") for tenant in run.header.inputs.get("tenants", ())}
     tasks = {name: "train" if task == "train" else "request" for name, task in told.items()}
     return tasks | {row.tenant or "": row.event for row in run.rows if row.event in ("request", "train")}

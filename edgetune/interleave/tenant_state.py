@@ -139,7 +139,7 @@ class InferenceTenant:
         self.last_arrival_ns = arrived_ns
 
     def queue(self, now_ns: int, *, over: bool) -> InferenceQueue:
-        """Return what a policy sees of it; ``over`` where no more requests will come."""
+        """Return its queue for the snapshot; ``over`` where no more requests will come."""
         tenant = self.tenant
         return InferenceQueue(
             tenant.name, tenant.batch_size, round(tenant.latency_budget_s * NS), self.estimate.cautious_ns(now_ns),
@@ -160,7 +160,7 @@ class TrainingTenant:
     lost: bool = False
 
     def job(self, now_ns: int, *, resting: bool) -> TrainingJob:
-        """Return what a policy sees of it; ``resting`` where no further step is to begin."""
+        """Return its job for the snapshot; ``resting`` where no further step is to begin."""
         since_ns = self.since_ns[0] if self.since_ns else None
         minibatch_ns, weight = self.estimate.cautious_ns(now_ns), self.tenant.weight
         return TrainingJob(

@@ -1,4 +1,4 @@
-"""The workloads that share a device, as the loop knows them."""
+"""The workloads that share a device."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Inference:
         name: Unique among the tenants.
         batch_size: Requests per minibatch; fewer are padded to it.
         latency_budget_s: Every request is due this long after it arrived, s.
-        rate_per_s: Requests per second as planned; ``None`` where there is no telling (live, closed).
-        minibatch_s: What a minibatch takes, as planned or measured before the run, s.
+        rate_per_s: Requests per second as planned; ``None`` where it is unknown (live, closed).
+        minibatch_s: Duration of a minibatch, as planned or measured before the run, s.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Inference:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A workload that trains in what is left.
+    """A workload that trains in the time that answers leave.
 
     Args:
         name: Unique among the tenants.
         batch_size: Samples per minibatch.
-        minibatch_s: What a minibatch takes, as planned or measured before the run, s.
+        minibatch_s: Duration of a minibatch, as planned or measured before the run, s.
         weight: Its share of the time left for training, relative to other jobs.
     """
 

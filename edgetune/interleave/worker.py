@@ -1,6 +1,6 @@
 """The child process of one tenant, or of several: ``python -m edgetune.interleave.worker COMMANDS REPLIES PARENT``.
 
-Each command names its tenant, and so does each reply. How lines are written is told in ``processes.messages``:
+Each command names its tenant, and so does each reply; ``processes.messages`` defines the lines:
 
     {"command": "load", "tenant": "a", "task": "infer", "batch_size": 4, ...} -> {"ok": true, "tenant": "a", ...}
     {"command": "run", "tenant": "a", "number": 7, "requests": [3, 4], "lines": [null, null]}
@@ -37,12 +37,12 @@ from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import Workload
 
 _STREAM_PRIORITY = {"infer": -1, "train": 0}
-"""Lower goes first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
+"""Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
 _OWN_STREAM = ("CUDAExecutionProvider", "TensorrtExecutionProvider")
 """Execution providers of ONNX Runtime that take ``user_compute_stream``."""
 
 _MOST_KEPT = 5
-"""Batch sizes at which a network that answers is held ready, as many as Fulcrum (2025) has; each holds its weights."""
+"""Batch sizes at which an inference network is held ready, as many as in Fulcrum (2025); each holds its weights."""
 
 Command = Mapping[str, Any]
 
@@ -74,21 +74,21 @@ class _Writer:
 
 
 class _Tenant:
-    """A workload that is loaded, and what it answers."""
+    """A loaded workload that executes commands."""
 
     def __init__(self, writer: _Writer) -> None:
         self._writer = writer
         self._loaded: _Inference | _Training | None = None
         self._kept: dict[tuple[int, int], _Inference] = {}
-        """Inferences by batch size and threads, the newest last: to go back to one is a matter of microseconds."""
+        """Inferences by batch size and threads, the newest last: returning to one takes microseconds."""
         self._save_every_s: float | None = None
         self._saved_s = time.monotonic()
         self._turn_signal: TurnSignal | None = None
         self._place = 0
-        """Where its turns are in the baton."""
+        """Place of its turns in the turn signal."""
 
     def take(self, command: Command) -> None:
-        """Carry out a command and reply."""
+        """Execute a command and reply."""
         reply = answer(self._execute, command)
         if self._turn_signal is not None and command["command"] == "run":
             self._turn_signal.end(self._place, command["turn"])
@@ -110,7 +110,7 @@ class _Tenant:
         return {"tenant": command["tenant"], "saved": None if path is None else str(path), "steps": steps}
 
     def _load(self, command: Command) -> dict[str, Any]:
-        """Load beside what is loaded, which stays where that fails."""
+        """Load a workload; the one loaded before stays if that fails."""
         if command["cpus"]:
             pin(command["cpus"])
         if command["baton"] is not None and self._turn_signal is None:
@@ -133,11 +133,11 @@ class _Tenant:
                 del self._kept[old]
         gc.unfreeze()
         gc.collect()
-        gc.freeze()  # what is loaded stays: collections during the run look at what minibatches leave alone
+        gc.freeze()  # collections during the run then examine only objects that minibatches leave
         return {"minibatches_s": minibatches_s}
 
     def _save_in_time(self) -> None:
-        """Write the checkpoint now and then, after the reply: the row of the minibatch does not pay for it."""
+        """Write the checkpoint at intervals, after the reply, so that no minibatch takes longer for it."""
         now_s = time.monotonic()
         if self._save_every_s is None or now_s - self._saved_s < self._save_every_s:
             return
@@ -145,7 +145,7 @@ class _Tenant:
         if isinstance(self._loaded, _Training):
             try:
                 self._loaded.save()
-            except EdgetuneError as error:  # told when it is asked for, at the end
+            except EdgetuneError as error:  # reported when it is requested, at the end
                 print(visible(error.message), file=sys.stderr)  # noqa: T201 -- into the log of this process
 
 
@@ -158,7 +158,7 @@ class _Threaded(_Tenant):
         threading.Thread(target=self._serve, daemon=True).start()
 
     def take(self, command: Command) -> None:
-        """Have the thread carry it out."""
+        """Pass a command to the thread."""
         self._commands.put(command)
 
     def _serve(self) -> None:
@@ -199,7 +199,7 @@ class _Inference:
         self._answering = InferenceServer(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
 
     def warm_up(self, minibatches: int) -> list[float]:
-        """Run some minibatches and return how long each took, s.
+        """Run some minibatches and return their durations, s.
 
         Raises:
             InputError: the network does not run at this batch size. Where the user's code makes the inputs, random
@@ -227,7 +227,7 @@ class _Inference:
 
 
 class _Training:
-    """A training on PyTorch, or of a Python file; goes on from what was loaded before at another batch size."""
+    """A training on PyTorch, or of a Python file; it continues the one loaded before at another batch size."""
 
     def __init__(self, command: Command, before: _Training | None) -> None:
         self._stream, self.batch_size = _Stream(command), command["batch_size"]
@@ -288,7 +288,7 @@ class _Training:
         return made.step, save
 
     def warm_up(self, minibatches: int) -> list[float]:
-        """Run some minibatches and return how long each took, s; a network forgets them, a file keeps what it learnt.
+        """Run some minibatches and return their durations, s; a network forgets them, a file keeps what it learnt.
 
         Raises:
             InputError: a step fails.
@@ -299,7 +299,7 @@ class _Training:
             return [_timed(self._trainer.step) for _ in range(minibatches)]
 
     def run(self, command: Command) -> dict[str, Any]:  # noqa: ARG002 -- as inference
-        """Train on one minibatch; after one that failed there are no more."""
+        """Train on one minibatch; after a failure all fail."""
         loss = None
         start_ns = time.monotonic_ns()
         if self._failure is None:
@@ -330,7 +330,7 @@ class _Stream:
             self._stream = require_torch().cuda.Stream(self._device, priority=_STREAM_PRIORITY[command["task"]])
 
     def provider_options(self, providers: tuple[str, ...]) -> dict[str, str] | None:
-        """Return what has ONNX Runtime use the stream."""
+        """Return options by which ONNX Runtime uses the stream."""
         if self._stream is None or providers[0] not in _OWN_STREAM:
             return None
         return {"user_compute_stream": str(self._stream.cuda_stream)}
@@ -340,7 +340,7 @@ class _Stream:
         return nullcontext() if self._stream is None else require_torch().cuda.stream(self._stream)
 
     def finishing(self, step: Callable[[], object]) -> Callable[[], object]:
-        """Return ``step`` on the stream, waiting until the GPU is through with it, and with no other tenant's."""
+        """Return ``step`` on the stream, followed by a wait for this stream only."""
         if not self._on_gpu:
             return step
 
@@ -357,12 +357,12 @@ class _Stream:
 
 
 def _patient(options: Any) -> None:
-    """Have the threads of ONNX Runtime sleep between operators: spinning, they burn the cores of other tenants."""
+    """Make the threads of ONNX Runtime sleep between operators: spinning, they use the cores of other tenants."""
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 
 
 def _samples(path: str, feed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all samples of a file that was read and checked for one minibatch already."""
+    """Return all samples of a file that was already checked for one minibatch."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as stored:
@@ -371,7 +371,7 @@ def _samples(path: str, feed: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _kept(training: _Training) -> Iterator[str]:
-    """Write what a training file has learnt so far to a file, and remove it when the context ends."""
+    """Save the state of a training file in a scratch file, which is removed when the context ends."""
     with scratch_folder() as folder:
         path = str(folder / "learnt.pt")
         training._file.save(path)

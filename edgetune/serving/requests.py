@@ -1,4 +1,7 @@
-"""What became of requests, in figures that every stage reports, and the time that its decisions took."""
+"""Outcomes and latencies of requests, and the cost of decisions, as every stage reports them.
+
+Only the standard library is imported: processes that run networks import this module too.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 from edgetune.stats import percentile
 
 Outcome = Literal["ok", "failed", "abandoned"]
-"""What became of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
+"""Outcome of a request; ``abandoned`` where the run ended, or broke down, before its answer."""
 
 
 class RequestRow(Protocol):
@@ -37,7 +40,7 @@ class RequestRow(Protocol):
 
 
 class OutcomeCounts(NamedTuple):
-    """How many requests came, and what became of them."""
+    """Numbers of requests by outcome."""
 
     requests: int
     answered: int
@@ -46,7 +49,7 @@ class OutcomeCounts(NamedTuple):
 
 
 def count_outcomes(rows: Sequence[RequestRow]) -> OutcomeCounts:
-    """Return how many requests came, and what became of them."""
+    """Return the numbers of requests by outcome."""
     statuses = [row.status for row in rows]
     return OutcomeCounts(len(rows), *(statuses.count(status) for status in ("ok", "failed", "abandoned")))
 
@@ -69,7 +72,7 @@ def first_failure(rows: Iterable[RequestRow]) -> str | None:
 
 @dataclass(slots=True)
 class DecisionOverhead:
-    """What the decisions of a policy cost, in real time.
+    """The cost of a policy's decisions, in real time.
 
     Args:
         decisions: How often the policy was asked.

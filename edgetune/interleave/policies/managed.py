@@ -1,4 +1,4 @@
-"""This project's policy: one minibatch on the device at a time, and training only where no answer is late for it."""
+"""The managed policy: one minibatch on the device at a time, and training only where no answer is late for it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from edgetune.interleave.policies.policy import GUARD_NS
 from edgetune.interleave.snapshot import Decision, InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 _RETRY_NS = 100_000_000
-"""Cautious estimates fade by themselves (half-life 2 s, see ``DurationEstimate``): what does not fit is tried again,
-ns."""
+"""Work that does not fit is tried again after this time, ns: cautious estimates fade by themselves (half-life 2 s, see
+``DurationEstimate``)."""
 _SILENCE = 16
 """So many mean gaps without a request tell that requests do not come at that rate any more: as many as the mean needs
 to follow (``tenant_state``); of gaps at random one in e^16 is as long."""
@@ -26,7 +26,7 @@ _LEAST_IDLE = 0.01
 _SHORT_NS = 30_000_000
 """A step is short where starting it, some 300 microseconds between processes with cold caches, is a percent."""
 _WINDOWS = 4
-"""One window in so many is kept for the job that is most behind: what others lose to it is at most this share."""
+"""One window in so many is kept for the job that is most behind, so that others lose at most this share."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Batch:
         line: Where they wait.
         due_ns: When the oldest is due.
         whole: Whether waiting for more makes no sense: it is full, no more come in time, or it is due.
-        spare_ns: How long it can wait until what is due by then, and expected to be, does not fit any more.
+        spare_ns: How long it can wait until the work due by then, expected work included, does not fit any more.
     """
 
     line: _Line
@@ -69,50 +69,50 @@ class _Batch:
 
 
 class Managed:
-    """Earliest deadline first among batches, late answers in the gaps, and training in what is left of these.
+    """Earliest deadline first among batches, late answers in the gaps, and training in the time that is left.
 
     *Batches.* A batch is served as soon as it is full, or when its oldest request would otherwise be late, or when no
-    more requests will come; earliest deadline first. Full is a batch with as many requests as come in good time at the
-    mean gap (``demand.counts``), at most the batch size. Waiting for more ends, too, when the time left until the
-    oldest is due is filled by all that must run until then: the batch, other batches due before, and those to be
-    expected (one may begin in an empty queue at any moment). A full batch waits for one that is due earlier and not
-    full only where that would be late behind it; then the latter is served at once. Where of two batches only one can
-    be in time, it is that of the queue that asks for less of the device: another's overload is not its fault.
+    more requests will come; earliest deadline first. A batch is full with as many requests as come in good time at the
+    mean gap (``demand.counts``), at most the batch size. Waiting for more also ends when the time left until the oldest
+    is due is filled by all the work that must run until then: the batch, other batches due before, and expected ones
+    (one may begin in an empty queue at any moment). A full batch waits for one that is due earlier and not full only
+    where that one would be late behind it; then the latter is served at once. Where only one of two batches can be in
+    time, it is that of the queue that asks for less of the device: it is not at fault for the other's overload.
 
-    *Late requests.* A request that would be late though it were served at once delays no other that can be in time: it
-    makes no batch full and none due. Else, after more came than can be served, all that come later would be late in
-    turn. It takes a place left in a batch of its queue, which takes no longer for it; or, before any training, has a
-    minibatch of its own, the longest overdue first, where all batches that wait and those to be expected still fit
-    behind it. Expected is here that the next request comes a gap after the last, or any moment where it is overdue, and
-    after a long silence that it lasts: what may come at any moment would keep a minibatch of more than half its latency
-    budget from running for ever. None is dropped.
+    *Late requests.* A request that would be late even if served at once delays no other that can be in time: it makes
+    no batch full and none due. Otherwise all later requests would be late in turn after an overload. It takes a free
+    place in a batch of its queue, which takes no longer for it; or, before any training, has a minibatch of its own,
+    the longest overdue first, where all waiting and expected batches still fit behind it. Here the next request is
+    expected a gap after the last, or at any moment where it is overdue; after a long silence the silence is expected to
+    last, since a request that may come at any moment would never let a minibatch run that takes more than half its
+    latency budget. No request is dropped.
 
     *Training.* A step starts when no batch is to be served, no late one fits and, for every time L from now on, the
-    step and all batches due by L fit into the time until L: those waiting and, spaced by the mean gap, those expected.
+    step and all batches due by L fit into the time until L: waiting batches and, spaced by the mean gap, expected ones.
     With one queue and one batch this is ``t + t_train + t_inf <= earliest deadline``; with an empty queue, ``t_train +
     t_inf <= budget``.
 
-    *What that guarantees.* For requests no closer than the gap and minibatches no longer than estimated: where earliest
-    deadline first meets every deadline without training (``admission``), it does so with it, because a step takes part
-    in the demand as any batch would. For every other arrival process training cannot make a stable queue grow without
+    *Guarantees.* For requests no closer than the gap and minibatches no longer than estimated: where earliest deadline
+    first meets every deadline without training (``admission``), it does so with training, because a step takes part in
+    the demand as any batch does. For every other arrival process training cannot make a stable queue grow without
     bound: steps start only while no full batch waits, so each busy period is delayed by one step at most, or by two
     short ones.
 
-    *Sharing.* Jobs are asked in the order of device time had by weight, least first; a shorter job may pass one that
-    does not fit. A job passed until it lags by more than two of its steps has one window in four in which nobody passes
-    it, long enough that the last delay is made up for and batches are served on time: the gap in which it fits comes as
-    if it were alone. Thus it is not starved where it fits into some gap, and others lose a quarter at most.
+    *Sharing.* Jobs are asked in the order of device time by weight, least first; a shorter job may pass one that does
+    not fit. A job that lags by more than two of its steps has one window in four in which no other passes it, long
+    enough to make up for the last delay and serve batches on time: the gap in which it fits comes as if it were alone.
+    Thus a job that fits into some gap is not starved, and others lose a quarter at most.
 
-    *Lining up.* What is sure to be next is sent while something runs, and begins when that has ended: the device then
-    does not wait for messages and decisions. Sure is a full batch, where a request that comes meanwhile is in time
-    behind it, and the step whose turn it is, where it takes no more than 30 ms and may begin behind what runs. A batch
-    is answered a step later for that, in time.
+    *Lining up.* A minibatch that is certain to be next is sent while another runs, and begins when that ends: the
+    device does not wait for messages and decisions. Certain are a full batch, where a request that comes meanwhile is
+    in time behind it, and the next step, where it takes no more than 30 ms and may begin behind the running minibatch.
+    A batch is answered a step later for that, in time.
 
-    *Overrun.* Should a step be on the device for longer than estimated when a batch must start, that is served beside
-    it, lined up or not.
+    *Overrun.* If a step takes longer than estimated and a batch must start, the batch is served beside it, lined up or
+    not.
 
     Args:
-        guard_ns: Everything is to be over this long before it is due, ns: processes are woken late.
+        guard_ns: Every minibatch is to end this long before it is due, ns: processes are woken late.
     """
 
     name: ClassVar[str] = "managed"
@@ -122,7 +122,7 @@ class Managed:
         self._guard_ns = guard_ns
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        """Return what to start now, or until when nothing can be."""
+        """Return the minibatch to start now, or until when to wait."""
         now_ns, queues = snapshot.now_ns, snapshot.queues
         running: list[InferenceQueue | TrainingJob] = [queue for queue in queues if queue.in_flight]
         running += [job for job in snapshot.jobs if job.in_flight]
@@ -146,7 +146,7 @@ class Managed:
         batches: Sequence[_Batch],
         demands: Sequence[QueueDemand],
     ) -> Decision | None:
-        """Return what to send now that begins when what runs ends, where there is no doubt what that is."""
+        """Return the minibatch to send now that begins when the running one ends, where it is certain to be next."""
         now_ns, ahead = snapshot.now_ns, running[0]
         left_ns = _end_ns(ahead, now_ns) - now_ns
         if len(running) > 1 or ahead.in_flight > 1 or left_ns <= 0:
@@ -170,7 +170,7 @@ class Managed:
     def _fill_gap(
         self, snapshot: Snapshot, lines: Sequence[_Line], batches: Sequence[_Batch], demands: Sequence[QueueDemand]
     ) -> Decision:
-        """Return what to do while no batch is to be served: answer late requests, else train."""
+        """Return the decision while no batch is to be served: answer late requests, else train."""
         now_ns = snapshot.now_ns
         until_ns = [now_ns + batch.spare_ns for batch in batches]
         late = sorted((line for line in lines if line.late), key=lambda line: line.oldest_due_ns)
@@ -202,7 +202,7 @@ class Managed:
 
 
 def _beside(running: Sequence[InferenceQueue | TrainingJob], batches: Sequence[_Batch], now_ns: int) -> Decision:
-    """Return what to do while something runs: wait, or serve the first batch where a step overruns."""
+    """Return the decision while a minibatch runs: wait, or serve the first batch where a step overruns."""
     if not batches or any(isinstance(each, InferenceQueue) for each in running):
         return Wait(None)
     spare_ns = min(batch.spare_ns for batch in batches)
@@ -254,7 +254,7 @@ def _end_ns(running: InferenceQueue | TrainingJob, now_ns: int) -> int:
 def _step_behind(
     ahead: InferenceQueue | TrainingJob, jobs: Sequence[TrainingJob], demands: Sequence[QueueDemand], left_ns: int
 ) -> Train | None:
-    """Return the step whose turn it is after what runs, where it is short and both together could begin now."""
+    """Return the step that is next after the running minibatch, where it is short and both could begin now."""
     jobs = [job for job in jobs if not job.resting]
     if not jobs:
         return None

@@ -1,4 +1,4 @@
-"""Everybody for themselves: each tenant keeps the device busy and the driver shares it out."""
+"""The policy without management: each tenant keeps the device busy and the driver shares it out."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _STEPS_IN_FLIGHT = 2
 
 
 class Native:
-    """What processes do that know nothing of each other, as the engines ``native`` and ``streams`` run them.
+    """Decides for each tenant as if it were alone, as processes do that know nothing of each other.
 
-    Each queue is batched by the rule of ``Managed``, as if alone: served as soon as a batch is full, or when its oldest
+    Each queue is batched by the rule of ``Managed``: served as soon as a batch is full, or when its oldest
     request would otherwise be late, or when no more will come; one minibatch of a queue at a time, earliest deadline
     first among several. Each job has at most two minibatches on their way, whatever the queues hold.
 
@@ -29,7 +29,7 @@ class Native:
         self._guard_ns = guard_ns
 
     def decide(self, snapshot: Snapshot) -> Decision:
-        """Return what to start now, or when a batch must go that is not full."""
+        """Return the minibatch to start now, or until when to wait for a full batch."""
         now_ns, until_ns = snapshot.now_ns, None
         ripe: list[tuple[int, Serve]] = []
         for queue in snapshot.queues:

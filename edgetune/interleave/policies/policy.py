@@ -1,4 +1,4 @@
-"""What a policy is to those who choose one by name."""
+"""The protocol of policies that are chosen by name, and the lateness that they allow for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import ClassVar, Protocol
 from edgetune.interleave.snapshot import InterleavePolicy
 
 GUARD_NS = 1_000_000
-"""How late a process may be woken: one tick of a kernel that ticks 1000 times a second (CONFIG_HZ, Linux Kconfig.hz).
+"""How late a process may be woken, ns: one tick of a kernel that ticks 1000 times a second (CONFIG_HZ, Linux
+Kconfig.hz).
 
 Timers add 50 microseconds of slack (prctl(2), PR_SET_TIMERSLACK), messages between processes about as much again.
 """
@@ -20,7 +21,7 @@ GUARD_SHARE = 0.05
 
 
 def guard_ns(budgets_s: Sequence[float]) -> int:
-    """Return how long before it is due everything is to be over on a real device, ns.
+    """Return how long before its deadline every minibatch is to end on a real device, ns.
 
     Args:
         budgets_s: Latency budgets of the workloads that answer, s.
@@ -29,7 +30,7 @@ def guard_ns(budgets_s: Sequence[float]) -> int:
 
 
 class NamedInterleavePolicy(InterleavePolicy, Protocol):
-    """A policy with a name, made with the lateness of wake-ups that it is to allow for.
+    """A policy with a name, constructed with the lateness of wake-ups to allow for.
 
     One that ``lines_up`` sends minibatches to begin when others end (``begin_by_ns``), which not every engine can.
     """

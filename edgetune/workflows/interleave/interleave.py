@@ -64,8 +64,8 @@ class InterleaveRequest:
         setup: Where it runs, and how.
         plan: That it follows; ``None`` without one.
         target: Where the run goes.
-        budgets: Of power; ``None`` where there is none.
-        known: The tenants, and what tables and the plan say of them.
+        budgets: Power budgets; ``None`` for none.
+        known: The tenants, with the rows of tables and of the plan.
         specs: How requests arrive, by tenant.
         modes: To choose from.
         points: To measure first, by tenant.
@@ -86,9 +86,9 @@ class FinishedInterleave:
     """A run that is written.
 
     Args:
-        run: What happened.
+        run: Its rows and header.
         target: Where it was written.
-        result: What ended it, and which tenants were lost.
+        result: Why it ended, and which tenants were lost.
     """
 
     run: Run
@@ -139,7 +139,7 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedInterleav
 
 @contextmanager
 def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[InterleaveRequest]:
-    """Hold the device ready for what is asked for; nothing is measured yet.
+    """Open the device and read the tables; nothing is measured yet.
 
     Raises:
         InputError, DeviceError: see ``interleave``.
@@ -176,7 +176,7 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
 
 
 def plan_of(request: InterleaveRequest) -> InterleaveJob:
-    """Return what is to run; points that no table has are measured now.
+    """Return the planned job; points that no table has are measured now.
 
     Raises:
         InputError, InfeasibleError, DeviceError: see ``interleave``.
@@ -286,7 +286,7 @@ def _profile_options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOpti
 
 
 def _check_input(request: InterleaveRequest) -> None:
-    """Refuse requests from standard input where they cannot be what was asked for: it is read once, in real time.
+    """Refuse requests from standard input where they cannot be read: it is read once, in real time.
 
     Raises:
         InputError: several tenants or engines would read it, or it is the plan, or time is only computed.
@@ -308,7 +308,7 @@ def _check_input(request: InterleaveRequest) -> None:
 def _measure(
     setup: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
 ) -> Callable[[TenantSpec, Point], ProfileRow]:
-    """Return what measures a point: on a real device among the others, with the power it draws alone where that counts.
+    """Return a function that measures a point: on a real device among the others, with its power alone if needed.
 
     Raises:
         InputError, DeviceError: see ``measure_shared``.
@@ -350,7 +350,7 @@ def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
 
 
 def _run_of(setup: InterleaveSetup, planned: InterleaveJob, result: InterleaveResult) -> Run:
-    """Return what came of all turns, with what ran under which conditions."""
+    """Return the run of all turns, with its tenants and conditions."""
     opts, device, tenants = setup.opts, setup.device, []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         path = known.workload.path

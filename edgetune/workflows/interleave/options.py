@@ -12,7 +12,7 @@ from edgetune.workflows.options import Option
 
 @dataclass(frozen=True, kw_only=True)
 class InterleaveOptions:
-    """The options of ``edgetune interleave``; those of tenants go before what a plan says."""
+    """The options of ``edgetune interleave``; options of tenants take precedence over a plan."""
 
     plan: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""The workloads that a plan is for: where their files are, how they were run, and what was measured of them."""
+"""The workloads of a plan: their files, how they were run, and their measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAID: dict[str, type] = {
     "reference": str, "path": str, "sha256": str, "dimensions": dict, "precision": str, "inputs": str,
     "batch_axis": str,
 }  # fmt: skip
-"""What a plan may say of a workload besides its name."""
+"""Keys that a plan may have of a workload besides its name, with their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PlannedWorkload:
         mode: The power mode of the plan.
         batch_size: Samples per minibatch.
         reference: As given to the search; ``None`` in plans that do not say.
-        path: The file, absolute; ``None`` where there is none, or the plan does not say.
+        path: The file, absolute; ``None`` where there is none, or the plan names none.
         sha256: Hash of the file.
         dimensions, precision, inputs, batch_axis: How it was measured.
         measured: Its time, power and energy.
@@ -95,7 +95,7 @@ class PlannedWorkload:
         )
 
     def row(self, workload: Workload) -> ProfileRow | None:
-        """Return what was measured as a row of a profile under the name of the workload; ``None`` if nothing was."""
+        """Return the measurements as a row of a profile, under the workload's name; ``None`` if there are none."""
         from edgetune.artifacts.profile import ProfileRow
 
         figures = self.measured

@@ -1,4 +1,4 @@
-"""What runs, and how: batch sizes and mode from what was measured, refused where it cannot be served."""
+"""Plans a job from measured points: batch sizes and a mode that serve the tenants, or a refusal."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from edgetune.workflows.interleave.points import TenantMeasurements
 
 @dataclass(frozen=True, slots=True)
 class InterleaveJob:
-    """What is to run.
+    """A planned run.
 
     Args:
         tenants: With their batch sizes and times.
-        known: The same, with all that was measured of them.
+        known: The same, with all their measured points.
         mode: The power mode.
         specs: How requests arrive, by tenant.
         cycle: Where one workload answers and at most one trains.
-        goals: What the cycle was planned for.
-        budgets: Of power; ``None`` where there is none.
+        goals: The problem that the cycle solves.
+        budgets: Power budgets; ``None`` for none.
         tried: Modes that may be tried during the run.
     """
 
@@ -56,14 +56,14 @@ def choose_tenants(
     best_effort: bool,
     adapt: bool,
 ) -> InterleaveJob:
-    """Return what is to run.
+    """Return the job to run.
 
     Args:
-        known: The tenants and what was measured of them.
+        known: The tenants with their measured points.
         specs: How requests arrive, by tenant.
         modes: To choose from.
         budgets: Of power.
-        best_effort: Run also what cannot be served.
+        best_effort: Whether to run tenants that cannot be served too.
         adapt: Whether rates are followed: then the first counts, else the highest.
 
     Raises:
@@ -100,7 +100,7 @@ def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
 
 
 def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPoint]:
-    """Return what may be chosen: the batch size asked for, or any; in the modes asked for."""
+    """Return the points to choose from: of the batch size asked for, or of any, in the modes asked for."""
     size = known.asked.batch_size
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
@@ -108,7 +108,7 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
-    """Return one of several tenants, at its batch size; where nobody said, at the smallest that was measured."""
+    """Return one of several tenants, at its batch size; by default at the smallest that was measured."""
     opts = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
     half = found[0] if opts.task == "train" else min(found, key=lambda half: half.batch_size)
@@ -131,7 +131,7 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
 
 
 def explained(planned: InterleaveJob) -> list[str]:
-    """Return what is to run in words: where each millisecond of a cycle goes, or how busy several tenants are."""
+    """Return the job in words: where each millisecond of a cycle goes, or how busy several tenants are."""
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
@@ -148,7 +148,7 @@ def explained(planned: InterleaveJob) -> list[str]:
 
 
 _CAUTIOUS = 1.05
-"""From this ratio of the planned time to the median on, the plan tells both."""
+"""From this ratio of the planned time to the median on, the plan names both."""
 
 
 def _cautious_times(planned: InterleaveJob) -> list[str]:

@@ -39,18 +39,18 @@ from edgetune.workloads.workload import Workload
 
 INFER_SIZES = (1, 2, 4, 8, 16)
 TRAIN_SIZE = 16
-"""Batch sizes to choose from where nobody says: those of Fulcrum's inference (2025), and of its training."""
+"""Default batch sizes: those of Fulcrum's inference (2025), and of its training."""
 OUTLIER = 1.5
-"""A slowest minibatch so many times the median is told: it is what a plan expects of the next."""
+"""A slowest minibatch so many times the median is reported, because a plan expects it of the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class TenantMeasurements:
-    """A tenant, what it runs, and what has been measured of it.
+    """A tenant, its workload, and its measured points.
 
     Args:
         asked: As asked for.
-        workload: What it runs.
+        workload: The network or file.
         rows: Points measured, each ``ok``.
     """
 
@@ -59,7 +59,7 @@ class TenantMeasurements:
     rows: tuple[ProfileRow, ...] = ()
 
     def live(self, tenant: Tenant) -> LiveTenant:
-        """Return what it takes to load it."""
+        """Return the tenant with its files, ready to load."""
         asked = self.asked
         files = (asked.handler, asked.checkpoint, asked.resume)
         handler, checkpoint, resume = (None if file is None else Path(file) for file in files)
@@ -70,8 +70,8 @@ class Measuring:
     """Holds a device and tenants ready and measures points of them, each once; ``close`` puts the device back.
 
     Args:
-        device: Where.
-        tenants: What.
+        device: To measure on.
+        tenants: To measure.
         options: Returns how a tenant is measured.
     """
 
@@ -97,7 +97,7 @@ def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Dev
     """Return the tenants with the rows that tables and the plan have of them.
 
     Raises:
-        InputError: a table of another device, a file that is none, or two tenants whose rows could not be told apart.
+        InputError: a table is of another device, or a file is no table.
     """
     rows: list[ProfileRow] = []
     for file in files:
@@ -133,9 +133,9 @@ def _require_first_axis(workload: Workload, opts: TenantSpec) -> None:
 
 
 def planned_row(opts: TenantSpec, workload: Workload, device: Device) -> ProfileRow | None:
-    """Return what a plan says was measured of a tenant; ``None`` where it is run in another way than it was then.
+    """Return the row that a plan has of a tenant; ``None`` where the tenant runs in another way than it was measured.
 
-    A model of a device is not measured: it is asked again, and tells the spread of times too, which a plan does not.
+    A modelled device is asked again, because it has the scatter of times too, which a plan lacks.
     """
     planned = opts.planned
     if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
@@ -152,7 +152,7 @@ def _resolved(file: str | None) -> Path | None:
 def wanted_points(
     known: TenantMeasurements, modes: Sequence[Mode], options: ProfileOptions, *, several: bool
 ) -> list[Point]:
-    """Return the points that must be measured of a tenant, for no row tells of them.
+    """Return the points of a tenant that must be measured, because no row has them.
 
     Args:
         known: The tenant.
@@ -221,9 +221,9 @@ def measure_shared(
     *,
     seed: int,
 ) -> dict[str, list[ProfileRow]]:
-    """Return a row for each point of each tenant; of one that cannot run it tells the reason, and the others go on.
+    """Return a row for each point of each tenant; a point that cannot run has the reason, and the others go on.
 
-    Handlers are left out: what they do with an answer is not for trying. Checkpoints are named, so that a training that
+    Handlers are left out, because they act on answers. Checkpoints are named, so that a training that
     cannot save or load one is refused when it is loaded; none is written.
 
     Args:
@@ -287,7 +287,7 @@ def _row(
     point: Point,
     held: int,
 ) -> ProfileRow:
-    """Return what a minibatch of one tenant takes that is held ready at another batch size, or at this."""
+    """Return the measured row of a point, of a tenant that is held ready at another batch size or at this."""
     knobs: dict[str, Any] = point.mode.settings()
     failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
@@ -305,7 +305,7 @@ def _row(
 def _alternate(
     backend: LiveMinibatchBackend, tenants: Sequence[TenantMeasurements], known: TenantMeasurements, batch_size: int
 ) -> list[float]:
-    """Run every tenant's minibatches in turn, and return what those of one took, s."""
+    """Run every tenant's minibatches in turn, and return the durations of those of one, s."""
     times_s: list[float] = []
     begun_s = time.monotonic()
     for number in range(MOST):

@@ -1,4 +1,4 @@
-"""The tenants of ``edgetune interleave``, as asked for: in options, in a plan, or in a file of tenants.
+"""Reads the tenants of ``edgetune interleave`` from options, a plan, or a file of tenants.
 
 kind: tenants
 version: 1
@@ -48,7 +48,7 @@ class TenantSpec:
         resume: A checkpoint to begin from.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         precision: Element type that a simulated device is to assume, where it is not its own choice.
-        planned: What a plan says of it; ``None`` where there is no plan.
+        planned: The workload of the plan; ``None`` without a plan.
         batch_axis: The batch axes of its inputs, as ``parse_batch_axes`` takes them.
     """
 
@@ -73,7 +73,7 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
     """Return the tenants of a plan, or of options alone.
 
     Raises:
-        InputError: nothing to run, or what there is to run is not said in full.
+        InputError: there is no tenant, or a tenant lacks its arrivals or its latency budget.
     """
     planned = _planned(plan) if plan is not None else {}
     found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
@@ -108,7 +108,7 @@ def _planned(plan: Plan) -> dict[Task, TenantSpec]:
     """Return the tenants that a plan names, by task.
 
     Raises:
-        InputError: two networks that infer, or a problem whose answer is no such plan.
+        InputError: the plan is for two networks that infer, or for another kind of problem.
     """
     problem = plan.problem
     found: dict[Task, TenantSpec] = {}
@@ -179,7 +179,7 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
     """Return the tenants of a parsed file of tenants.
 
     Raises:
-        InputError: it is no such file, or says what makes no sense; the tenant and the key are named.
+        InputError: it is no such file, or a key or value is invalid; the tenant and the key are named.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise InputError(f"{name} is not a file of tenants", "it begins with kind: tenants")
@@ -262,6 +262,6 @@ def _unique(tenants: Sequence[TenantSpec]) -> tuple[TenantSpec, ...]:
 
 
 def plain_tenant(tenant: TenantSpec) -> dict[str, Any]:
-    """Return what was asked for as plain data, without what was not said: for the header of a run."""
+    """Return the given fields as plain data, for the header of a run."""
     given = {key.name: getattr(tenant, key.name) for key in dataclasses.fields(tenant) if key.name != "planned"}
     return {key: value for key, value in given.items() if value is not None and value != {}}

@@ -36,7 +36,7 @@ from edgetune.workflows.stopping import Stopping, noting_signals
 
 
 class PointModel:
-    """What is known of every point, and measured when asked for where the device is simulated itself.
+    """Times and power of every point for a simulation; a simulated device measures missing points when asked.
 
     Args:
         device: Where it was measured.
@@ -55,7 +55,7 @@ class PointModel:
         return all(self._row(t.name, t.batch_size, planned.mode).power_w is not None for t in planned.tenants)
 
     def times_ns(self, name: str, batch_size: int, mode: Mode) -> Sequence[int]:
-        """Return what minibatches took, ns: each that was recorded, else the median.
+        """Return durations of minibatches, ns: all recorded ones, else the median.
 
         Raises:
             InputError: the point was not measured, or cannot be.
@@ -65,7 +65,7 @@ class PointModel:
         return [round(time_s * NS) for time_s in steady]
 
     def power_w(self, name: str | None, batch_size: int, mode: Mode) -> float:
-        """Return what the device draws while a tenant runs, W; of none, what it draws at rest.
+        """Return the power of the device while a tenant runs, W; of no tenant, the power at rest.
 
         Raises:
             InputError: power was not measured at that point.
@@ -91,7 +91,7 @@ class PointModel:
         return measured
 
     def _at_rest_w(self, mode: Mode) -> float:
-        """Return what the device draws at rest, W: measured on a twin, else the least that any workload draws."""
+        """Return the power at rest, W: measured on a twin, else the least power of any workload."""
         if isinstance(self._device.source, ModelSource):
             run = idle_run(self._device, mode)
             if run is not None and run.power_w is not None:
@@ -100,22 +100,22 @@ class PointModel:
 
 
 ROUNDING_NS = 1000
-"""What simulated minibatches may take more than they are estimated to: recorded times are rounded."""
+"""By how much a simulated minibatch may exceed its estimate, ns: recorded times are rounded."""
 SAVE_EVERY_S = 60.0
-"""How often what was learnt is written during a run: a minute is what a power cut may cost."""
+"""Interval between checkpoints during a run, s: a power cut costs a minute at most."""
 
 
 @dataclass(slots=True)
 class InterleaveResult:
-    """What came of all turns.
+    """The result of all turns.
 
     Args:
         rows: Of all engines.
-        overhead: What deciding and starting cost, by engine.
+        overhead: The cost of decisions and starts, by engine.
         notes: For people.
         lost: Workloads that crashed, hung or diverged in some turn.
         stopped_by: Number of the signal that ended the run early.
-        failure: What ended it, other than that: raised again once the rows are written.
+        failure: The error that ended it; raised again once the rows are written.
     """
 
     rows: list[RunRow] = field(default_factory=list)
@@ -127,24 +127,10 @@ class InterleaveResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
-    """Keeps rows as they come; a ``Watcher``. The loop tells it of them while the device is at work.
-
-    Args:
-        rows: Where.
-    """
+class Keeper(Watcher):
+    """Keeps rows in a file as they come, while the device is at work."""
 
     rows: RowsFile
-
-    def due_ns(self) -> int | None:
-        """Never look: rows come by themselves."""
-        return None
-
-    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
-        """Do nothing."""
-
-    def on_arrival(self, tenant: str, at_ns: int) -> None:
-        """Do nothing: a request becomes a row when it is answered."""
 
     def on_row(self, row: RunRow) -> None:
         """Keep the row."""
@@ -153,7 +139,7 @@ class Keeper:
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSetup:
-    """What was asked for, where, how the device is to be shared, and what measures there."""
+    """The options of a run, its device and engines, and the measuring there."""
 
     opts: InterleaveOptions
     reporter: Reporter
@@ -177,7 +163,7 @@ class Turns:
 
     Args:
         setup: Where and how; the caller puts the mode of the device back.
-        planned: What.
+        planned: The job.
         rows: Where rows are kept as they come; ``None`` for memory alone.
     """
 
@@ -192,13 +178,13 @@ class Turns:
         self._kept_of = next((engine for engine in setup.engines if not engine.simulated), None)
         self._overheads: dict[str, list[SharingOverhead]] = {}
         self._recorded: RecordedRun | None = None
-        """What the last managed run took."""
+        """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
         """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
 
-        The simulation comes last in every turn: it is made of what the managed run took, where there was one. Whatever
-        else ends it, what ran before is in the outcome.
+        The simulation comes last in every turn: it replays the durations of the managed run, if there was one. The
+        outcome has all rows, whatever ends the run.
         """
         try:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
@@ -239,7 +225,7 @@ class Turns:
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _start_ns(self) -> int:
-        """Return what starting a minibatch costs, ns: what managed lost here, nothing where it did not run."""
+        """Return the cost of starting a minibatch, ns: the mean gap of the managed run, zero where it did not run."""
         lost = self._outcome.overhead.get("managed")
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
@@ -308,7 +294,7 @@ class Turns:
         }
 
     def _live_tenants(self, engine: Engine) -> list[LiveTenant]:
-        """Return what to load; what is learnt is kept of one engine, the first, for each begins from the same state."""
+        """Return the tenants to load; only the first engine keeps checkpoints: each begins from the same state."""
         found = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
         return found if engine == self._kept_of else [replace(live, checkpoint=None) for live in found]
 
@@ -334,7 +320,7 @@ class Turns:
         return found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
-        """Note what sharing cost in all turns of an engine so far."""
+        """Record the cost of sharing in all turns of an engine so far."""
         turns = self._overheads.setdefault(engine, [])
         turns.append(loop.overhead)
         decisions_s = [decision_s for turn in turns for decision_s in turn.decisions_s]

@@ -1,4 +1,4 @@
-"""What looks after a run: the power sensor with its governor, and the planner for changing rates."""
+"""The watchers of a run: the power sensor with its governor, and the planner for changing rates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def power_watcher(
     *,
     govern: bool,
 ) -> PowerWatcher | None:
-    """Return what writes power down; ``None`` where there is no sensor and nothing to govern.
+    """Return the watcher of power; ``None`` where there is no sensor and nothing to govern.
 
     Raises:
         InputError: power is to be governed, and there is no sensor, no budget or one mode only.
@@ -50,7 +50,7 @@ def power_watcher(
         readings = _Recorded(stack.enter_context(device.power.record()))
     if readings is None:
         if govern:
-            reason = device.power.reason if isinstance(device.power, Absent) else "nobody measured it"
+            reason = device.power.reason if isinstance(device.power, Absent) else "it was not measured"
             raise InputError(f"power cannot be governed on {device.name}: {reason}", "leave --govern out")
         return None
     return PowerWatcher(readings, refresh_s, begin_ns, planned.budgets, governor_of(planned) if govern else None)
@@ -99,7 +99,7 @@ def governor_of(planned: InterleaveJob) -> Governor:
 
 
 def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJob) -> list[MeasuredMode]:
-    """Return what can be done in a mode: answer and train, and answer alone; nothing where answers would be late.
+    """Return a mode with training and without; none where answers would be late.
 
     Where no whole training minibatch fits between two batches, training is rare and not forbidden; it is where it would
     make a request late that comes just after one began.
@@ -133,13 +133,13 @@ def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJ
 
 
 def _beats(one: MeasuredMode, other: MeasuredMode) -> bool:
-    """Return whether a mode is better and more frugal than another, so that nobody would step to that."""
+    """Return whether a mode is better and more frugal than another, which is then never chosen."""
     better = one.power_w <= other.power_w and one.worth >= other.worth
     return better and (one.power_w, one.worth) != (other.power_w, other.worth)
 
 
 def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) -> Replanner:
-    """Return what plans anew when the rate changes.
+    """Return the watcher that plans anew when the rate changes.
 
     Raises:
         InputError: there are several workloads that answer, or no rate to begin from.
@@ -167,17 +167,17 @@ def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) 
 
 STRATEGY = "roofline"
 AIM = 0.95
-"""Share of the power budget that is aimed at: what is read of a try counts for 3 % more (``replan.WAVER``), and what
-was never measured may draw more than is believed. At 90 % points that just serve a rate are not seen (squeezenet
+"""Share of the power budget to aim at: the power read in a trial counts for 3 % more (``replan.WAVER``), and a point
+that was never measured may draw more than predicted. At 90 % points that just serve a rate are not seen (squeezenet
 beside resnet18 on the twin of an AGX Orin: only from 19.4 of 20 W on)."""
 
 
 class Suggester:
-    """Asks the search what it would measure next, given all that is known by now.
+    """Asks the search which point it would measure next, given all known points.
 
     Args:
-        planned: What runs.
-        choices: What is known.
+        planned: The job that runs.
+        choices: The known points.
         modes: That may be set, besides those that were measured.
         seed: Of the strategy.
     """
@@ -229,7 +229,7 @@ class Suggester:
         return opts[0] if opts else None
 
     def _problem(self, rate_per_s: float) -> Problem:
-        """Return what is to be found: where answers are late as it is, only what answers in time.
+        """Return the search problem; where answers are late, without training.
 
         What is kept free is what choices are graded by: of time, of the rate, and little of power, of which a margin of
         the problem would take as much as of time.
@@ -251,5 +251,5 @@ class Suggester:
 
 
 def _size(point: Point, size: int) -> int:
-    """Return at what batch size a mode is tried that the search wants for this point."""
+    """Return the batch size at which the mode of a point is tried."""
     return point.batch_size if point.task == "infer" else size
