@@ -43,7 +43,7 @@ from edgetune.search.strategy import NO_HINTS, AskTell, Hints, PointResult, Sugg
 
 
 class BothHalves:
-    """A strategy over points of the urgent workload, asked for halves and told of halves."""
+    """Adapts a strategy over points of the urgent workload to halves of pairs."""
 
     def __init__(self, inner: AskTell, space: Space, problem: Problem) -> None:
         self.inner, self._space, self._problem = inner, space, problem
@@ -64,7 +64,7 @@ class BothHalves:
             self._asked = None
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a half; where that settles points, the strategy is told of them."""
+        """Record the result of a half, and tell the strategy the points that it settles."""
         self._told[point] = result
         partner = self._space.partner(point)
         urgent = [p for p in self._told if p in self._space.levels and self._space.partner(p) == partner]
@@ -170,7 +170,7 @@ class SearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer and how it was reached."""
+    """The answer of a search, and every step to it."""
 
     plan: Plan
     trace: Trace
@@ -204,7 +204,7 @@ def run_search(
             problems share it.
         measure: Measures one point. A row that is not ``ok`` and an ``EdgetuneError`` are failures: told to the
             strategy with their reason, and counted. An error that leaves the device not restored ends the search.
-        settings: How.
+        settings: How to search.
 
     Raises:
         InputError: a problem that is not well put, nothing to choose from, an unknown strategy, or no power figures
@@ -242,7 +242,7 @@ def run_search(
 
 @dataclass(slots=True)
 class _Loop:
-    """One turn of the loop at a time, and the time the turns took."""
+    """The loop, one turn at a time, and the time that the turns took."""
 
     settings: SearchSettings
     searcher: AskTell
@@ -257,7 +257,7 @@ class _Loop:
         return self.spent_s / self.measured if self.measured else 0.0
 
     def step(self) -> bool:
-        """Ask, measure, record, tell; return whether there was anything left to ask."""
+        """Ask for a point, measure it, record it, tell the result; return whether a point was left."""
         started_s = self.settings.clock_s()
         suggestion = self.searcher.ask()
         strategy_s = self.settings.clock_s() - started_s
@@ -272,7 +272,7 @@ class _Loop:
         return True
 
     def confirm(self, left: int) -> bool:
-        """Measure the best point again where its power is not sure yet; return whether there was such a point."""
+        """Measure the best point again while its power is not sure; return whether there was such a point."""
         point = self.history.doubtful(left)
         if point is None:
             return False

@@ -30,7 +30,7 @@ Source = Literal["measured", "known"]
 
 @dataclass(frozen=True, slots=True)
 class FeasiblePoint:
-    """A feasible point: what was suggested, what was measured (the mean of its readings), how good it is.
+    """A feasible point: its suggestion, its row (the mean of its readings) and its judgement.
 
     ``background`` is the row of the second workload in the same mode, where there are two. ``confirmed`` says that
     its power is within the budget with its interval, not only as read.
@@ -115,7 +115,7 @@ class SearchHistory:
         )
 
     def judged(self) -> list[PointResult]:
-        """Return what came of every point; of two workloads, of every pair measured whole, or if none was of halves."""
+        """Return the result of every point; of two workloads of every whole pair, or of the halves where none is."""
         whole = []
         for point in self.space.points if self.space.background is not None else ():
             halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
@@ -126,7 +126,7 @@ class SearchHistory:
         return whole or list(self.outcomes.values())
 
     def doubtful(self, points_left: int) -> Point | None:
-        """Return the point to measure again: of the best found that is not sure to keep the power budget.
+        """Return the point to measure again: of the best found whose power is not surely within the budget.
 
         ``None`` when nothing is better than what is confirmed, or nothing better could be confirmed with the points
         that are left.
@@ -177,7 +177,7 @@ class SearchHistory:
         return Judgement(None, False if broken else None, tuple(broken))
 
     def _judge_pair(self, urgent: Point, partner: Point) -> Judgement | None:
-        """Judge two halves and take note of them; ``None`` while one of them has no measurement."""
+        """Judge a pair and record it; return ``None`` while a half has no measurement."""
         if urgent not in self.readings or partner not in self.readings:
             return None
         row, background = self.row(urgent), self.row(partner)
@@ -255,7 +255,7 @@ def _is_measurement(row: ProfileRow) -> bool:
 
 
 def _finite_figures(row: ProfileRow) -> tuple[float | None, float | None]:
-    """Return time and power as told to strategies: ``None`` for anything that is not a measurement."""
+    """Return time, s, and power, W, of a row; ``None`` for what is not a measurement."""
     if row.status != "ok" or row.minibatch_s is None or not _positive(row.minibatch_s):
         return None, None
     power_w = row.power_w if row.power_w is not None and _positive(row.power_w) else None

@@ -60,7 +60,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How a measured point stands to a problem.
+    """The judgement of a measured point by the rules of a problem.
 
     Args:
         objective: Larger is better: samples per s, minus s, minus J per sample, minus J s per sample; ``None``

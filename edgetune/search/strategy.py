@@ -1,4 +1,4 @@
-"""What a strategy is: it is asked for the next point to measure and told what came of it, nothing else.
+"""The interface of a strategy: it is asked for the next point to measure, and told its result.
 
 A strategy sees the offered points as data, the problem and a seed. It never sees a device, a file, the clock or the
 loop, so the same object searches on a live board, on a recorded table and in a test.
@@ -18,7 +18,7 @@ from edgetune.search.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The next point to measure, why, and what the strategy believes of it, if it believes anything.
+    """The next point to measure, the reason, and what the strategy predicts, if it predicts.
 
     Args:
         point: One of the offered points, not measured and not known yet.
@@ -34,12 +34,12 @@ class Suggestion:
 
 
 Asking = Generator[Suggestion, None, None]
-"""Points to measure, one after the other; each was told of when the next is asked for."""
+"""Points to measure, one after the other; the result of each is known when the next is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """What came of a point.
+    """The result of a point.
 
     Args:
         judgement: Objective, feasibility and violations; its ``unknown`` says why a measurement failed.
@@ -47,7 +47,7 @@ class PointResult:
         power_w: Mean power, W; ``None`` when not measured.
 
     Raises:
-        ValueError: for a figure that is not a finite number above zero: a failure is told as ``None`` and a reason.
+        ValueError: a figure is not a finite number above zero; a failure has none, and its judgement a reason.
     """
 
     judgement: Judgement
@@ -80,7 +80,7 @@ class OperatorTotals:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is known before anything is measured; every strategy may ignore it, and none may trust it unmeasured.
+    """What is known before anything is measured; a strategy may ignore it, and must not take it for measured.
 
     Args:
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
@@ -100,16 +100,16 @@ NO_HINTS = Hints()
 
 
 class AskTell(Protocol):
-    """What the driver talks to: it first tells the points that are known from earlier, then asks and tells in turn."""
+    """What the driver runs: it first tells the points known from earlier, then asks and tells in turn."""
 
     def ask(self) -> Suggestion | None:
-        """Return the next point to measure, never one it was told of; ``None`` when it has no more to ask."""
+        """Return the next point to measure, never one whose result it knows; ``None`` at the end."""
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of what came of a point: one just asked for, or one known from earlier.
+        """Record the result of a point: one just asked for, or one known from earlier.
 
-        A point measured again, to be surer of its power, is told again with the mean of its readings: the later
-        outcome takes the place of the earlier one.
+        A point measured again, to be surer of its power, is told again with the mean of its readings, which replaces
+        the earlier result.
         """
 
 
@@ -138,7 +138,7 @@ class Strategy(AskTell, Protocol):
 
 
 class SteppedStrategy(Strategy):
-    """A strategy written as a generator of suggestions; each is told of before the generator goes on."""
+    """A strategy written as a generator of suggestions, which goes on when it has the result of the last."""
 
     _asking: Asking
 

@@ -125,7 +125,7 @@ def answer_once(
 def answer_each(
     case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
 ) -> list[StrategyAnswers]:
-    """Search anew for each of the problems ``numbers``; each has a seed of its own, whoever solves it."""
+    """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
     place = {point: row for row, point in enumerate(case.space.points)}
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
     for at, number in enumerate(numbers):
@@ -158,7 +158,7 @@ def chosen_point(plan: Plan, first: Point) -> Point:
 
 
 def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) -> None:
-    """Refuse a strategy that does not solve these problems, before anything is replayed.
+    """Refuse a strategy that does not solve these problems, before any is replayed.
 
     Raises:
         InputError: its own.
@@ -177,7 +177,7 @@ def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Measure:
 
 
 def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) -> ProfileRow:
-    """Return a row as it reads with these deviations, of the logarithms of time and power."""
+    """Return a row whose logarithms of time and power are off by these deviations."""
     return replace(
         row,
         minibatch_s=None if row.minibatch_s is None else row.minibatch_s * math.exp(time_deviation),
@@ -189,7 +189,7 @@ def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) ->
 def _explore(
     case: EvaluationCase, contender: Contender, seed: int, measure: Measure
 ) -> tuple[object, SearchHistory, float]:
-    """Let a strategy measure for a problem without budgets; return it, what it measured and its own time, s."""
+    """Run a strategy on a problem without budgets; return it, its history and its own computation, s."""
     problem, space = case.problems.unbounded(), case.space
     settings = contender.settings(seed, 0.0)
     searcher, limit = start_strategy(space, problem, settings), settings.limit(problem, len(space.halves))

@@ -1,4 +1,4 @@
-"""From tables to cases: what is searched, and the problems to solve there."""
+"""The cases of an evaluation: what is searched, and the problems to solve there."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BACKGROUND_BATCH = 16
 
 @dataclass(frozen=True, slots=True)
 class ProfiledWorkload:
-    """One network doing one thing on one device, fully measured.
+    """One network and task on one device, fully measured.
 
     Args:
         table: Name of the file it is from, or of several.

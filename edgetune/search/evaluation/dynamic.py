@@ -48,7 +48,7 @@ MINIBATCHES, SETTLING_S = 40, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What came of one window.
+    """The result of one window.
 
     Args:
         rate_per_s: Requests per second.
@@ -153,7 +153,7 @@ def replay(
 
 
 class _Memory:
-    """What was measured, how long that took, and at which rates something was searched for."""
+    """What was measured, how long that took, and the rates that were searched."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -175,15 +175,15 @@ class _Memory:
         return self._solved
 
     def note(self, rate: float, *, solved: bool, searched: bool) -> None:
-        """Remember whether known points, or a search, served this rate."""
+        """Record whether known points, or a search, served this rate."""
         self._solved = solved
         if searched and solved:
             self._searched.append(rate)
 
     def tries(self, rate: float, allowed_s: float, limit: int) -> Iterator[int]:
-        """Yield how many points to allow, as long as more is called for: none first, where anything is known.
+        """Yield how many points to allow, as long as more are needed: none first, where any point is known.
 
-        Where known points do not serve, one more is measured at a time until one does: to be better can wait.
+        Where known points do not serve, one more is measured at a time until one does.
         """
         self._solved = False
         if not self.rows:

@@ -25,7 +25,7 @@ class Merit:
     """Figures of some runs together; excess is a share, points and own computation (s) are means per problem.
 
     Args:
-        name: What they have in common, e.g. ``roofline:10``.
+        name: Name of the group, e.g. ``roofline:10``.
         problems, solvable, solved, violations: Counts; a problem counts once per seed.
         median, mean, p90, p99: Of the excess of the solved ones; not a number where none was.
         points: Measured per solvable problem, in the mean; by strategies that measure once, in all.
@@ -53,7 +53,7 @@ class Merit:
 
 
 def excess_named(family: str) -> str:
-    """Return what excess is an excess of, in problems of a family."""
+    """Return the quantity that excess is measured in, for a family of problems."""
     if family in PAIRS:
         return "background throughput lost"
     return "latency over the best" if family in ("infer", "dynamic") else "time over the best"

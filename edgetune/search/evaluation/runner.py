@@ -28,7 +28,7 @@ class EvaluationConditions:
     """How contenders are judged.
 
     Args:
-        seeds: Every contender plays once per seed.
+        seeds: Number of repetitions of every contender.
         noise: Relative standard deviation of a measured time; powers have half of it.
         tie: Excess up to which an answer counts as the best, as a share.
         jobs: Processes.
@@ -42,7 +42,7 @@ class EvaluationConditions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """How far it is: searches done of all, and the time they took, s. One that measures once is one search."""
+    """Searches done of all, and the time that they took, s. A strategy that measures once is one search."""
 
     done: int
     total: int
@@ -50,7 +50,7 @@ class EvaluationProgress:
 
     @property
     def left_s(self) -> float:
-        """Time that is left if the rest goes like what is done, s."""
+        """Estimated time left, s."""
         return self.spent_s / max(self.done, 1) * (self.total - self.done)
 
 
@@ -77,14 +77,14 @@ class EvaluationTask:
 
 @dataclass(slots=True)
 class EvaluationRunner:
-    """What is played and what has come of it so far.
+    """An evaluation, and the answers so far.
 
     Args:
         cases: What is searched.
         best: The best answers to all problems of each case.
         chosen: Numbers of the problems to replay, by case.
-        contenders: Who plays.
-        conditions: How.
+        contenders: The strategies.
+        conditions: How they are judged.
     """
 
     cases: Sequence[EvaluationCase]
@@ -99,7 +99,7 @@ class EvaluationRunner:
         self.tasks = list(self._tasks())
 
     def run(self, on_progress: Callable[[EvaluationProgress], None] | None = None) -> None:
-        """Play what has not been played yet; stopped half-way, what was done stays in ``runs``."""
+        """Run the tasks that are left; if interrupted, ``runs`` has what was done."""
         left = [number for number in range(len(self.tasks)) if number not in self._done]
         total, done, started_s = sum(self.tasks[number].searches for number in left), 0, time.monotonic()
         for number, answers in self._answers(left):
@@ -109,7 +109,7 @@ class EvaluationRunner:
                 on_progress(EvaluationProgress(done, total, time.monotonic() - started_s))
 
     def runs(self) -> list[EvaluationRun]:
-        """Return what has been played so far, by contender, case and seed."""
+        """Return the runs so far, by contender, case and seed."""
         found: dict[tuple[Contender, int, int, str], list[tuple[Rows, StrategyAnswers]]] = {}
         for number in sorted(self._done):
             task = self.tasks[number]
@@ -157,7 +157,7 @@ class EvaluationRunner:
     def _run(
         self, contender: Contender, case: int, seed: int, variant: str, parts: list[tuple[Rows, StrategyAnswers]]
     ) -> EvaluationRun:
-        """Judge the answers of one run; problems without solution that nobody was asked are rows too."""
+        """Judge the answers of one run; unsolvable problems that were not searched are rows too."""
         subject, best, chosen = self.cases[case], self.best[case], self.chosen[case]
         numbers = np.concatenate([numbers for numbers, _ in parts])
         rows, points, own_s = (
@@ -218,7 +218,7 @@ def truths(cases: Sequence[EvaluationCase]) -> list[Best]:
 
 
 _cases: tuple[EvaluationCase, ...] = ()
-"""In a worker process: what is searched."""
+"""The cases, in a worker process."""
 
 
 def _begin(cases: tuple[EvaluationCase, ...]) -> None:
@@ -236,7 +236,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    """Let processes started here compute with one thread each: several of them would only be in each other's way."""
+    """Let the processes started here compute with one thread each: there is one process per core."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:

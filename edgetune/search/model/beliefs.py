@@ -150,7 +150,7 @@ class PointBeliefs:
         self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
 
     def tell(self, row: int, result: PointResult) -> None:
-        """Take note of what came of a point."""
+        """Record the result of a point."""
         self.told[row] = True
         if result.minibatch_s is None:
             self.failed[row] = row not in self.figures
@@ -230,7 +230,7 @@ class Halves:
         self.coordinates = Coordinates.of(space)
 
     def tell(self, point: Point, result: PointResult) -> Rows:
-        """Take note of a half; return the pairs that it is a half of."""
+        """Record the result of a half; return the pairs that contain it."""
         touched = np.zeros(len(self.batch_sizes), dtype=bool)
         for learnt, rows in ((self.urgent, self.urgent_rows), (self.background, self.background_rows)):
             row = learnt.rows.get(point)
@@ -241,7 +241,7 @@ class Halves:
         return np.flatnonzero(touched)
 
     def measured(self, pairs: Rows) -> tuple[Flags, Flags]:
-        """Return whether each half of these pairs was told of, measured or failed."""
+        """Return whether each half of these pairs has a result, measured or failed."""
         return self.urgent.told[self.urgent_rows[pairs]], self.background.told[self.background_rows[pairs]]
 
     def failed(self, pairs: Rows) -> Flags:
@@ -254,7 +254,7 @@ class Halves:
         return urgent, self.background.figures[int(self.background_rows[pair])]
 
     def nearest(self, place: Array, *, urgent: bool) -> tuple[PointBeliefs, int] | None:
-        """Return the half nearest to a place in unit coordinates that was not told of, with its model."""
+        """Return the half without a result that is nearest to a place in unit coordinates, with its model."""
         learnt, rows = (self.urgent, self.urgent_rows) if urgent else (self.background, self.background_rows)
         pairs = np.flatnonzero(~learnt.told[rows])
         if not len(pairs):

@@ -1,24 +1,14 @@
-"""Where the physics begins, when something is known of the network or of others on the same device.
+"""Priors of the laws, from what is known of the network or of others on the same device.
 
-Two things may be known before the first measurement, and neither is trusted: they move the middle of what is thought
-possible, and measurements move it again.
+Two things may be known before the first measurement. Neither is trusted: they move the means of the priors, and
+measurements correct them.
 
 - How other networks behaved on this board: the same laws fitted to their rows say how its power is shared out.
 - The network's operators: operations per byte, against the board's balance, say how long arithmetic takes beside memory
   traffic, and weights are read once per batch however large it is.
 
-What they are worth (mean excess on half of the budgets of every table; about 0.3 of it is chance):
-
-    points                       none    one relative   four, or all   operators   relatives run backwards
-    twin, training, 6 / 10       1.6/.06    1.6/.01        1.1/.05       1.7/.03         3.1/.11
-    twin, inference, 7 / 12      3.5/.01    0.6/.01        0.6/.01       0.7/.01         0.7/.04
-    FlexiBO, 6 / 10              5.2/.74       -           4.5/.48          -            4.7/.95
-    LoudVA, 6 / 10               2.8/1.4       -           3.0/1.5          -            3.4/1.3
-    Zeus, 6 / 10                 3.3/.47       -           3.2/.32          -            5.5/.38
-
-So relatives help a little below eight points and hardly at ten; operators have not been shown to help: in inference a
-wrong intensity did as well. Taken at their word (the whole way, without a limit) wrong relatives cost 1.5 % and wrong
-operators 8 % at ten points, and halfway without a limit 2 to 4 % on FlexiBO and Zeus; limited, they cost 0.2 %.
+Relatives help a little below eight points and hardly at ten; operators have not been shown to help. Both are limited,
+so that wrong ones cost little.
 """
 
 from __future__ import annotations

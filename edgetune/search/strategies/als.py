@@ -13,7 +13,7 @@ points. Inference: 25 points first, then 6 rounds of 5 points in each of four qu
 points. Two workloads: 25 first, then 3 rounds of 10 in each quadrant, 145 again. The budgets are not looked at, so that
 the same points answer any of them. The answer is a measured point.
 
-Where the published text is silent, these were taken:
+Where the published text is silent, these choices were made:
 
 - Farthest is decided one after another: a point chosen counts as measured, with its predicted power, for the next.
 - Where the front has too few points that are not measured yet, the front of the remaining points follows.

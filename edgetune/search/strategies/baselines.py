@@ -14,7 +14,7 @@ from edgetune.search.strategy import NO_HINTS, Hints, PointResult, Strategy, Sug
 
 
 class _Listed(Strategy):
-    """Points in a given order, less those that were told of."""
+    """Points in a given order, without those whose result is known."""
 
     reason: ClassVar[str]
     takes_names: ClassVar[bool] = True
@@ -24,7 +24,7 @@ class _Listed(Strategy):
         self._told: set[Point] = set()
 
     def ask(self) -> Suggestion | None:
-        """Return the next point that was not told of."""
+        """Return the next point whose result is not known."""
         point = next((point for point in self._left if point not in self._told), None)
         return None if point is None else Suggestion(point, self.reason)
 

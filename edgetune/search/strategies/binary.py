@@ -4,8 +4,8 @@
     |-----x------|                within budget: the upper half of that
           |--x---|                ... until nothing is left; then the next knob
 
-It is what somebody does by hand who knows that a higher clock is faster and draws more. Where the study that names it
-(Fulcrum, 2025) is silent, these were taken:
+This is how one searches by hand, knowing that a higher clock is faster and draws more. Where the study that names it
+(Fulcrum, 2025) is silent, these choices were made:
 
 - The first point is the middle of every knob, by index, the lower of two; the nearest offered where there is none.
 - The knobs come in the order of the space. A knob searched stays at the best value measured on its line: the best
@@ -44,7 +44,7 @@ class Binary(SteppedStrategy):
         self._asking = self._search()
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point; one known from earlier is used where the search would have measured it."""
+        """Record the result of a point; one known from earlier replaces its measurement."""
         self._told[self._space.levels[point]] = result
 
     def _search(self) -> Asking:
@@ -115,7 +115,7 @@ class Binary(SteppedStrategy):
         return bool(judgement.feasible), judgement.feasible is not None, value or 0.0
 
     def _measure(self, levels: Levels, reason: str) -> Asking:
-        """Ask for a point unless it has been told of."""
+        """Ask for a point unless its result is known."""
         point = self._space.at(levels)
         if point is not None and levels not in self._told:
             yield Suggestion(point, reason)

@@ -16,7 +16,7 @@ Gradient-based multi-dimensional search (GMD; Fulcrum, 2025) for the fastest tra
    half that monotone power rules out, update the slope; take the next knob when this one is exhausted.
 4. Back-track while there are points left; branch and bound drops what cannot be within budget or cannot be faster.
 
-Where the published text leaves a choice, these were taken:
+Where the published text leaves a choice, these were made:
 
 - The middle is that of the table, by index, the lower of two. Without a power budget the top is measured instead.
 - Raising knobs, the best ratio is most time saved per watt; lowering them, most watts saved per second lost, because
@@ -115,7 +115,7 @@ class Gmd(SteppedStrategy):
         return {"train": 10, "accuracy": 10, "infer": 11}.get(problem.kind, 30)
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point; one known from earlier is used where the search would have measured it."""
+        """Record the result of a point; one known from earlier replaces its measurement."""
         self._state.tell(point, result)
 
     def _train(self) -> Asking:

@@ -22,7 +22,7 @@ OVER_BUDGET_SLACK = 0.03
 
 
 class Bounds:
-    """What has been ruled out so far by measured points of one space.
+    """The points of a space that measured points rule out.
 
     Power is taken to rise with every axis but the memory clock: a faster memory makes a launch-bound network wait less
     on an idle GPU, and draw up to 10 % less. Throughput is taken to fall with none.
@@ -39,7 +39,7 @@ class Bounds:
         self._within: set[Levels] = set()
 
     def note(self, levels: Levels, power_w: float | None) -> None:
-        """Take note of a measured point and its power, W; ``None`` says nothing about other points.
+        """Record a measured point and its power, W; ``None`` rules nothing out.
 
         Measured again, the later power counts.
         """
@@ -77,7 +77,7 @@ class Least:
         self._told: dict[Levels, tuple[float, float | None]] = {}
 
     def note(self, levels: Levels, minibatch_s: float, power_w: float | None) -> None:
-        """Take note of a measured point, s and W; measured again, the later figures count."""
+        """Record the figures of a measured point, s and W; measured again, the later ones count."""
         self._told[levels] = (minibatch_s, power_w)
 
     def minibatch_s(self, levels: Levels) -> float:
@@ -114,7 +114,7 @@ def power_limit_w(problem: Problem) -> float:
 
 
 class _WorkloadState:
-    """What one workload's measured points have in common, whatever counts."""
+    """The results of one workload, and what follows from them for any objective."""
 
     def __init__(self, space: Space, problem: Problem) -> None:
         self._space, self._problem, self._limit_w = space, problem, power_limit_w(problem)
@@ -130,7 +130,7 @@ class _WorkloadState:
         return max(found, key=lambda levels: (self._told[levels].judgement.objective or 0.0, levels), default=None)
 
     def measure(self, levels: Levels, reason: str) -> Asking:
-        """Ask for a point unless it has been told of."""
+        """Ask for a point unless its result is known."""
         point = self._space.at(levels)
         if point is not None and levels not in self._told:
             yield Suggestion(point, reason)
@@ -144,14 +144,14 @@ class TrainingSearchState(_WorkloadState):
         self._bounds = Bounds(space, self._limit_w)
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point."""
+        """Record the result of a point."""
         levels = self._space.levels[point]
         self._told[levels] = result
         if result.minibatch_s is not None:
             self._bounds.note(levels, result.power_w)
 
     def state(self, levels: Levels) -> State:
-        """Return how a point stands to the power budget; one that could not be judged has failed."""
+        """Return whether a point is within the power budget; one that could not be judged has failed."""
         if levels not in self._told:
             return "unknown"
         feasible = self._told[levels].judgement.feasible
@@ -173,14 +173,14 @@ class InferenceSearchState(_WorkloadState):
         self._least = Least(space)
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point."""
+        """Record the result of a point."""
         levels = self._space.levels[point]
         self._told[levels] = result
         if result.minibatch_s is not None:
             self._least.note(levels, result.minibatch_s, result.power_w)
 
     def state(self, levels: Levels) -> State:
-        """Return how a point stands to the power budget, however slow it is."""
+        """Return whether a point is within the power budget, however slow it is."""
         return "unknown" if levels not in self._told else state_of(self._told[levels], self._limit_w)
 
     def worthwhile(self, levels: Levels) -> bool:
@@ -230,7 +230,7 @@ def with_slack(limit_w: float) -> float:
 
 
 def state_of(result: PointResult, limit_w: float) -> State:
-    """Return how a measured workload stands to the power budget by itself."""
+    """Return whether one measured workload is within the power budget."""
     if result.minibatch_s is None or (result.power_w is None and limit_w < float("inf")):
         return "failed"
     return "over" if result.power_w is not None and result.power_w > limit_w else "within"
@@ -270,7 +270,7 @@ class PairSearchState:
         self._draws_more: Literal["urgent", "background"] | None = None
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a half; of two instances of one network a point may be both halves."""
+        """Record the result of a half; of two instances of one network a point may be both halves."""
         mode = self._partners.get(point)
         if point in self._space.levels:
             levels = self._space.levels[point]
@@ -286,7 +286,7 @@ class PairSearchState:
                 self._judge(levels)
 
     def state(self, levels: Levels) -> State:
-        """Return how a point stands to the power budget: over when a half is, within when both are."""
+        """Return whether a point is within the power budget: over when a half is, within when both are."""
         states = [state_of(half, self._limit_w) for half in self._halves(levels) if half is not None]
         for settled in ("failed", "over"):
             if settled in states:
@@ -348,7 +348,7 @@ class PairSearchState:
         return not half_violations(self._problem, urgent=half)
 
     def measure_urgent(self, levels: Levels, reason: str) -> Asking:
-        """Ask for the urgent half of a point unless it has been told of."""
+        """Ask for the urgent half of a point unless its result is known."""
         point = self._space.at(levels)
         if point is not None and levels not in self._urgent:
             yield Suggestion(point, f"{reason}; the urgent workload")
@@ -365,7 +365,7 @@ class PairSearchState:
         self._draws_more = "urgent" if urgent.power_w > background.power_w else "background"
 
     def _judge(self, levels: Levels) -> None:
-        """Take note of a point that keeps every budget; measured again, it may no longer."""
+        """Record a point that keeps every budget; measured again, it may no longer."""
         self._found.pop(levels, None)
         if self.state(levels) != "within":
             return

@@ -17,14 +17,14 @@ TRUSTED_POWER_CHANGE = 0.02
 """Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""
 
 State = Literal["unknown", "failed", "within", "over"]
-"""A point not measured (or not enough to tell), one that failed, one within the power budget and one over it."""
+"""Not measured (or not enough of it), failed, within the power budget, over it."""
 
 
 class SearchState(Protocol):
-    """What has been measured so far, as the search by slopes sees it."""
+    """What has been measured so far, as the gradient search needs it."""
 
     def state(self, levels: Levels) -> State:
-        """Return how a point stands to the power budget."""
+        """Return whether a point is within the power budget."""
 
     def worthwhile(self, levels: Levels) -> bool:
         """Return whether a point is not measured yet and could be better than the best."""

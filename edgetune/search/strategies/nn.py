@@ -47,7 +47,7 @@ class Predictions:
 
 
 class NetworkSearch(SteppedStrategy):
-    """Draws, remembers and teaches; a strategy is a subclass that says what to ask for."""
+    """Draws points, records results and trains the network; a subclass chooses the points."""
 
     learns_halves: ClassVar[bool] = True
     budget_free: ClassVar[bool] = True
@@ -69,22 +69,22 @@ class NetworkSearch(SteppedStrategy):
         self._asking = self._search()
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point; one known from earlier teaches as one asked for does."""
+        """Record the result of a point; one known from earlier trains the network too."""
         self._told[point] = result
 
     def _search(self) -> Asking:
-        """Ask for one point after another; each is told of before the next."""
+        """Ask for one point after another; the result of each is known before the next."""
         raise NotImplementedError
 
     def _draw(self) -> Generator[Suggestion, None, bool]:
-        """Ask for a drawn point that nobody has told of; return whether there was one left."""
+        """Ask for the next drawn point without a result; return whether one was left."""
         point = next((point for point in self._left if point not in self._told), None)
         if point is not None:
             yield Suggestion(point, "drawn at random to teach the network")
         return point is not None
 
     def _learn(self) -> Predictions | None:
-        """Return what the network makes of the points told so far; ``None`` while some half has none measured."""
+        """Train the network and return its predictions; ``None`` while no point of some half was measured."""
         urgent = self._predict(self._space.points, [axis.name for axis in self._space.axes])
         if urgent is None or not self._partners:
             return None if urgent is None else Predictions(urgent[:, 0], urgent[:, 1])
@@ -142,7 +142,7 @@ class Nn(NetworkSearch):
         return POINTS
 
     def predictions(self) -> tuple[Array, Array]:
-        """Return s per minibatch and W of every point of the space, learnt from all told so far.
+        """Return predicted s per minibatch and W of every point of the space.
 
         Raises:
             ValueError: nothing was measured.
@@ -151,7 +151,7 @@ class Nn(NetworkSearch):
         return learnt.minibatch_s, learnt.power_w
 
     def background_predictions(self) -> tuple[Array, Array]:
-        """Return the same of the background workload, in the mode of every point of the space.
+        """Return the predictions of the background workload in the mode of every point of the space.
 
         Raises:
             ValueError: nothing was measured, or there is one workload only.

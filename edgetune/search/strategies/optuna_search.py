@@ -34,7 +34,7 @@ _WORST_EXCESS = 10.0
 
 
 class OptunaSearch(Strategy):
-    """A search led by an Optuna sampler, in ask and tell; a strategy is a subclass that names one."""
+    """A search led by an Optuna sampler, which a subclass names."""
 
     takes_names: ClassVar[bool] = True
 
@@ -72,7 +72,7 @@ class OptunaSearch(Strategy):
         return Suggestion(self._nearest(wanted), f"nearest left to what {self.name} asks for")
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Tell Optuna the objective and how far the point is within or over each budget."""
+        """Tell Optuna the objective of a point and how far it is within or over each budget."""
         self._left.pop(point, None)
         value = self._value(result)
         excess = self._excess(point, result)

@@ -74,7 +74,7 @@ class _Fronts:
         return None if best is None or best[1] < NEGLIGIBLE else best[0]
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of what came of a point."""
+        """Record the result of a point."""
         for front in self._fronts:
             front.tell(point, result)
 
@@ -104,7 +104,7 @@ class _Front:
         return self._next
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of what came of a point; a failed one teaches nothing else."""
+        """Record the result of a point; of a failed one only that it is closed."""
         row = self._learnt.rows.get(point)
         if row is not None:
             self._learnt.tell(row, result)
@@ -177,7 +177,7 @@ class _FrontOfPairs:
         return halves.urgent.suggestion(int(halves.urgent_rows[pair]), f"{reason}; the urgent workload")
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a half."""
+        """Record the result of a half."""
         pairs = self._halves.tell(point, result)
         urgent, background = self._halves.measured(pairs)
         failed = self._halves.failed(pairs)

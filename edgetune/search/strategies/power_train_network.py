@@ -3,14 +3,14 @@
     knobs, batch size -> 256 -> 128 -> 64 -> 1: s per minibatch
     knobs, batch size -> 256 -> 128 -> 64 -> 1: W
 
-Adam with learning rate 1e-3 for 1000 epochs; squared error that weighs under-prediction four times, because who
-under-predicts breaks a budget; four fifths of the points train, one fifth validates, and the weights that did best on
-that fifth are kept (Fulcrum, 2025; PowerTrain, 2024). Where the texts are silent, these were taken:
+Adam with learning rate 1e-3 for 1000 epochs; squared error that weighs under-prediction four times, because
+under-prediction breaks a budget; four fifths of the points train, one fifth validates, and the weights that did best on
+that fifth are kept (Fulcrum, 2025; PowerTrain, 2024). Where the texts are silent, these choices were made:
 
 - Knobs are standardised over all offered points, which are known before anything is measured.
-- Learnt are the logarithms of time and power, standardised over the measured points, so that an error is a share: times
-  of one table differ a hundredfold by batch size, and a network taught in seconds cannot tell its fastest modes apart
-  (every answer to an inference problem broke a budget). Both networks weigh under-prediction.
+- The network learns the logarithms of time and power, standardised over the measured points, so that an error is a
+  share: times of one table differ a hundredfold by batch size, and a network trained on seconds cannot tell its fastest
+  modes apart (every answer to an inference problem broke a budget). Both networks weigh under-prediction.
 - The whole training share is one batch. Below five points all of them both train and validate.
 - Weights start uniform within 1 / sqrt(inputs), which is PyTorch's default for a dense layer.
 - A network knows no physics: what it predicts more than ten times beyond the measured figures is brought back to that.

@@ -103,7 +103,7 @@ class _RooflinePoints:
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of what came of a point; a failed one is never asked for again and teaches nothing else."""
+        """Record the result of a point; a failed one is never asked for again."""
         row = self._rows[self._space.levels[point]]
         self._candidates.close(row)
         if result.minibatch_s is None:
@@ -181,7 +181,7 @@ class _RooflinePairs:
         return self._likelier_to_rule_out(found[0])
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a half and of the pairs that it completes."""
+        """Record the result of a half, and judge the pairs that it completes."""
         pairs = self._halves.tell(point, result)
         urgent, background = self._halves.measured(pairs)
         failed = self._halves.failed(pairs)
@@ -191,7 +191,7 @@ class _RooflinePairs:
             self._judge(int(pair))
 
     def _judge(self, pair: int) -> None:
-        """Take note of a pair that keeps every budget; measured again, it may no longer."""
+        """Record a pair that keeps every budget; measured again, it may no longer."""
         self._best.pop(pair, None)
         figures = self._halves.figures(pair)
         powers = [None if math.isnan(half.power_w) else half.power_w for half in figures]

@@ -13,7 +13,7 @@ many points as there are clocks and batch sizes together, and every batch size i
 From the joint tuning of batch size and GPU clock for training at the edge (2025): largest batch first, raise the clock
 until the budget is met, carry it on. Training throughput is the same problem with equal epochs.
 
-Where the published text leaves a choice, these were taken:
+Where the published text leaves a choice, these were made:
 
 - A batch begins one clock above that of the batch before, and goes back if that is too much: the clock carried on is
   only worth measuring when the one above it is over the budget.
@@ -66,7 +66,7 @@ class Staircase(SteppedStrategy):
         return None
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Take note of a point; one known from earlier is used where the sweep would have measured it."""
+        """Record the result of a point; one known from earlier replaces its measurement."""
         self._told[point] = result
 
     def _search(self) -> Asking:

@@ -137,7 +137,7 @@ def _described(subject: WorkloadSelection) -> str:
 
 
 def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
-    """Return what the network costs at each batch size; nothing where its graph does not tell."""
+    """Return what the network costs at each batch size; nothing where its graph is not known."""
 
     found = []
     try:
