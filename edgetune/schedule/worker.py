@@ -247,8 +247,7 @@ def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
 
     from edgetune.schedule.exchange import Exchange
     from edgetune.schedule.executor import PreparedLayers, WholeNetwork
-    from edgetune.workloads.kernel_steps import processor_kind
-    from edgetune.workloads.prepared import check_runtime, open_prepared
+    from edgetune.workloads.prepared import check_runtime, open_prepared, processor_kind
 
     ort.set_default_logger_severity(3)
     runnables: dict[str, Any] = {}

@@ -10,7 +10,9 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from edgetune.artifacts.profile import Task
 from edgetune.errors import EdgetuneError, InputError
@@ -19,10 +21,6 @@ from edgetune.processes.messages import serve
 from edgetune.workloads.batch import Batch, describe_axes
 from edgetune.workloads.onnx_file import fixed_model, network_batch
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 _TIMES = 2
 """Exported batches in the batch that is tried."""
@@ -160,8 +158,6 @@ def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], in
 
 def _part(feed: Mapping[str, Any], axes: Mapping[str, int], index: int, size: int) -> dict[str, Any]:
     """Return one exported batch of a larger one."""
-    import numpy as np
-
     own = range(index * size, (index + 1) * size)
     return {name: np.take(value, own, axis=axes[name]) if name in axes else value for name, value in feed.items()}
 
@@ -171,8 +167,6 @@ def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> list[np.ndarray[Any
 
     A reshape may have merged other axes into the batch axis ahead of it: the parts then alternate along it.
     """
-    import numpy as np
-
     first = parts[0]
     if first.shape == shape:
         return [first] if all(np.array_equal(first, part, equal_nan=True) for part in parts) else []

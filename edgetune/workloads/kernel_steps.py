@@ -9,13 +9,11 @@ Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).
 from __future__ import annotations
 
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import repeat
-from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError, InputError
@@ -76,23 +74,6 @@ def fastest(runs: Sequence[Run]) -> Run:
         run()
         taken_s.append(time.perf_counter() - begun_s)
     return runs[taken_s.index(min(taken_s))]
-
-
-def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return what layouts of kernels depend on, e.g. ``x86_64 avx512f``.
-
-    Source: MLAS (``MlasPlatform``) takes channels by 16 with AVX-512, by 8 with AVX or SSE, and otherwise as the
-    architecture allows.
-    """
-    try:
-        text = cpuinfo.read_text(errors="replace")
-    except OSError:
-        text = ""
-    flags: list[str] = next(
-        (line.split(":", 1)[1].split() for line in text.splitlines() if line.startswith("flags")), []
-    )
-    best = next((flag for flag in ("avx512f", "avx2", "avx") if flag in flags), "")
-    return f"{platform.machine()} {best}".strip()
 
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}

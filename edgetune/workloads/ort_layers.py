@@ -19,7 +19,9 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import onnx
 
 from edgetune.artifacts.layers import How, LayerTime, LayerTimes
 from edgetune.artifacts.scratch_folder import scratch_folder
@@ -28,9 +30,6 @@ from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import open_session, require_onnxruntime, running
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 _LEVELS: Mapping[str, str] = {
     "disabled": "ORT_DISABLE_ALL",
@@ -147,8 +146,6 @@ def measure_inference(
 def _saved_graph(path: Path) -> Sequence[onnx.NodeProto] | None:
     if not path.exists():
         return None
-    import onnx
-
     nodes: Sequence[onnx.NodeProto] = list(onnx.load(str(path), load_external_data=False).graph.node)
     return nodes
 

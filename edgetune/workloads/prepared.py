@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -366,3 +367,20 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ValueError(f"a finite number of zero or more expected, not {value!r}")
     return float(value)
+
+
+def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Return what layouts of kernels depend on, e.g. ``x86_64 avx512f``.
+
+    Source: MLAS (``MlasPlatform``) takes channels by 16 with AVX-512, by 8 with AVX or SSE, and otherwise as the
+    architecture allows.
+    """
+    try:
+        text = cpuinfo.read_text(errors="replace")
+    except OSError:
+        text = ""
+    flags: list[str] = next(
+        (line.split(":", 1)[1].split() for line in text.splitlines() if line.startswith("flags")), []
+    )
+    best = next((flag for flag in ("avx512f", "avx2", "avx") if flag in flags), "")
+    return f"{platform.machine()} {best}".strip()

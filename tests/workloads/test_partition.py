@@ -13,11 +13,11 @@ from onnx_graphs import model, node
 
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
-from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.check import PrepareOptions, planned_weight_bytes, run_layers
 from edgetune.workloads.partition.prepare import kept, prepare
 from edgetune.workloads.partition.rows import _bounds
+from edgetune.workloads.prepared import processor_kind
 from edgetune.workloads.resolve import resolve
 
 PLAIN = PrepareOptions(optimise="basic")

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from onnx_graphs import model, node
 
 from edgetune.errors import InputError
-from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
-from edgetune.workloads.prepared import HINT, check_file, check_runtime, is_prepared, open_prepared
+from edgetune.workloads.prepared import HINT, check_file, check_runtime, is_prepared, open_prepared, processor_kind
 from edgetune.workloads.resolve import resolve
 
 HEAVY = ("numpy", "onnx", "onnxruntime", "pydantic", "yaml", "pyarrow", "typer", "rich", "torch", "scipy", "psutil")

@@ -6,7 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
 
 from edgetune.errors import InputError
 from edgetune.workloads.model_limits import refuse_malformed
@@ -16,9 +20,6 @@ from edgetune.workloads.ort_session import require_onnxruntime
 from edgetune.workloads.partition.optimised import Level
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,6 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
     Raises:
         InputError: no network with a graph, or one whose dimensions cannot be fixed so.
     """
-    from onnx import helper
-
     model = fixed_model(workload, batch_size, dimensions, weights=False)
     total_bytes = 0
     with refuse_malformed(f"the weights of {workload.reference}"):
@@ -104,8 +103,6 @@ def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
     Raises:
         InputError: a layer does not run, or the outputs differ by more than the tolerance.
     """
-    import onnx
-
     model = onnx.load(str(prepared.folder / prepared.whole["external"]), load_external_data=False)
     try:
         feed = random_inputs(model, seed=seed)
@@ -132,8 +129,6 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
     Raises:
         InputError: ONNX Runtime does not run a layer, named.
     """
-    import numpy as np
-
     values = dict(feed)
     for layer in prepared.layers:
         fed = {name: values[name] for name in layer.inputs}
@@ -153,8 +148,6 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
 
 def tolerance_of(model: onnx.ModelProto) -> float:
     """Return by how much outputs may differ: more where weights have fewer bits than single precision."""
-    from onnx import TensorProto
-
     full = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     coarse = any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
     return COARSE_TOLERANCE if coarse else TOLERANCE
@@ -171,8 +164,6 @@ def _session(path: Path, *, optimised: bool) -> Any:
 
 def difference_between(found: Sequence[Any], expected: Sequence[Any]) -> float:
     """Return the largest difference between outputs, as a share of the largest magnitude; infinite for other shapes."""
-    import numpy as np
-
     most = 0.0
     for got, want in zip(found, expected, strict=True):
         if got.shape != want.shape or got.dtype != want.dtype:

@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
+
+import onnx
+from onnx import helper
 
 from edgetune.errors import InputError
 from edgetune.workloads.partition.optimised import StoredGraph, bodies, reads
-
-if TYPE_CHECKING:
-    import onnx
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,6 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
 
     Its inputs are first those of the layer, then its weights.
     """
-    import onnx
-    from onnx import helper
-
     made = {name for node in layer.nodes for name in node.output}
     used = list(dict.fromkeys(name for node in layer.nodes for name in reads(node)))
     weights = [

@@ -16,15 +16,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.external_data_helper import load_external_data_for_tensor
 
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import captured
 from edgetune.workloads.ort_session import require_onnxruntime
-
-if TYPE_CHECKING:
-    import onnx
-
 
 _FED_KINDS = "biuf"
 """Kinds of numpy type that a caller can feed; others (text, four bits, brain floats) stay inside the graph."""
@@ -68,8 +69,6 @@ class StoredGraph:
 
 
 def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
-    from onnx import helper
-
     if value is None or not _is_known(value):
         return None
     kind = value.type.tensor_type
@@ -146,8 +145,6 @@ def refuse_bodies(graph: StoredGraph) -> None:
 
 def _body_bytes(body: onnx.GraphProto) -> int:
     """Return what weights inside a body take, those of bodies in it included; small constants are none."""
-    from onnx import helper
-
     total_bytes = sum(_body_bytes(inner) for node in body.node for inner in bodies(node))
     for tensor in body.initializer:
         size_bytes = math.prod(tensor.dims) * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
@@ -165,10 +162,6 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
     """Return the values of an initialiser: a view of its file where it is in one."""
-    import numpy as np
-    import onnx
-    from onnx import helper, numpy_helper
-
     if tensor.data_location != onnx.TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     entry = {item.key: item.value for item in tensor.external_data}
@@ -208,8 +201,6 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
         DeviceError: ONNX Runtime is missing.
         InputError: it cannot load the model.
     """
-    import onnx
-
     options = _options(level)
     options.optimized_model_filepath = str(scratch / _GRAPH)
     for key, value in (
@@ -239,9 +230,6 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 def embed(tensor: onnx.TensorProto, folder: Path) -> None:
     """Bring the values of an initialiser into the graph, if they are in a file of the folder."""
-    import onnx
-    from onnx.external_data_helper import load_external_data_for_tensor
-
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         load_external_data_for_tensor(tensor, str(folder))
         tensor.data_location = onnx.TensorProto.DEFAULT
@@ -263,9 +251,6 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     It saves none of those that it has just made, but tells those of outputs: so it is shown the graph with every
     tensor as an output, and weights as inputs.
     """
-    import onnx
-    from onnx import helper
-
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     graph = shown.graph
@@ -287,9 +272,6 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 def _value_info(described: Any) -> onnx.ValueInfoProto:
     """Return what ONNX Runtime says of a tensor; a sequence, or what it does not know, has no type."""
-    import onnx
-    from onnx import TensorProto, helper
-
     found = re.fullmatch(r"tensor\((\w+)\)", described.type)
     if found is None:
         return onnx.ValueInfoProto(name=described.name)

@@ -10,7 +10,11 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_names import require_utf8
@@ -20,7 +24,6 @@ from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
-from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
@@ -29,11 +32,17 @@ from edgetune.workloads.partition.cut import CutLayer, cut, cut_layers, layer_mo
 from edgetune.workloads.partition.optimised import StoredGraph, optimise, refuse_bodies, runtime_version, stored_graph
 from edgetune.workloads.partition.rows import split_rows
 from edgetune.workloads.partition.weight_files import write_weights
-from edgetune.workloads.prepared import KIND, MANIFEST, VERSION, Prepared, PreparedWeight, is_prepared, open_prepared
+from edgetune.workloads.prepared import (
+    KIND,
+    MANIFEST,
+    VERSION,
+    Prepared,
+    PreparedWeight,
+    is_prepared,
+    open_prepared,
+    processor_kind,
+)
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 __all__ = ["PrepareOptions", "kept", "prepare"]
 
@@ -200,8 +209,6 @@ def _unique(layers: Sequence[CutLayer]) -> list[str]:
 
 
 def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> dict[str, Any]:
-    import numpy as np
-
     return {
         "name": name,
         "kind": layer.kind,
@@ -223,8 +230,6 @@ def _tensor(name: str, shape: Sequence[int], dtype: str) -> dict[str, Any]:
 
 
 def _output(graph: StoredGraph, name: str) -> dict[str, Any]:
-    from onnx import helper
-
     kind = graph.sized(name).type.tensor_type
     dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
     return _tensor(name, [int(dim.dim_value) for dim in kind.shape.dim], dtype)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import onnx
+from onnx import helper, numpy_helper
 
 from edgetune.workloads.partition.optimised import StoredGraph
-
-if TYPE_CHECKING:
-    import onnx
 
 _MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}
 """Which input of an operator is the matrix whose columns, or whose rows where it is transposed, are its outputs."""
@@ -29,8 +29,6 @@ def split_rows(graph: StoredGraph, most_bytes: int) -> StoredGraph:
 
     Each part has at least one output, however small ``most_bytes`` is.
     """
-    import onnx
-
     model = onnx.ModelProto()
     model.CopyFrom(graph.model)
     split = _Split(replace(graph, model=model), most_bytes)
@@ -50,8 +48,6 @@ class _Split:
 
     def parts(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
         """Return the nodes that take the place of one: itself where it is small enough, or cannot be split."""
-        from onnx import helper
-
         place = _MATRIX_INPUT.get(node.op_type)
         weight = None if place is None else self.weights.get(node.input[place])
         if place is None or weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
@@ -81,16 +77,12 @@ class _Split:
 
     def _constant(self, name: str) -> Any:
         """Return the values of a weight or constant; ``None`` for what is computed."""
-        from onnx import numpy_helper
-
         if name in self.constants:
             return numpy_helper.to_array(self.constants[name])
         return self.weights.get(name)
 
     def _slice(self, name: str, axis: int, first: int, end: int) -> str:
         """Return the name of a part of a weight or constant; operators that share it share its parts."""
-        from onnx import numpy_helper
-
         part = f"{name}/outputs-{first}-{end}"
         array = self._constant(name)
         sliced = array[first:end] if axis == 0 or array.ndim == 1 else array[..., first:end]
@@ -101,8 +93,6 @@ class _Split:
         return part
 
     def _narrowed(self, whole: str, part: str, width: int) -> onnx.ValueInfoProto:
-        import onnx
-
         value = onnx.ValueInfoProto()
         value.CopyFrom(self.values[whole])
         value.name = part

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from edgetune.workloads.partition.cut import CutLayer
 from edgetune.workloads.partition.optimised import StoredGraph
 from edgetune.workloads.prepared import PreparedWeight
@@ -75,8 +77,6 @@ def write_weights(
 
 
 def _write_aligned(names: Sequence[str], graph: StoredGraph, path: Path) -> dict[str, PreparedWeight]:
-    import numpy as np
-
     places = {}
     with path.open("wb") as stream:
         file = AlignedFile(stream)

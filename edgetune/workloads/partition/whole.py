@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import onnx
+from onnx import numpy_helper
 
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import fix_dimensions
@@ -19,9 +21,6 @@ from edgetune.workloads.model_limits import EXTERNAL_ABOVE_BYTES, refuse_malform
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.weight_files import AlignedFile
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 DEFAULT, EXTERNAL, WEIGHTS = "whole.onnx", "whole-external.onnx", "whole.weights"
 
@@ -62,8 +61,6 @@ def write_external(
 
 def write_default(folder: Path) -> bool:
     """Write ``whole.onnx`` from the other form and return whether it was written: not when it would be too large."""
-    import onnx
-
     weights = folder / WEIGHTS
     if weights.exists() and weights.stat().st_size > EXTERNAL_ABOVE_BYTES:
         return False
@@ -73,8 +70,6 @@ def write_default(folder: Path) -> bool:
 
 def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file: AlignedFile) -> None:
     """Write a weight into the file and make ``entry`` point there; text, which has no raw bytes, stays inside."""
-    import onnx
-
     if tensor.data_type == onnx.TensorProto.STRING:
         entry.CopyFrom(tensor)
         return
@@ -88,9 +83,6 @@ def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file:
 
 def _raw(tensor: onnx.TensorProto, source: Path) -> bytes:
     """Return the bytes of a weight: drawn, read from its own file, or as the model holds them."""
-    import onnx
-    from onnx import numpy_helper
-
     filled = tensor
     if not has_data(tensor):
         filled = onnx.TensorProto()
