@@ -34,7 +34,7 @@ from edgetune.workloads.onnx_file import fix_dimensions, load_model, parse_model
 from edgetune.workloads.ort_session import open_session
 from edgetune.workloads.python_file import limit_threads, open_handler, open_training
 from edgetune.workloads.torch_required import require_accelerator, require_torch
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 _STREAM_PRIORITY = {"infer": -1, "train": 0}
 """Lower values run first; see CUDA's cudaStreamCreateWithPriority and torch.cuda.Stream."""
@@ -172,17 +172,13 @@ class _Inference:
     def __init__(self, command: Command) -> None:
         stream = _Stream(command)
         workload, batch_size = Workload.from_plain(command["workload"]), command["batch_size"]
-        providers = tuple(command["ort_providers"])
+        options = RunOptions.from_plain(command)
         session, feed = open_session(
             workload,
             batch_size,
-            providers=providers,
-            threads=command["threads"],
-            inputs_file=command["inputs"],
-            dimensions=command["dimensions"],
-            seed=command["seed"],
+            options,
             configure=_patient,
-            provider_options=stream.provider_options(providers),
+            provider_options=stream.provider_options(options.ort_providers),
         )
         handler = None if command["handler"] is None else open_handler(Path(command["handler"]))
         feed = {name: array.copy() for name, array in feed.items()}

@@ -25,7 +25,7 @@ from edgetune.processes.messages import serve
 from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 
 def main(arguments: list[str]) -> None:
@@ -57,7 +57,10 @@ class _Session:
         if command["cpus"]:
             pin(command["cpus"])
         self._step = open_step(
-            Workload.from_plain(command["workload"]), command["task"], command["batch_size"], **_how_to_run(command)
+            Workload.from_plain(command["workload"]),
+            command["task"],
+            command["batch_size"],
+            RunOptions.from_plain(command),
         )
         return time.monotonic_ns() - begun
 
@@ -71,10 +74,10 @@ class _Session:
             Workload.from_plain(command["workload"]),
             command["task"],
             command["batch_size"],
+            RunOptions.from_plain(command),
             minibatches=command["minibatches"],
             warmup=command["warmup"],
             optimisation=command["optimisation"],
-            **_how_to_run(command),
         )
         return asdict(times)
 
@@ -83,12 +86,6 @@ class _Session:
         if self._step is None:
             raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
         return _timed(self._step, minibatches, time.monotonic_ns)
-
-
-def _how_to_run(command: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``open_step`` and ``layer_times.measure`` both want to know."""
-    same = ("ort_providers", "torch_device", "threads", "dimensions", "seed")
-    return {**{name: command[name] for name in same}, "inputs_file": command["inputs"]}
 
 
 def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:

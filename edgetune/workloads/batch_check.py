@@ -20,7 +20,7 @@ from edgetune.processes.child import Child
 from edgetune.processes.messages import serve
 from edgetune.workloads.batch import Batch, describe_axes
 from edgetune.workloads.onnx_file import fixed_model, network_batch
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 _TIMES = 2
 """Exported batches in the batch that is tried."""
@@ -123,10 +123,7 @@ def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], in
     from edgetune.workloads.partition.check import difference_between, tolerance_of
 
     def opened(size: int) -> tuple[Any, Mapping[str, Any]]:
-        return open_session(
-            workload, size, providers=("CPUExecutionProvider",), threads=None, inputs_file=inputs,
-            dimensions=dimensions, seed=seed,
-        )  # fmt: skip
+        return open_session(workload, size, RunOptions(inputs=inputs, dimensions=dimensions, seed=seed))
 
     axes = dict(network_batch(workload, dimensions).axes)
     try:

@@ -16,10 +16,12 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import format_bytes
-from edgetune.workloads.kernels import MATMUL, BenchmarkKernel
-from edgetune.workloads.torch_required import Step, require_torch
+from edgetune.workloads.kernels import MATMUL, BenchmarkKernel, kernel_of
+from edgetune.workloads.torch_required import Step, require_accelerator, require_torch
+from edgetune.workloads.workload import RunOptions, Workload
 
 Run = Callable[[], object]
 _OPSET = 13
@@ -86,6 +88,15 @@ Source: PyTorch, aten/src/ATen/native/cuda/Blas.cpp, the checks of _int_mm and _
 
 _OUT_OF_MEMORY = ("out of memory", "allocate", "ALLOC_FAILED")
 """In the messages of CUDA's and the host's allocators, and of cuBLAS (CUBLAS_STATUS_ALLOC_FAILED)."""
+
+
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Step:
+    """Return a step of a kernel; see ``steps.open_step``."""
+    if options.inputs is not None or options.dimensions:
+        raise InputError(f"{workload.reference} makes its own operands", "leave --inputs and --dim out")
+    require_accelerator(options.torch_device)
+    kernel = kernel_of(workload, task, batch_size)
+    return open_kernel(kernel, device=options.torch_device, threads=options.threads, seed=options.seed)
 
 
 def open_kernel(kernel: BenchmarkKernel, *, device: str, threads: int | None, seed: int) -> Step:

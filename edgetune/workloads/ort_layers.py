@@ -29,7 +29,7 @@ from edgetune.errors import InputError
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.ort_session import open_session, require_onnxruntime, running
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 _LEVELS: Mapping[str, str] = {
     "disabled": "ORT_DISABLE_ALL",
@@ -72,15 +72,11 @@ class TracedRun:
 def measure_inference(
     workload: Workload,
     batch_size: int,
+    how: RunOptions,
     *,
     minibatches: int,
     warmup: int,
     optimisation: str,
-    providers: tuple[str, ...],
-    threads: int | None,
-    inputs_file: str | None,
-    dimensions: Mapping[str, int],
-    seed: int,
 ) -> LayerTimes:
     """Run a network under ONNX Runtime's profiler and return the time of each kernel, see ``layer_times.measure``.
 
@@ -90,7 +86,7 @@ def measure_inference(
         InputError: the network cannot be loaded or run.
         DeviceError: ONNX Runtime or the provider is missing.
     """
-    ort = require_onnxruntime(providers)
+    ort = require_onnxruntime(how.ort_providers)
     with scratch_folder() as folder:
         saved = Path(folder) / "optimised.onnx"
 
@@ -105,16 +101,7 @@ def measure_inference(
                     options.add_session_config_entry(f"{key}_file_name", "weights")
                     options.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
 
-            return open_session(
-                workload,
-                batch_size,
-                providers=providers,
-                threads=threads,
-                inputs_file=inputs_file,
-                dimensions=dimensions,
-                seed=seed,
-                configure=configure,
-            )
+            return open_session(workload, batch_size, how, configure=configure)
 
         try:
             session, feed = open_profiled(save=True)
@@ -126,7 +113,7 @@ def measure_inference(
         for _ in range(warmup + minibatches):
             step()
         trace = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    rows = rows_of_graph(fixed_model(workload, batch_size, dimensions, weights=False))
+    rows = rows_of_graph(fixed_model(workload, batch_size, how.dimensions, weights=False))
     runs = read_trace(trace)[warmup:]
     if not runs:
         raise InputError(

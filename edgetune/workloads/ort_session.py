@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgetune.artifacts.file_names import is_utf8
+from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -20,43 +21,22 @@ _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """A protobuf message, and so a model handed over in memory, cannot be larger."""
 
 
-def open_inference(
-    workload: Workload,
-    batch_size: int,
-    *,
-    providers: tuple[str, ...],
-    threads: int | None,
-    inputs_file: str | None,
-    dimensions: Mapping[str, int],
-    seed: int,
-) -> Callable[[], object]:
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:  # noqa: ARG001
     """Return a step that feeds one minibatch to the network and waits for its outputs; see ``steps.open_step``.
 
     Raises:
         InputError: the network cannot be loaded or run at this batch size, or the inputs do not fit.
         DeviceError: ONNX Runtime or the provider is missing, or the session fell back to another one.
     """
-    session, feed = open_session(
-        workload,
-        batch_size,
-        providers=providers,
-        threads=threads,
-        inputs_file=inputs_file,
-        dimensions=dimensions,
-        seed=seed,
-    )
+    session, feed = open_session(workload, batch_size, options)
     return running(session, feed, workload, batch_size)
 
 
 def open_session(
     workload: Workload,
     batch_size: int,
+    how: RunOptions,
     *,
-    providers: tuple[str, ...],
-    threads: int | None,
-    inputs_file: str | None,
-    dimensions: Mapping[str, int],
-    seed: int,
     configure: Callable[[Any], None] | None = None,
     provider_options: Mapping[str, str] | None = None,
 ) -> tuple[Any, Mapping[str, Any]]:
@@ -67,20 +47,24 @@ def open_session(
     memory.
 
     Args:
+        workload: The network.
+        batch_size: Samples per minibatch.
+        how: The options of the run.
         configure: Given the session's options before it is made.
         provider_options: Options of the first provider, e.g. ``user_compute_stream``.
 
     Raises:
-        InputError, DeviceError: see ``open_inference``.
+        InputError, DeviceError: see ``open_step``.
     """
+    providers, dimensions = how.ort_providers, how.dimensions
     ort = require_onnxruntime(providers)
     declared = load_model(workload, weights=False)
     graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
-    feed = feeds(workload, graph, batch_size, dimensions, inputs_file=inputs_file, seed=seed)
+    feed = feeds(workload, graph, batch_size, dimensions, inputs_file=how.inputs, seed=how.seed)
     options = ort.SessionOptions()
     options.log_severity_level = 3  # errors; warnings about node placement are no news to the user
-    if threads is not None:
-        options.intra_op_num_threads = threads
+    if how.threads is not None:
+        options.intra_op_num_threads = how.threads
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)

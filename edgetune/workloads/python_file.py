@@ -20,7 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.workload import RunOptions, Workload
 
 CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
 
@@ -44,10 +46,22 @@ class TrainingFile:
     load: Callable[[str], object] | None
 
 
-def open_training_file(path: Path, batch_size: int, *, threads: int | None = None) -> Callable[[], object]:
-    """Run ``make(batch_size)`` of the file and return its step, guarded.
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:
+    """Return the step of a training file; see ``steps.open_step``."""
+    if task != "train" or workload.path is None:
+        raise InputError(
+            f"{workload.reference} is a Python file, which defines training only: make(batch_size) -> step()",
+            "use --task train, or give an ONNX file or a zoo: network for inference",
+        )
+    return open_training(workload.path, batch_size, threads=options.threads).step
 
-    The file is executed once per process, as an import would be; ``make`` is called for every batch size.
+
+def open_training(path: Path, batch_size: int, *, threads: int | None = None) -> TrainingFile:
+    """Run ``make(batch_size)`` of the file and return its step, and how to save and load what it learns.
+
+    The file is executed once per process, as an import would be; ``make`` is called for every batch size. A file that
+    wants its checkpoint handed back defines ``save(path)``, and ``load(path)`` to go on from one: as functions of the
+    file, or as attributes of the step.
 
     Args:
         path: The Python file.
@@ -56,22 +70,7 @@ def open_training_file(path: Path, batch_size: int, *, threads: int | None = Non
 
     Raises:
         InputError: the file cannot be loaded, ``make`` is missing, raises, or returns something that cannot be called.
-            The step raises it likewise.
-    """
-    return open_training(path, batch_size, threads=threads).step
-
-
-def open_training(path: Path, batch_size: int, *, threads: int | None = None) -> TrainingFile:
-    """Run ``make(batch_size)`` of the file and return its step, and how to save and load what it learns.
-
-    A file that wants its checkpoint handed back defines ``save(path)``, and ``load(path)`` to go on from one: as
-    functions of the file, or as attributes of the step.
-
-    Args:
-        path, batch_size, threads: See ``open_training_file``.
-
-    Raises:
-        InputError: as ``open_training_file``; ``save`` and ``load`` raise it likewise.
+            The step, ``save`` and ``load`` raise it likewise.
     """
     module = load_file(path)
     make = getattr(module, "make", None)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import bisect
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +26,11 @@ from edgetune.artifacts.ops import Phase
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.torch_module import training_step
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import RunOptions, Workload
 
 _NODE = "edgetune.node:"
-
-
 _STEP = "edgetune.minibatch"
-
-
 _BACKWARD = "autograd::engine::evaluate_function: "
-
-
 _OPTIMISER = "Optimizer.step#"
 """Names that PyTorch gives the function of a gradient and the optimiser's step. Source: torch/csrc/autograd/engine.cpp
 and torch/optim/optimizer.py."""
@@ -78,24 +72,22 @@ class _Key:
 def measure_training(
     workload: Workload,
     batch_size: int,
+    how: RunOptions,
     *,
     minibatches: int,
     warmup: int,
-    device: str,
-    threads: int | None,
-    dimensions: Mapping[str, int],
-    seed: int,
 ) -> LayerTimes:
     """Train a network under PyTorch's profiler and return the times of its nodes, see ``layer_times.measure``.
 
     Raises:
         InputError: the network cannot be trained here.
     """
-    if threads is not None:
-        torch.set_num_threads(threads)
-    fixed = fixed_model(workload, batch_size, dimensions, weights=True)
+    device = how.torch_device
+    if how.threads is not None:
+        torch.set_num_threads(how.threads)
+    fixed = fixed_model(workload, batch_size, how.dimensions, weights=True)
     rows = rows_of_graph(fixed)
-    step = training_step(fixed, batch_size, device=device, seed=seed, label=_NODE)
+    step = training_step(fixed, batch_size, device=device, seed=how.seed, label=_NODE)
     for _ in range(warmup):
         step()
     events = record(step, minibatches, accelerated=device.startswith("cuda"))

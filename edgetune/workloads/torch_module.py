@@ -13,12 +13,15 @@ import torch
 from onnx import numpy_helper
 from onnx.inliner import inline_local_functions
 
+from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads import torch_graph, torch_losses
 from edgetune.workloads.initial_weights import has_data
+from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.torch_operators import OPERATORS
 from edgetune.workloads.torch_operators.node import NodeView
 from edgetune.workloads.torch_operators.recurrent import GATES, Recurrent
+from edgetune.workloads.workload import RunOptions, Workload
 
 if TYPE_CHECKING:
     from edgetune.workloads.torch_operators.node import Run
@@ -291,6 +294,14 @@ class Trainer:
             yield
         self.module.load_state_dict(module)
         self.optimiser.load_state_dict(optimiser)
+
+
+def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], float]:  # noqa: ARG001
+    """Return a training step of an ONNX graph with trainable weights; see ``steps.open_step``."""
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    model = fixed_model(workload, batch_size, options.dimensions, weights=True)
+    return training_step(model, batch_size, device=options.torch_device, seed=options.seed)
 
 
 def training_step(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,33 @@ class OpsFile:
     name: str
     sha256: str
     table: OpsTable = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a workload is run.
+
+    Args:
+        ort_providers: ONNX Runtime execution providers to ask for, in order of preference.
+        torch_device: PyTorch device for training and for kernels, e.g. ``cpu`` or ``cuda:0``.
+        threads: CPU threads for the operators; ``None`` leaves the library's own choice.
+        inputs: ``.npz`` of arrays named as the network's inputs; random ones without it.
+        dimensions: Values of symbolic dimensions besides the batch, by name.
+        seed: Seed of random inputs and weights.
+    """
+
+    ort_providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    torch_device: str = "cpu"
+    threads: int | None = None
+    inputs: str | None = None
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+
+    @classmethod
+    def from_plain(cls, described: Mapping[str, Any]) -> RunOptions:
+        """Return the options among the values that another process sends; absent ones have their defaults."""
+        found = {each.name: described[each.name] for each in fields(cls) if each.name in described}
+        return cls(**{**found, "ort_providers": tuple(described["ort_providers"])})
 
 
 @dataclass(frozen=True, slots=True)

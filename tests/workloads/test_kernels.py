@@ -14,6 +14,7 @@ from edgetune.workloads.kernel_steps import _host_copy, _numpy_run, _require_pre
 from edgetune.workloads.kernels import KERNELS, PRECISIONS, BenchmarkKernel, kernel_of, parse_kernel
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
+from edgetune.workloads.workload import RunOptions
 
 SMALL = 64  # rows that the narrow types' kernels accept, and 15 runs' worth of nothing
 
@@ -136,9 +137,9 @@ def test_what_a_kernel_cannot_be_asked_for(tmp_path):
             open_step(kernel, task, batch_size)
         with pytest.raises(InputError, match=message):
             operator_table(kernel, task, batch_size)
-    for given_too in ({"inputs_file": str(tmp_path / "x.npz")}, {"dimensions": {"n": 4}}):
+    for given_too in ({"inputs": str(tmp_path / "x.npz")}, {"dimensions": {"n": 4}}):
         with pytest.raises(InputError, match="makes its own operands"):
-            open_step(kernel, "infer", 1, **given_too)
+            open_step(kernel, "infer", 1, RunOptions(**given_too))
 
 
 def test_accelerators_that_are_not_here():
@@ -146,7 +147,7 @@ def test_accelerators_that_are_not_here():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(DeviceError, match="cannot use cuda:0"):
-        open_step(resolve("kernel:matmul:64"), "infer", 1, torch_device="cuda:0")
+        open_step(resolve("kernel:matmul:64"), "infer", 1, RunOptions(torch_device="cuda:0"))
 
 
 def shape(name, precision, rows=SMALL):

@@ -9,6 +9,7 @@ from edgetune.workloads.kernel_steps import _torch_run, open_kernel
 from edgetune.workloads.kernels import MATMUL, PRECISIONS, BenchmarkKernel, parse_kernel
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
+from edgetune.workloads.workload import RunOptions
 
 torch = pytest.importorskip("torch")
 
@@ -27,7 +28,7 @@ def shape(name, precision, rows=4096):
 
 
 def opened(kernel):
-    return open_step(resolve(kernel.reference), "infer", 1, torch_device="cuda:0", threads=1)
+    return open_step(resolve(kernel.reference), "infer", 1, RunOptions(torch_device="cuda:0", threads=1))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

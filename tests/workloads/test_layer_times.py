@@ -14,6 +14,7 @@ from edgetune.workloads.layer_times import OPTIMISATIONS, measure
 from edgetune.workloads.ort_layers import kernel_times, read_trace
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.torch_layers import Event, node_times
+from edgetune.workloads.workload import RunOptions
 
 CONV = np.full((2, 2, 1, 1), 0.5, np.float32)
 
@@ -179,7 +180,7 @@ def test_nodes_of_a_chain_that_is_one_row_belong_to_it():
 
 def layers_of(reference, task, **how):
     workload = resolve(reference)
-    times = measure(workload, task, 1, minibatches=3, warmup=1, threads=1, **how)
+    times = measure(workload, task, 1, RunOptions(threads=1), minibatches=3, warmup=1, **how)
     return join(operator_table(workload, task, 1), times)
 
 

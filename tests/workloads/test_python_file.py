@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.workloads.python_file import open_training, open_training_file
+from edgetune.workloads.python_file import open_training
 
 
 @pytest.fixture
@@ -20,26 +20,26 @@ def write(tmp_path):
 
 def test_make_gets_the_batch_size_and_step_is_called(write):
     path = write("calls = []\ndef make(batch_size):\n    return lambda: calls.append(batch_size) or len(calls)\n")
-    step = open_training_file(path, 8)
+    step = open_training(path, 8).step
     assert [step(), step()] == [1, 2]
 
 
 def test_file_is_executed_once_for_all_batch_sizes(write):
     path = write("loads = []\nloads.append(1)\ndef make(batch_size):\n    return lambda: len(loads)\n")
-    assert [open_training_file(path, size)() for size in (1, 2)] == [1, 1]
+    assert [open_training(path, size).step() for size in (1, 2)] == [1, 1]
 
 
 def test_files_beside_it_can_be_imported(write):
     write("ANSWER = 42\n", "h5_neighbour.py")
     path = write("from h5_neighbour import ANSWER\ndef make(batch_size):\n    return lambda: ANSWER\n")
-    assert open_training_file(path, 1)() == 42
+    assert open_training(path, 1).step() == 42
 
 
 def test_classes_of_the_file_can_be_pickled(write):
     path = write(
         "import pickle\nclass Sample:\n    pass\ndef make(batch_size):\n    return lambda: pickle.dumps(Sample())\n"
     )
-    assert open_training_file(path, 1)()
+    assert open_training(path, 1).step()
 
 
 MAKE = "def make(batch_size):\n    "
@@ -68,7 +68,7 @@ MAKE = "def make(batch_size):\n    "
 )
 def test_broken_contract(write, source, message):
     with pytest.raises(InputError) as caught:
-        open_training_file(write(source), 4)
+        open_training(write(source), 4)
     assert message in caught.value.message
     assert len(caught.value.message) < 400
     assert "\n" not in caught.value.message + caught.value.hint
@@ -87,7 +87,7 @@ def test_broken_contract(write, source, message):
     ],
 )
 def test_broken_step(write, body, message):
-    step = open_training_file(write(MAKE + body), 4)
+    step = open_training(write(MAKE + body), 4).step
     with pytest.raises(InputError) as caught:
         step()
     assert message in caught.value.message
@@ -95,7 +95,7 @@ def test_broken_step(write, body, message):
 
 def test_file_of_another_kind(write):
     with pytest.raises(InputError, match="not a Python file"):
-        open_training_file(write("make = 1", "train.txt"), 1)
+        open_training(write("make = 1", "train.txt"), 1)
 
 
 def test_place_is_the_users_line_not_the_librarys(write):
@@ -103,7 +103,7 @@ def test_place_is_the_users_line_not_the_librarys(write):
         "import statistics\ndef make(batch_size):\n    def step():\n\n        statistics.mean([])\n    return step\n"
     )
     with pytest.raises(InputError, match=r"train\.py:5: step\(\) raised StatisticsError"):
-        open_training_file(path, 1)()
+        open_training(path, 1).step()
 
 
 def test_a_file_may_save_and_load_as_functions_or_of_its_step(tmp_path):
@@ -128,5 +128,5 @@ def test_a_file_need_not_save(tmp_path):
 def test_the_example_trains_without_a_warning(recwarn):
     pytest.importorskip("torch")
     example = Path(__file__).parents[2] / "examples" / "train_tiny.py"
-    assert open_training_file(example, 2)() > 0
+    assert open_training(example, 2).step() > 0
     assert [str(warning.message) for warning in recwarn] == []

@@ -14,6 +14,7 @@ from edgetune.workloads.network_inputs import random_inputs
 from edgetune.workloads.ort_session import _refuse_fallback
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.steps import open_step
+from edgetune.workloads.workload import RunOptions
 
 
 def linear(batch="batch"):
@@ -69,18 +70,18 @@ def save(tmp_path):
 
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_dynamic_batch_runs_at_every_size(save, batch_size):
-    (y,) = open_step(save(linear()), "infer", batch_size, threads=1)()
+    (y,) = open_step(save(linear()), "infer", batch_size, RunOptions(threads=1))()
     assert y.shape == (batch_size, 2)
 
 
 def test_fixed_batch_is_rewritten(save):
-    (y,) = open_step(save(linear(batch=4)), "infer", 2, threads=1)()
+    (y,) = open_step(save(linear(batch=4)), "infer", 2, RunOptions(threads=1))()
     assert y.shape == (2, 2)
 
 
 def test_same_seed_same_inputs(save):
     workload = save(linear())
-    one, same, other = (open_step(workload, "infer", 3, threads=1, seed=seed)()[0] for seed in (1, 1, 2))
+    one, same, other = (open_step(workload, "infer", 3, RunOptions(threads=1, seed=seed))()[0] for seed in (1, 1, 2))
     assert (one == same).all()
     assert (one != other).any()
 
@@ -91,12 +92,12 @@ def test_indices_stay_within_the_tables_they_look_up(save):
     assert feed["kinds"].max() == 1
     assert feed["kinds"].dtype == np.int32
     assert feed["mask"].dtype == np.bool_
-    assert open_step(save(lookup()), "infer", 8, threads=1)()[0].shape == (8, 50, 4)
+    assert open_step(save(lookup()), "infer", 8, RunOptions(threads=1))()[0].shape == (8, 50, 4)
 
 
 def test_weights_outside_the_file_are_found_beside_it(save):
     workload = save(linear(), save_as_external_data=True, location="weights.bin", size_threshold=0)
-    (y,) = open_step(workload, "infer", 2, threads=1)()
+    (y,) = open_step(workload, "infer", 2, RunOptions(threads=1))()
     assert y.shape == (2, 2)
 
 
@@ -109,20 +110,20 @@ def test_dynamic_batch_is_opened_by_its_path_without_reading_the_weights(save, m
         return real(workload, weights=weights)
 
     monkeypatch.setattr(ort_session, "load_model", noted)
-    open_step(workload, "infer", 2, threads=1)
+    open_step(workload, "infer", 2, RunOptions(threads=1))
     assert asked == [False]
 
 
 def test_inputs_from_a_file(save, tmp_path):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.savez(tmp_path / "in.npz", x=x)
-    (y,) = open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+    (y,) = open_step(save(linear()), "infer", 2, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))()
     assert y[:, 0].tolist() == x.sum(axis=1).tolist()
 
 
 def test_samples_are_taken_in_turn_for_other_batch_sizes(save, tmp_path):
     np.savez(tmp_path / "in.npz", x=np.array([[1, 1, 1], [2, 2, 2]], np.float32))
-    (y,) = open_step(save(linear()), "infer", 5, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+    (y,) = open_step(save(linear()), "infer", 5, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))()
     assert y[:, 0].tolist() == [3, 6, 3, 6, 3]
 
 
@@ -141,13 +142,13 @@ def test_samples_are_taken_in_turn_for_other_batch_sizes(save, tmp_path):
 def test_inputs_that_do_not_fit(save, tmp_path, arrays, message):
     np.savez(tmp_path / "in.npz", **arrays)
     with pytest.raises(InputError) as caught:
-        open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))
+        open_step(save(linear()), "infer", 2, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))
     assert message in caught.value.message
 
 
 def test_double_precision_inputs_are_converted(save, tmp_path):
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3)))
-    assert open_step(save(linear()), "infer", 2, threads=1, inputs_file=str(tmp_path / "in.npz"))()
+    assert open_step(save(linear()), "infer", 2, RunOptions(threads=1, inputs=str(tmp_path / "in.npz")))()
 
 
 def spoil(path, content):
@@ -169,7 +170,7 @@ def test_inputs_file_that_cannot_be_read(save, tmp_path):
     ]
     for file in files:
         with pytest.raises(InputError, match=r"numpy\.savez|cannot read|single array") as caught:
-            open_step(save(linear()), "infer", 2, threads=1, inputs_file=file)
+            open_step(save(linear()), "infer", 2, RunOptions(threads=1, inputs=file))
         assert "\n" not in caught.value.message
 
 
@@ -177,7 +178,7 @@ def test_unknown_operator_is_one_line(save):
     model = linear()
     model.graph.node[0].op_type = "Frobnicate"
     with pytest.raises(InputError) as caught:
-        open_step(save(model), "infer", 1, threads=1)
+        open_step(save(model), "infer", 1, RunOptions(threads=1))
     assert "Frobnicate" in caught.value.message
     assert "\n" not in caught.value.message
 
@@ -190,12 +191,12 @@ def test_failure_while_running_names_the_batch_size(save):
     del model.graph.output[0].type.tensor_type.shape.dim[:]
     model.graph.output[0].type.tensor_type.ClearField("shape")
     with pytest.raises(InputError):
-        open_step(save(model), "infer", 3, threads=1)()
+        open_step(save(model), "infer", 3, RunOptions(threads=1))()
 
 
 def test_provider_that_is_not_installed(save):
     with pytest.raises(DeviceError, match="lacks CUDAExecutionProvider") as caught:
-        open_step(save(linear()), "infer", 1, ort_providers=["CUDAExecutionProvider"])
+        open_step(save(linear()), "infer", 1, RunOptions(ort_providers=("CUDAExecutionProvider",)))
     assert "ort-gpu" in caught.value.hint
 
 
@@ -246,4 +247,4 @@ def test_cuda_that_is_not_there(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text("def make(batch_size):\n    return lambda: batch_size\n")
     with pytest.raises(DeviceError, match="cuda:0"):
-        open_step(resolve(str(tmp_path / "train.py")), "train", 6, torch_device="cuda:0")
+        open_step(resolve(str(tmp_path / "train.py")), "train", 6, RunOptions(torch_device="cuda:0"))
