@@ -14,15 +14,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.batch_axis import RECURRENT, BatchPosition, MixesSamplesError, NotFollowedError, follow, label
-
-if TYPE_CHECKING:
-    import onnx
-
+from edgetune.workloads.lazy import np, onnx
 
 Axes = tuple[tuple[str, int], ...]
 """The batch axis of each input that has one."""
@@ -324,9 +321,6 @@ def _resize_reshapes(
     size: int,
 ) -> None:
     """Write the batch into the constant targets of reshapes; a target that several share is changed for each alone."""
-    import numpy as np
-    from onnx import numpy_helper
-
     constants = shapes.small_constants(graph)
     for node in graph.node:
         if node.op_type != "Reshape" or node.output[0] not in places or node.input[1] not in constants:
@@ -335,7 +329,7 @@ def _resize_reshapes(
         if target[axis] > 0:
             target[axis] = before[node.output[0]][axis] // exported * size
             name = f"{node.output[0]}/shape_for_batch_{size}"
-            graph.initializer.append(numpy_helper.from_array(target, name))
+            graph.initializer.append(onnx.numpy_helper.from_array(target, name))
             node.input[1] = name
 
 

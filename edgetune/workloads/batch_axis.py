@@ -13,13 +13,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.workloads import shapes
 from edgetune.workloads.control_flow import captured
-
-if TYPE_CHECKING:
-    import onnx
+from edgetune.workloads.lazy import onnx
 
 Shape = tuple[int, ...]
 
@@ -129,10 +127,8 @@ def label(node: onnx.NodeProto) -> str:
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
     """Return the attributes that are numbers or text."""
-    from onnx import AttributeProto, helper
-
-    plain = (AttributeProto.INT, AttributeProto.INTS, AttributeProto.STRING)
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type in plain}
+    plain = (onnx.AttributeProto.INT, onnx.AttributeProto.INTS, onnx.AttributeProto.STRING)
+    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if a.type in plain}
 
 
 def _outputs(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> dict[str, BatchPosition]:

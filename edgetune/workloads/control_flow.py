@@ -13,13 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.errors import InputError
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
-
-if TYPE_CHECKING:
-    import onnx
 
 CONTROL_FLOW = ("If", "Loop", "Scan")
 _FEWEST = 1
@@ -129,8 +127,6 @@ def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
 
 def _goes_on(graph: onnx.GraphProto) -> bool:
     """Return whether the condition that a loop's body makes is the one that it is given, or always true."""
-    from onnx import numpy_helper
-
     if not graph.output or len(graph.input) < _COUNTER_AND_CONDITION:
         return False
     name = graph.output[0].name
@@ -144,7 +140,7 @@ def _goes_on(graph: onnx.GraphProto) -> bool:
             continue
         if maker is not None and maker.op_type == "Constant":
             values.update((name, attribute.t) for attribute in maker.attribute if attribute.name == "value")
-        return name in values and bool(numpy_helper.to_array(values[name]).all())
+        return name in values and bool(onnx.numpy_helper.to_array(values[name]).all())
     return False
 
 
@@ -160,8 +156,6 @@ def _states_keep_shape(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
 
 def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.ValueInfoProto]:
     """Return type and shape of those outputs of a control-flow node that its bodies settle."""
-    import onnx
-
     settled: dict[str, onnx.ValueInfoProto] = {}
     for body in found:
         outputs = body.model.graph.output
@@ -206,15 +200,13 @@ def _loop(
     node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
     """Return what the inputs of a ``Loop``'s body are, and its trip count."""
-    from onnx import TensorProto, helper
-
     trips = _trips(node, graph, around)
     if trips is None or trips < _FEWEST:
         return {}, None
     names = [value.name for value in graph.input]
     bound: dict[str, onnx.ValueInfoProto | None] = {
-        names[0]: helper.make_tensor_value_info(names[0], TensorProto.INT64, []),
-        names[1]: helper.make_tensor_value_info(names[1], TensorProto.BOOL, []),
+        names[0]: onnx.helper.make_tensor_value_info(names[0], onnx.TensorProto.INT64, []),
+        names[1]: onnx.helper.make_tensor_value_info(names[1], onnx.TensorProto.BOOL, []),
     }
     inside = around.seen.body(node, "body")
     for name, outer in zip(names[2:], node.input[2:], strict=True):
@@ -235,8 +227,6 @@ def _scan(
     node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
     """Return what the inputs of a ``Scan``'s body are, and how many slices there are."""
-    import onnx
-
     axes = next((list(a.ints) for a in node.attribute if a.name == "scan_input_axes"), [])
     states = len(node.input) - _scanned(node)
     bound: dict[str, onnx.ValueInfoProto | None] = {}
@@ -261,9 +251,6 @@ def _body(
     bound: Mapping[str, onnx.ValueInfoProto | None],
     repeats: int,
 ) -> Body:
-    import onnx
-    from onnx import numpy_helper
-
     graph = {attribute.name: attribute.g for attribute in node.attribute}[name]
     model = onnx.ModelProto(ir_version=around.ir_version, opset_import=around.opsets)
     model.graph.CopyFrom(graph)
@@ -276,7 +263,7 @@ def _body(
     outer = captured(graph)
     for outside in sorted(outer):
         if outside in around.constants:
-            model.graph.initializer.append(numpy_helper.from_array(around.constants[outside], outside))
+            model.graph.initializer.append(onnx.numpy_helper.from_array(around.constants[outside], outside))
         else:
             model.graph.input.append(around.values[outside])
     inside = around.seen.body(node, name)

@@ -12,15 +12,12 @@ import shlex
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open, rebatch
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_limits import refuse_malformed
-
-if TYPE_CHECKING:
-    import onnx
 
 _MAY_BE_EMPTY = ("past", "cache")
 """In the names of dimensions and inputs of a key-value cache, which is empty before the first token."""
@@ -92,9 +89,7 @@ class _Declared:
                 raise InputError(f"dimension {name!r} must be at least 1, not {size}", f"e.g. --dim {name}=128")
         light = shapes.without_weights(model)
         if light.functions:
-            from onnx import inliner
-
-            light = inliner.inline_local_functions(light)
+            light = onnx.inliner.inline_local_functions(light)
         made = {name for node in light.graph.node for name in node.output if name}
         _reject_unknown_names(data_inputs(light), dimensions, made)
         return cls(light, dimensions, _inside(dimensions, made))
@@ -121,8 +116,6 @@ class _Declared:
         """Return a copy of the graph with these and the given sizes, and its shapes."""
         if not further and self.exported is not None:
             return self.exported
-        import onnx
-
         found = onnx.ModelProto()
         found.CopyFrom(self.light)
         sizes = {**self.sizes, **further}
@@ -139,8 +132,6 @@ class _Declared:
 
 def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a copy of a model with the graph that was made of it, and its weights."""
-    import onnx
-
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     weights = {weight.name for weight in fixed.graph.initializer}
@@ -174,8 +165,6 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
     Raises:
         InputError: a dimension is still open, or an input is no tensor.
     """
-    from onnx import helper
-
     specs = []
     for value in data_inputs(model):
         kind = value.type.tensor_type
@@ -184,7 +173,7 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
             _refuse_open([(value, axis) for axis in open_axes or [0]])
         shape = tuple(int(dim.dim_value) for dim in kind.shape.dim)
         with refuse_malformed(f"the type of input {value.name!r}"):
-            specs.append((value.name, shape, str(helper.tensor_dtype_to_np_dtype(kind.elem_type))))
+            specs.append((value.name, shape, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))))
     return specs
 
 

@@ -16,14 +16,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import onnx
-
+from edgetune.workloads.lazy import np, onnx
 
 Role = Literal["parameter", "statistic", "frozen"]
 
@@ -96,8 +92,6 @@ def fill(tensor: onnx.TensorProto, seed: int) -> None:
     Raises:
         InputError: The recipe in the ``doc_string`` is none of those above.
     """
-    import numpy as np
-
     recipe = tensor.doc_string.partition(":")[2].split()
     generator = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
     shape = tuple(tensor.dims)
@@ -112,8 +106,6 @@ def fill(tensor: onnx.TensorProto, seed: int) -> None:
 
 
 def _values(kind: str, numbers: list[float], shape: tuple[int, ...], generator: np.random.Generator) -> Any:
-    import numpy as np
-
     if kind == "normal":
         return generator.standard_normal(shape, dtype=np.float32) * np.float32(numbers[0])
     if kind == "uniform":

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from edgetune.workloads import shapes
 from edgetune.workloads.control_flow import captured
-
-if TYPE_CHECKING:
-    import onnx
+from edgetune.workloads.lazy import onnx
 
 Role = Literal["index", "length", "trips", "condition", "size", "other"]
 

@@ -8,16 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune import limits
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import writing
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    import onnx
-
+from edgetune.workloads.lazy import onnx
 
 _READ_OVER = 8
 """How often a file of weights may always be read over, for tensors that share values."""
@@ -48,9 +44,7 @@ def external_tensors(model: onnx.ModelProto) -> list[External]:
     Raises:
         InputError: an entry has no location or its numbers are none.
     """
-    from onnx import TensorProto
-
-    return [_entry(t) for t in _all_tensors(model) if t.data_location == TensorProto.EXTERNAL]
+    return [_entry(t) for t in _all_tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
 
 
 def check(model: onnx.ModelProto, folder: Path) -> list[Path]:
@@ -118,13 +112,11 @@ def _entry(tensor: onnx.TensorProto) -> External:
 
 
 def _needed_bytes(tensor: onnx.TensorProto) -> int:
-    from onnx import TensorProto, helper
-
     # Packed types take half a byte or less, which numpy does not know; their length entry is checked instead.
     try:
-        if TensorProto.DataType.Name(tensor.data_type) in _PACKED:
+        if onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED:
             return 0
-        item_bytes = int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+        item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
     except (KeyError, TypeError, ValueError):
         return 0
     return math.prod(int(size) for size in tensor.dims) * item_bytes
@@ -173,8 +165,6 @@ def save_model(model: onnx.ModelProto, path: Path) -> Path:
     Raises:
         InputError: The file cannot be written; what was there before is untouched.
     """
-    import onnx
-
     with writing(path, _HINT) as output, output.written_by_path() as partial:
         weights = f"{path.name}.data"
         if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
@@ -214,9 +204,7 @@ def refuse_malformed(what: str) -> Iterator[None]:
 
 def _onnx_errors() -> tuple[type[Exception], ...]:
     """Return what the checks of the onnx library raise, which share no base with other errors."""
-    from onnx import checker, shape_inference
-
-    return checker.ValidationError, shape_inference.InferenceError
+    return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 
 
 _Key = tuple[str, str, str]
@@ -278,9 +266,7 @@ def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size
 
 
 def _bytes(data_type: int, sizes: Iterable[int]) -> int:
-    from onnx import helper
-
-    return int(helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
+    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:

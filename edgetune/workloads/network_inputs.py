@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +13,9 @@ from edgetune.artifacts.files import read_source
 from edgetune.artifacts.npz import read_npz
 from edgetune.errors import InputError, blaming
 from edgetune.workloads.input_uses import InputUse, uses
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.onnx_file import fixed_model, input_specs, network_batch
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = dict[str, Array]
@@ -45,7 +43,7 @@ class InputFilling:
     most: int | None = None
 
 
-def random_inputs(model: ModelProto, *, seed: int) -> Arrays:
+def random_inputs(model: onnx.ModelProto, *, seed: int) -> Arrays:
     """Return one array per input of ``model``, whose dimensions are fixed; see ``fillings``.
 
     Raises:
@@ -65,7 +63,7 @@ def random_inputs(model: ModelProto, *, seed: int) -> Arrays:
 
 def feeds(
     workload: Workload,
-    fixed: ModelProto,
+    fixed: onnx.ModelProto,
     batch_size: int,
     dimensions: Mapping[str, int],
     *,
@@ -88,7 +86,7 @@ def feeds(
     return read_inputs(inputs_file, fixed, batch_size, dict(network_batch(workload, dimensions).axes))
 
 
-def fillings(model: ModelProto) -> list[InputFilling]:
+def fillings(model: onnx.ModelProto) -> list[InputFilling]:
     """Return what each input of a network is given where nobody gives it.
 
     Floats are uniform in [0, 1), like an image scaled to it. Integers are what the graph does with them, see
@@ -113,7 +111,7 @@ def fillings(model: ModelProto) -> list[InputFilling]:
     return found
 
 
-def _whole_numbers(model: ModelProto, name: str) -> tuple[str, int, int]:
+def _whole_numbers(model: onnx.ModelProto, name: str) -> tuple[str, int, int]:
     """Return the values of an integer or boolean input, in words, with the least and the most.
 
     Raises:
@@ -169,7 +167,7 @@ def describe_inputs(
     ]
 
 
-def read_inputs(path: str, model: ModelProto, batch_size: int, axes: Mapping[str, int] | None = None) -> Arrays:
+def read_inputs(path: str, model: onnx.ModelProto, batch_size: int, axes: Mapping[str, int] | None = None) -> Arrays:
     """Read the arrays of an ``.npz`` file and check them against the network's inputs.
 
     Samples are taken in turn, again from the first when there are fewer than ``batch_size``, so that one file serves

@@ -14,15 +14,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 _WORKER = "edgetune.workloads.observe_worker"
 _LONGEST_LOAD_S = 600.0
@@ -48,10 +46,8 @@ class Observation:
 
     def value(self, prefix: str, name: str) -> onnx.ValueInfoProto | None:
         """Return type and shape of a tensor of a graph, as it was seen."""
-        from onnx import helper
-
         seen = self.sizes.get(prefix + name)
-        return None if seen is None else helper.make_tensor_value_info(name, seen[0], list(seen[1]))
+        return None if seen is None else onnx.helper.make_tensor_value_info(name, seen[0], list(seen[1]))
 
     def body_runs(self, prefix: str, graph: onnx.GraphProto) -> int:
         """Return how often the body under a prefix ran: as often as the operators in it."""
@@ -145,8 +141,6 @@ def read_profile(
         events: As ONNX Runtime writes them.
         names: See ``name_by_path``.
     """
-    from onnx import TensorProto
-
     runs: dict[str, int] = {}
     sums: dict[str, tuple[str, int, list[int]]] = {}
     for event in events:
@@ -161,7 +155,7 @@ def read_profile(
                 sums[prefix + name] = (kind, 1, list(dims))
             elif len(before[2]) == len(dims):
                 sums[prefix + name] = (kind, before[1] + 1, [a + b for a, b in zip(before[2], dims, strict=True)])
-    kinds = TensorProto.DataType
+    kinds = onnx.TensorProto.DataType
     return runs, {
         name: (int(kinds.Value(kind.upper())), [round(size / count) for size in dims])
         for name, (kind, count, dims) in sums.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import read_whole
@@ -13,11 +12,9 @@ from edgetune.errors import InputError
 from edgetune.workloads import model_limits
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
 
 __all__ = ["fix_dimensions", "fixed_model", "input_specs", "load_model", "network_batch", "parse_model"]
 
@@ -57,10 +54,8 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     folder = workload.path.parent
     with refuse_malformed(f"the external weights of {workload.path}"):
         if model_limits.check(model, folder) and weights:
-            from onnx.external_data_helper import load_external_data_for_model
-
             require_utf8(folder)
-            load_external_data_for_model(model, str(folder.resolve()))
+            onnx.external_data_helper.load_external_data_for_model(model, str(folder.resolve()))
     return model
 
 
@@ -93,7 +88,6 @@ def parse_model(path: Path) -> onnx.ModelProto:
     Raises:
         InputError: unreadable, empty, no ONNX model, a model without operators, or one beyond the limits.
     """
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     foreign = InputError(

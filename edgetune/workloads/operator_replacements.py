@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import onnx
+from edgetune.workloads.lazy import np, onnx
 
 DOMAIN = "com.microsoft"
 Shapes = Mapping[str, tuple[int, ...]]
@@ -74,15 +73,13 @@ def replace_runtime_operators(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -
 
 
 def _stand_in(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
-    from onnx import helper
-
     if node.domain != DOMAIN and node.op_type != "SimplifiedLayerNormalization":
         return None
     if _attribute(node, "channels_last", 0):
         return None
     if node.op_type in _SAME:
         outputs = [node.output[i] for i in _SAME[node.op_type] if i < len(node.output) and node.output[i]]
-        return [helper.make_node("Identity", [node.input[0]], [output]) for output in outputs], []
+        return [onnx.helper.make_node("Identity", [node.input[0]], [output]) for output in outputs], []
     if node.op_type in _RENAMED:
         op, places = _RENAMED[node.op_type]
         inputs = [node.input[i] for i in places if i < len(node.input)]
@@ -93,8 +90,6 @@ def _stand_in(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
 
 def _renamed(node: onnx.NodeProto, op: str, inputs: Sequence[str]) -> onnx.NodeProto:
     """Return the standard operator with those of the node's attributes that it knows."""
-    import onnx
-
     known = onnx.defs.get_schema(op).attributes
     renamed = onnx.NodeProto(op_type=op, input=inputs, output=node.output[:1])
     renamed.attribute.extend(attribute for attribute in node.attribute if attribute.name in known)
@@ -102,25 +97,21 @@ def _renamed(node: onnx.NodeProto, op: str, inputs: Sequence[str]) -> onnx.NodeP
 
 
 def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    from onnx import helper
-
     if _attribute(node, "transBatchA", 0) or _attribute(node, "transBatchB", 0):
         return None
     nodes, operands = [], []
     for name, transposed in zip(node.input[:2], ("transA", "transB"), strict=True):
         if _attribute(node, transposed, 0):
             turned = f"{node.output[0]}/{transposed}"
-            nodes.append(helper.make_node("Einsum", [name], [turned], equation="...ab->...ba"))
+            nodes.append(onnx.helper.make_node("Einsum", [name], [turned], equation="...ab->...ba"))
         operands.append(turned if _attribute(node, transposed, 0) else name)
-    return [*nodes, helper.make_node("MatMul", operands, node.output[:1])], []
+    return [*nodes, onnx.helper.make_node("MatMul", operands, node.output[:1])], []
 
 
 def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    from onnx import TensorProto, helper
-
     inner = f"{node.output[0]}/integer"
-    product = helper.make_node("MatMul", node.input[:2], [inner])
-    return [product, helper.make_node("Cast", [inner], node.output[:1], to=TensorProto.FLOAT)], []
+    product = onnx.helper.make_node("MatMul", node.input[:2], [inner])
+    return [product, onnx.helper.make_node("Cast", [inner], node.output[:1], to=onnx.TensorProto.FLOAT)], []
 
 
 def _packed_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
@@ -138,30 +129,22 @@ def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
 
 def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: bool = False) -> StandIn:
     """Return a product of ``x`` with a weight that has a shape and no values."""
-    import onnx
-    from onnx import TensorProto, helper
-
     name, made = f"{node.output[0]}/weight", f"{node.output[0]}/integer" if floats else node.output[0]
-    nodes = [helper.make_node("MatMul", [x, name], [made])]
+    nodes = [onnx.helper.make_node("MatMul", [x, name], [made])]
     if floats:
-        nodes.append(helper.make_node("Cast", [made], node.output[:1], to=TensorProto.FLOAT))
-    return nodes, [onnx.TensorProto(name=name, dims=shape, data_type=TensorProto.FLOAT)]
+        nodes.append(onnx.helper.make_node("Cast", [made], node.output[:1], to=onnx.TensorProto.FLOAT))
+    return nodes, [onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)]
 
 
 def _multi_head(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
     """Query as wide as value, as in every model there is; packed queries are left to the stored shapes."""
-    from onnx import helper
-
     if len(node.input) < 2 or not node.input[1]:
         return None
-    return [helper.make_node("Identity", node.input[:1], node.output[:1])], []
+    return [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])], []
 
 
 def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     """As wide as the query; where query, key and value are packed, the head size is that of the cache."""
-    import numpy as np
-    from onnx import helper, numpy_helper
-
     if len(node.input) > 1 and node.input[1]:
         return _multi_head(node, shapes)
     past = shapes.get(node.input[3]) if len(node.input) > 3 else None
@@ -169,21 +152,18 @@ def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
         return None
     name = f"{node.output[0]}/bounds"
     bounds = {"start": 0, "end": int(_attribute(node, "num_heads", 0)) * past[3], "axis": 2}
-    weights = [numpy_helper.from_array(np.array([value]), f"{name}/{key}") for key, value in bounds.items()]
-    return [helper.make_node("Slice", [node.input[0], *(w.name for w in weights)], node.output[:1])], weights
+    weights = [onnx.numpy_helper.from_array(np.array([value]), f"{name}/{key}") for key, value in bounds.items()]
+    return [onnx.helper.make_node("Slice", [node.input[0], *(w.name for w in weights)], node.output[:1])], weights
 
 
 def _quantised_lstm(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     """An LSTM of floats: its weights are stored the other way round."""
-    import onnx
-    from onnx import TensorProto
-
     weights, names = [], [f"{node.output[0]}/weight", f"{node.output[0]}/recurrence"]
     for name, stored in zip(names, node.input[1:3], strict=True):
         if stored not in shapes:
             return None
         directions, inner, width = shapes[stored]
-        weights.append(onnx.TensorProto(name=name, dims=(directions, width, inner), data_type=TensorProto.FLOAT))
+        weights.append(onnx.TensorProto(name=name, dims=(directions, width, inner), data_type=onnx.TensorProto.FLOAT))
     standard = _renamed(node, "LSTM", [node.input[0], *names])
     standard.output.extend(node.output[1:])
     return [standard], weights
@@ -205,6 +185,4 @@ _SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyTy
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    from onnx import helper
-
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+    return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.file_names import is_utf8
 from edgetune.artifacts.profile import Task
 from edgetune.errors import DeviceError, InputError
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import RunOptions, Workload
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
 """A protobuf message, and so a model handed over in memory, cannot be larger."""
@@ -104,7 +102,7 @@ def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_siz
     return step
 
 
-def _overrides(declared: ModelProto, fixed: ModelProto) -> dict[str, int] | None:
+def _overrides(declared: onnx.ModelProto, fixed: onnx.ModelProto) -> dict[str, int] | None:
     """Return the values of the named dimensions that differ, or ``None`` when names are not all that differs."""
     sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
     overrides: dict[str, int] = {}
@@ -120,7 +118,7 @@ def _overrides(declared: ModelProto, fixed: ModelProto) -> dict[str, int] | None
     return overrides
 
 
-def _serialised(model: ModelProto) -> bytes:
+def _serialised(model: onnx.ModelProto) -> bytes:
     if model.ByteSize() > _PROTOBUF_LIMIT_BYTES:
         raise InputError(
             f"the network is {model.ByteSize() / 2**30:.1f} GiB with its batch size fixed, over protobuf's 2 GiB",

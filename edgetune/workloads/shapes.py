@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.errors import InputError
 from edgetune.workloads.control_flow import CONTROL_FLOW, EnclosingGraph, ObservedGraph, bodies, output_values
+from edgetune.workloads.lazy import np, onnx
 from edgetune.workloads.observed import NOTHING, Observation
 from edgetune.workloads.operator_replacements import replace_runtime_operators
-
-if TYPE_CHECKING:
-    import onnx
 
 _SMALL_ELEMENTS = 1024
 """Initialisers up to this size may be shapes, axes or repeats, and keep their values during inference."""
@@ -105,12 +103,10 @@ def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix
 
 
 def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> EnclosingGraph:
-    from onnx import helper
-
     graph = inferred.graph
     values = {value.name: value for value in (*graph.input, *graph.value_info, *graph.output)}
     for weight in (*graph.initializer, *skeleton.graph.initializer):
-        values[weight.name] = helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims))
+        values[weight.name] = onnx.helper.make_tensor_value_info(weight.name, weight.data_type, list(weight.dims))
 
     def infer_body(body: onnx.ModelProto, prefix: str) -> onnx.ModelProto:
         return infer(body, observed=seen.observed, prefix=prefix)
@@ -122,8 +118,6 @@ def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Ob
 
 def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) -> bool:
     """Store the sizes that the user says, where inference found none; return whether any were stored."""
-    from onnx import TensorProto, helper
-
     known = known_shapes(inferred.graph)
     values = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
     stored = []
@@ -138,8 +132,8 @@ def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) ->
             if axis >= len(dims):
                 raise InputError(f"tensor {name!r} has no axis {axis}: it has {len(dims)} dimensions", "count from 0")
             dims[axis] = size
-        elem_type = kind.elem_type if kind is not None and kind.elem_type else TensorProto.FLOAT
-        stored.append(helper.make_tensor_value_info(name, elem_type, dims))
+        elem_type = kind.elem_type if kind is not None and kind.elem_type else onnx.TensorProto.FLOAT
+        stored.append(onnx.helper.make_tensor_value_info(name, elem_type, dims))
     return _store(skeleton.graph, stored)
 
 
@@ -188,8 +182,6 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Small ones may be shapes, axes or repeats and keep their values.
     """
-    import onnx
-
     light = onnx.ModelProto(
         ir_version=model.ir_version,
         opset_import=model.opset_import,
@@ -212,8 +204,6 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
-    import onnx
-
     most_bytes = max(limits.limit("shape_bytes"), _BYTES_PER_BYTE * skeleton.ByteSize())
     try:
         with limits.bounded_memory(most_bytes):
@@ -248,9 +238,6 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
 
     It starts from integers, booleans and few floats, and stays small: arithmetic on shapes, never a layer.
     """
-    from onnx import numpy_helper
-    from onnx.reference import ReferenceEvaluator
-
     shapes = known_shapes(inferred.graph)
     values = small_constants(skeleton.graph)
     opsets = {entry.domain: entry.version for entry in skeleton.opset_import}
@@ -265,7 +252,7 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
                 kept.append(node)
                 continue
             try:
-                result = ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
+                result = onnx.reference.ReferenceEvaluator(node, opsets=opsets).run(None, feeds)
             except Exception:  # an operator the reference lacks: its readers stay unknown and are reported by name
                 result = None
         if result is None or any(value is None or value.size > _SMALL_ELEMENTS for value in result):
@@ -274,7 +261,7 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
         for name, value in zip(node.output, result, strict=False):
             if name:
                 values[name] = value
-                folded.append(numpy_helper.from_array(value, name))
+                folded.append(onnx.numpy_helper.from_array(value, name))
     if not folded:
         return False
     outputs = {value.name for value in skeleton.graph.output}
@@ -292,8 +279,6 @@ def _foldable(node: onnx.NodeProto) -> bool:
 
 def _stays_small(op: str, inputs: list[Any]) -> bool:
     """Whether an operator that can make much out of little does not: a few bytes may ask for terabytes."""
-    import numpy as np
-
     if op in ("ConstantOfShape", "Expand", "Tile"):
         repeats = inputs[0].size if op == "Tile" else 1
         return bool(repeats * math.prod(abs(int(size)) for size in np.ravel(inputs[-1])) <= _SMALL_ELEMENTS)
@@ -305,27 +290,21 @@ def _stays_small(op: str, inputs: list[Any]) -> bool:
 
 def _folded_values(graph: onnx.GraphProto, skeleton: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """Return type and shape of the tensors that became initialisers of the skeleton."""
-    from onnx import helper
-
     weights = {weight.name for weight in graph.initializer}
     return [
-        helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+        onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
         for tensor in skeleton.initializer
         if tensor.name not in weights
     ]
 
 
 def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
-    import numpy as np
-
     bounds = {attribute.name: int(attribute.i) for attribute in node.attribute}
     return np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
 
 
 def small_constants(graph: onnx.GraphProto) -> dict[str, Any]:
     """Return the small constants of a graph, by tensor name: integers and booleans, and very few floats."""
-    from onnx import numpy_helper
-
     tensors = [(weight.name, weight) for weight in graph.initializer if _has_values(weight)]
     for node in graph.node:
         if node.op_type == "Constant":
@@ -333,7 +312,7 @@ def small_constants(graph: onnx.GraphProto) -> dict[str, Any]:
     found = {}
     for name, tensor in tensors:
         if math.prod(tensor.dims) <= _SMALL_ELEMENTS:
-            value = numpy_helper.to_array(tensor)
+            value = onnx.numpy_helper.to_array(tensor)
             if value.dtype.kind in "iub" or (value.dtype.kind == "f" and value.size <= _SMALL_FLOATS):
                 found[name] = value
     return found

@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.workloads.costs.node import FLOAT_BYTES, FLOAT_PRECISIONS, GraphTensor, OperatorNode
 from edgetune.workloads.dimensions import data_inputs, input_specs
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import Decoder
-
-if TYPE_CHECKING:
-    import onnx
-
 
 ID_BYTES = 8
 """Token numbers are stored as int64, as exporters do."""

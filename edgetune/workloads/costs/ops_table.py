@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
@@ -21,16 +21,13 @@ from edgetune.workloads.costs.training import training_rows
 from edgetune.workloads.costs.views import apart, fuse
 from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
 from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_of
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import read_decoder
 from edgetune.workloads.observed import Feed, Observation, observe
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
 from edgetune.workloads.shapes import infer, without_weights
 from edgetune.workloads.user_ops_table import matching
 from edgetune.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    import onnx
-
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _RANDOM = Feed()

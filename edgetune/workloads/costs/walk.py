@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
@@ -22,11 +22,9 @@ from edgetune.workloads.costs.node import (
 )
 from edgetune.workloads.costs.table import cost_of
 from edgetune.workloads.costs.weights import as_run, parameters_of, stored_otherwise
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_limits import HINT, refuse_malformed
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
-
-if TYPE_CHECKING:
-    import onnx
 
 _SHAPE_OF = ("Shape", "Size")
 
@@ -296,9 +294,7 @@ def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, GraphTe
 
 def _storage(elem_type: int, precision: str | None) -> tuple[str, int]:
     """Return the element type and bytes of an ONNX element type, a float's at ``precision`` where one is asked for."""
-    from onnx import TensorProto
-
-    name = _LONG_NAMES.get(elem_type) or TensorProto.DataType.Name(elem_type).lower()
+    name = _LONG_NAMES.get(elem_type) or onnx.TensorProto.DataType.Name(elem_type).lower()
     if name in FLOAT_BYTES:
         wide = FLOAT_BYTES[name] > 1
         return FLOAT_PRECISIONS[precision] if wide and precision is not None else (name, FLOAT_BYTES[name])
@@ -320,17 +316,15 @@ _INTEGER_BYTES: Mapping[str, int] = {
 
 def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
     """Return the attributes that formulas use: numbers, lists of numbers and strings."""
-    from onnx import AttributeProto
-
     found: dict[str, Any] = {}
     for attribute in proto.attribute:
-        if attribute.type == AttributeProto.INT:
+        if attribute.type == onnx.AttributeProto.INT:
             found[attribute.name] = int(attribute.i)
-        elif attribute.type == AttributeProto.FLOAT:
+        elif attribute.type == onnx.AttributeProto.FLOAT:
             found[attribute.name] = float(attribute.f)
-        elif attribute.type == AttributeProto.STRING:
+        elif attribute.type == onnx.AttributeProto.STRING:
             found[attribute.name] = attribute.s.decode(errors="replace")
-        elif attribute.type == AttributeProto.INTS:
+        elif attribute.type == onnx.AttributeProto.INTS:
             found[attribute.name] = tuple(int(value) for value in attribute.ints)
     return found
 

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from edgetune.workloads.costs.node import GraphTensor, OperatorNode
-
-if TYPE_CHECKING:
-    import onnx
-
+from edgetune.workloads.lazy import onnx
 
 _RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
 """Inputs that look like weights and that training updates without a gradient."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from edgetune.errors import InputError
+from edgetune.workloads.lazy import onnx
 from edgetune.workloads.zoo.imagenet import (
     agenet,
     alexnet,
@@ -35,8 +36,6 @@ from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_S
 from edgetune.workloads.zoo.yolo import tinyyolo, yolov8n
 
 if TYPE_CHECKING:
-    import onnx
-
     from edgetune.workloads.graph_builder import Value
 
 NETWORK_KEY = "edgetune.network"
@@ -167,8 +166,6 @@ def with_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
 
     The data depends on the seed and the weight's name alone: the same on every machine and in every process.
     """
-    import onnx
-
     from edgetune.workloads import initial_weights
 
     filled = onnx.ModelProto()
