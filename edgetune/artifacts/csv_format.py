@@ -1,4 +1,9 @@
-"""CSV with a header line, as any program writes it, to a ``pyarrow.Table`` of texts; and a table to CSV."""
+"""CSV with a header line, as any program writes it, as a ``pyarrow.Table`` of texts; and a table as CSV.
+
+Numbers may be as spreadsheets write them, with a decimal comma and marks between thousands:
+
+    1234.5      1,234.5      1234,5      1.234,5        1,234 alone may be either, and is refused
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether rows of events can have happened: nothing before the run began, nothing over before it started."""
+"""Tables of events, checked for impossible ones: before the run began, or over before they started."""
 
 from __future__ import annotations
 

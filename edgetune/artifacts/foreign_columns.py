@@ -1,10 +1,13 @@
-"""What the columns of somebody else's table mean: which of a profile's columns, and in which unit.
+"""Tables of other programs: what their columns mean, and layouts brought to one row per measured point.
 
     power_w        as it is                     Power (mW)     power_w, divided by 1000
     latency_ms     minibatch_s, by 1000         gpu_freq_ghz   gpu_mhz, times 1000
-    nvpmodel       power_mode                   latency        nothing: no unit says what the figures are
+    nvpmodel       power_mode                   latency        unknown: no unit says what the figures are
 
-Only names that leave no doubt are known; for any other, ``--column theirs=ours`` says what it is.
+    wide    model, mode, latency_ms_b1, latency_ms_b4        one column per batch size
+    long    model, mode, batch, metric, value                one row per figure
+
+Only unambiguous names are known; for any other, ``--column theirs=ours`` states the meaning.
 """
 
 from __future__ import annotations

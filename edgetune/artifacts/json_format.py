@@ -1,4 +1,7 @@
-"""JSON texts from outside to values, and what holds for the values of every document: finite, and not too deep."""
+"""JSON: a table as an object with its header's fields first and its rows last, a document, and the values of both.
+
+Values of every document are finite and not nested too deeply.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The operator table: what each operator of a network costs, for one batch size, precision and task."""
+"""The operator table: what each operator of a network costs, for one batch size, precision and task.
+
+The summary of a table answers three questions: can I trust the sum, what is the sum, and where does it come from. The
+ledger comes first because a total that silently leaves operators out is worse than none.
+"""
 
 from __future__ import annotations
 

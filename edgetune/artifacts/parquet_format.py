@@ -1,4 +1,7 @@
-"""A Parquet file expanded within the limits: a file of 2 kB may hold 10^8 equal rows, or one text a million times."""
+"""Parquet files: the header is one JSON value in the metadata, and a file expands only within the limits.
+
+A file of 2 kB may hold 10^8 equal rows, or one text a million times.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tuning problem: what is to be as good as possible, within which budgets."""
+"""A tuning problem: what is optimised within which budgets; also as a YAML file."""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@
     energy    E = flop_j W + byte_j Q + static_w T
 
 Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013); per power mode as in Pagoda (2025).
+
+In the YAML document roofs come first, one block each. The measured kernels follow as a table, one line per kernel under
+its mode: there may be thousands, and a new fit of the roofs needs all of them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""The batch of a network: along which axis of each input the samples lie, and how many the file was exported with.
+"""The batch of a network: along which axis of each input the samples lie, and for how many the file was exported.
 
     x [batch, 3, 224, 224]         open: the symbol says so
-    x [1, 3, 224, 224]             fixed: axis 0, exported for 1, for every output follows it
-    x [50, 1, 40] -> LSTM          fixed: axis 1, for the recurrence runs along axis 0
+    x [1, 3, 224, 224]             fixed: axis 0, exported for 1, because every output follows it
+    x [50, 1, 40] -> LSTM          fixed: axis 1, because the recurrence runs along axis 0
     x [4096, 3] -> ... ReduceMax   no batch axis: one run is one minibatch
 
-The first axis is never taken for the batch by itself.
+The first axis is never taken for the batch by itself. ``rebatch`` gives a graph that was exported with a fixed batch
+another one, where that is safe.
 """
 
 from __future__ import annotations

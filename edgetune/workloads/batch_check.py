@@ -1,7 +1,9 @@
-"""Whether a network that was given another batch size is still the network of its file.
+"""Checks that a network at another batch size is still the network of its file.
 
-Its cost must grow with the batch, and what it computes for a batch must be what the network of the file computes for
-each part of it: an operator that combines samples shows in one or the other, whatever it is.
+Its cost must grow with the batch, and the outputs of a batch must be those of the network of the file for each part of
+the batch: an operator that combines samples fails one or the other. The networks run in a child process:
+
+    {"workload": {...}, "exported": 1, "dimensions": {}, "inputs": null, "seed": 0}    -> {"ok": true, "same": true}
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Peak kernels made runnable: with PyTorch on any device it has, or with NumPy on a host without PyTorch.
 
-Copies on a host are NumPy's in any case, see ``_host_copy``; products there are ONNX Runtime's where that is faster.
+Copies on a host always use NumPy, see ``_host_copy``. FP32 products on a host use ONNX Runtime where it is faster: a
+BLAS library may not use all that the processor has (Intel's leaves out AVX-512 on processors of other makers; an AMD
+EPYC reaches 215 GFLOP/s with PyTorch and 434 with ONNX Runtime), and networks run on ONNX Runtime.
+
 Operands are random and allocated once, results are written in place, so that a step is nothing but kernels. Random,
 because multiplying zeros switches fewer transistors: GPU power differs by up to 40 % with the data alone (Gregersen,
 Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).

@@ -14,7 +14,7 @@ from edgetune import limits
 from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.processes.messages import serve
-from edgetune.workloads.model_limits import save_model
+from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
 from edgetune.workloads.onnx_file import fixed_model

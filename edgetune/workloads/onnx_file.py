@@ -1,4 +1,4 @@
-"""An ONNX model read safely: a file of unknown origin, or a network of the zoo."""
+"""An ONNX model read safely: a file of unknown origin, or a network of the zoo; its batch and stored precisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
-from edgetune.workloads import model_limits
+from edgetune.workloads import model_storage
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.lazy import onnx
@@ -53,7 +53,7 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
     model = parse_model(workload.path)
     folder = workload.path.parent
     with refuse_malformed(f"the external weights of {workload.path}"):
-        if model_limits.check(model, folder) and weights:
+        if model_storage.check_external(model, folder) and weights:
             require_utf8(folder)
             onnx.external_data_helper.load_external_data_for_model(model, str(folder.resolve()))
     return model

@@ -131,12 +131,12 @@ def _onnx_hash(path: Path) -> str:
     The weights themselves may be gigabytes and are not read: a file whose size differs is noticed, other changes
     to external weights are not.
     """
-    from edgetune.workloads import model_limits
+    from edgetune.workloads import model_storage
     from edgetune.workloads.onnx_file import parse_model
 
     model = parse_model(path)
     with refuse_malformed(f"the external weights of {path}"):
-        files = model_limits.check(model, path.parent)
+        files = model_storage.check_external(model, path.parent)
     digest = _file_hash(path)
     for file in files:
         digest.update(f"\0{file.name}\0{file.stat().st_size}".encode())

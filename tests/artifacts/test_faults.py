@@ -85,7 +85,7 @@ def checkpoint(target):
 def network(target):
     from onnx import helper
 
-    from edgetune.workloads.model_limits import save_model
+    from edgetune.workloads.model_storage import save_model
 
     save_model(helper.make_model(helper.make_graph([], "g", [], []), producer_name="edgetune"), target)
 

@@ -1,6 +1,10 @@
-"""What a run of a language model is, as its operator table remembers it: how many tokens, on how many, in what memory.
+"""Language models: their operators at the two operating points of a decoder, and what one run of them is.
 
-A decoder exported to ONNX with a key-value cache has inputs called past or cache, each of samples x heads x tokens x
+A decoder processes many tokens at once (prefill), or one on a cache (decode). Each layer is the operators that an
+inference engine runs, with attention as one operator over the key-value cache; the formulas are those of any ONNX file.
+
+The operator table records of a run how many tokens it processes, on how many earlier ones, and in how much memory. A
+decoder exported to ONNX with a key-value cache has inputs called past or cache, each of samples x heads x tokens x
 elements, beside integers of samples x tokens, the first of which are the new tokens.
 """
 

@@ -1,4 +1,4 @@
-"""The operator table of a workload: the graph costed, with its provenance."""
+"""The operator table of a workload and its provenance: a graph costed, or a peak kernel as often as a step runs it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,15 @@
-"""Operator chains of an ONNX export that are one kernel in an eager framework: SiLU, hard swish and GELU.
+"""The operator table as two other runtimes execute the network.
 
-ONNX before opset 20 has no such operators, so an exporter writes ``Sigmoid`` and ``Mul``, or five nodes around
-``Erf``. PyTorch runs each as one kernel that reads and writes once; costing the nodes one by one would count
-three to five times the bytes. A chain is collapsed only where nothing else reads its inner tensors.
+``apart``: an eager framework without kernels for composed operators. Every part of an operator is a kernel: the scores
+of attention, the values between the five kernels of a GELU, and every gate of an LSTM go to memory and come back.
+Studies that count an exported graph node by node count this way. Softmax and normalisations stay one kernel, as in
+eager frameworks. Operations stay the same; bytes and launches grow.
+
+``fuse``: a compiler such as TensorRT or torch.compile, which does not write the result of a convolution to memory to
+read it back for the activation. Element-wise chains and batch normalisation are folded into the operator that makes
+their input: one row per chain, nothing written or read between its operators, the products unchanged. Source of what is
+folded: NVIDIA TensorRT's developer guide, "Types of Fusions" (convolution, scale, element-wise); X. Ding et al.,
+RepVGG, arXiv:2101.03697, for batch normalisation as new weights.
 """
 
 from __future__ import annotations

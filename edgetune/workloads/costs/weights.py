@@ -1,4 +1,17 @@
-"""Which tensors of a graph are weights: what a network has learnt, as against settings of operators."""
+"""Which tensors of a graph are weights, and quantised operators as the 8-bit kernels that run them.
+
+Weights are what a network has learnt, as opposed to settings of operators.
+
+A quantised network is often exported as floats with ``DequantizeLinear`` before each operator and ``QuantizeLinear``
+behind it (QDQ). A runtime does not compute so: it replaces
+
+    int8 -> DequantizeLinear -> Conv, Relu -> QuantizeLinear -> int8        by        int8 -> QLinearConv -> int8
+
+``as_run`` does the same before anything is costed. Source of what is replaced: ONNX Runtime, "Quantize ONNX Models",
+and its QDQ selectors (``qdq_selector_action_transformer.cc``), which take an operator only if all its data comes from
+``DequantizeLinear`` and, but for matrix products, goes to ``QuantizeLinear`` alone; TensorRT's "Explicit Quantization"
+does likewise. ONNX Runtime does so on ARM for all 8-bit values, on x86 for unsigned ones, and not on CUDA alone.
+"""
 
 from __future__ import annotations
 

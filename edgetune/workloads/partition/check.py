@@ -1,4 +1,4 @@
-"""Whether the layers, run one after another, compute what the whole network does."""
+"""The options of a cut, its expected size, and the check that the layers compute what the whole network does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a model to a prepared folder: written beside its place, and put there in one step when it is whole."""
+"""From a model to a prepared folder, which is written beside its place and put there in one step when it is whole.
+
+The folder has the layers, forms of the whole network, and the manifest, which is written last.
+"""
 
 from __future__ import annotations
 

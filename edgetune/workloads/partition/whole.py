@@ -17,7 +17,8 @@ from onnx import numpy_helper
 from edgetune.workloads import shapes
 from edgetune.workloads.dimensions import fix_dimensions
 from edgetune.workloads.initial_weights import fill, has_data
-from edgetune.workloads.model_limits import EXTERNAL_ABOVE_BYTES, refuse_malformed
+from edgetune.workloads.model_limits import refuse_malformed
+from edgetune.workloads.model_storage import EXTERNAL_ABOVE_BYTES
 from edgetune.workloads.onnx_file import load_model
 from edgetune.workloads.partition.weight_files import AlignedFile
 from edgetune.workloads.workload import Workload

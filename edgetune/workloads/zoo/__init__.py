@@ -3,7 +3,7 @@
 From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights
 drawn from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
 
-To add a network: write a function like those in ``resnet.py``, and give it a row in ``NETWORKS``.
+To add a network: write a function like those in ``imagenet.py``, and give it a row in ``NETWORKS``.
 Importing this module is cheap; onnx is loaded when a graph is built.
 """
 
@@ -102,7 +102,7 @@ _TEXT = (
 _MOBILE3, _MOBILE2 = "torchvision mobilenetv3.py", "torchvision mobilenetv2.py"
 _RESNET, _ALEX, _SQUEEZE = "torchvision resnet.py", "torchvision alexnet.py", "torchvision squeezenet.py (1_0)"
 _YOLO = "Ultralytics yolov8.yaml; MACs: half of its 8.7 GFLOP (fused)"
-_LSTM = "Pagoda (arXiv:2509.20189); zoo/lstm.py says how its figures were met"
+_LSTM = "Pagoda (arXiv:2509.20189); zoo/language.py says how its figures were met"
 _LEVI, _FARFADE, _KHOSLA = "Levi and Hassner, CVPRW 2015", "CaffeNet, arXiv:1502.02766", "CaffeNet, Khosla ICCV 2015"
 _ZHANG, _ZHANG_INCEPTION = "CaffeNet, Zhang CVPR 2015", "GoogLeNet, Zhang CVPR 2015"
 _PLACES, _VGG_S, _TINY = "CaffeNet, Places205", "VGG_S, arXiv:1405.3531", "darknet tiny-yolo, 80 classes"
@@ -188,7 +188,7 @@ def export(name: str, path: Path | str, batch_size: int | None = None, seed: int
     Raises:
         InputError: There is no such network, or the file cannot be written.
     """
-    from edgetune.workloads.model_limits import save_model
+    from edgetune.workloads.model_storage import save_model
 
     model = with_weights(weightless(name), seed)
     if batch_size is not None:

@@ -1,6 +1,28 @@
-"""AlexNet (Krizhevsky 2014, arXiv:1404.5997) and SqueezeNet 1.0 (arXiv:1602.07360).
+"""Classifiers of images: AlexNet, SqueezeNet, ResNet, GoogLeNet, and seven relatives of AlexNet.
 
-Laid out as torchvision's ``alexnet.py`` and ``squeezenet.py``.
+AlexNet (Krizhevsky 2014, arXiv:1404.5997) and SqueezeNet 1.0 (arXiv:1602.07360) follow torchvision's ``alexnet.py`` and
+``squeezenet.py``. ResNet-18 and ResNet-50 (He et al. 2015, arXiv:1512.03385) follow its ``resnet.py``: version 1.5,
+whose bottlenecks stride in the 3x3 convolution.
+
+Seven networks of the EdgeCaffe study descend from AlexNet and differ in a few numbers:
+
+    image -> conv+relu, pool, norm -> conv+relu, pool, norm -> conv+relu ... pool -> fc, fc (dropout) -> fc
+
+CaffeNet is AlexNet (Krizhevsky et al., NIPS 2012) as BVLC's ``bvlc_reference_caffenet`` lays it out: pooling before
+normalisation, the second, fourth and fifth convolution in two groups. Four networks are a CaffeNet with another last
+layer: faces (Farfade et al., arXiv:1502.02766), salient objects counted (Zhang et al., CVPR 2015), memorability, a
+regression (Khosla et al., ICCV 2015), and scenes (Zhou et al., NIPS 2014, Places205). Age and gender are a smaller
+relative (Levi and Hassner, CVPRW 2015). Emotions are VGG_S (Chatfield et al., arXiv:1405.3531; Levi and Hassner, ICMI
+2015), which has no groups and one normalisation, before pooling.
+
+The bytes of every layer agree with the files of weights of the EdgeCaffe study (Cox, MASA, 2020); a test holds that.
+Two differences: the last softmax is left to the loss, as everywhere in the zoo; and the linear layers of the face
+network, which its authors run as convolutions over larger images, are linear layers, equal at 227 pixels. Weights are
+drawn as He et al. do, so that the output depends on the input through all eight layers.
+
+GoogLeNet (Szegedy et al., arXiv:1409.4842) counts salient objects, as in the EdgeCaffe study: BVLC's ``bvlc_googlenet``
+without the two classifiers that help training, with five classes (Zhang et al., CVPR 2015). Local response
+normalisation stands where the original has it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""A two-layer word-level LSTM language model that reproduces the figures which a study prints for its own.
+"""Networks of text: BERT, and a two-layer word-level LSTM that reproduces the figures of a study.
+
+BERT base and large, uncased (Devlin et al. 2018, arXiv:1810.04805), follow ``BertModel`` of Hugging Face transformers,
+with its eager attention and its pooler. Linear layers work on a matrix of batch x 128 rows, as PyTorch does it
+internally: one ``Gemm`` each, bias included.
 
 Pagoda (arXiv:2509.20189) prints no architecture, only 2 layers and 8.6 M parameters, 0.023 GFLOP a sample (its measured
 0.019 and 0.45 TFLOP/s need 0.0234) and 30.13 MB of weights without the embedding. With an embedding of V words x E, two

@@ -1,8 +1,13 @@
-"""YOLOv8n (Ultralytics ``yolov8.yaml``, depth 0.33, width 0.25), 640 x 640, 80 classes.
+"""YOLOv8n (Ultralytics ``yolov8.yaml``, depth 0.33, width 0.25) at 640 x 640, and Tiny YOLO version 2 at 416 x 416.
 
-BatchNorm with epsilon 0.001 and momentum 0.03, as Ultralytics sets them. The head is decoded as in the inference
-export: ``[batch, 84, 8400]``, a box (centre and size in pixels) and 80 class scores for each of 8400 cells;
-suppression of overlapping boxes is not part of the network.
+YOLOv8n has 80 classes and BatchNorm with epsilon 0.001 and momentum 0.03, as Ultralytics sets them. The head is decoded
+as in the inference export: ``[batch, 84, 8400]``, a box (centre and size in pixels) and 80 class scores for each of
+8400 cells; suppression of overlapping boxes is not part of the network.
+
+Tiny YOLO (Redmon and Farhadi, arXiv:1612.08242) has nine convolutions of the widths of darknet's ``tiny-yolo-voc.cfg``
+(darknet's later ``yolov2-tiny.cfg`` has 512 channels in place of the second 1024) and the head for the 80 classes of
+COCO, as the files of weights of the EdgeCaffe study have. Its output is the raw grid: for each of 13 x 13 cells five
+boxes of four sides, a confidence and 80 scores.
 """
 
 from __future__ import annotations

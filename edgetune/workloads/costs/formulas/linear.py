@@ -1,4 +1,7 @@
-"""Convolutions and matrix products: operators whose work is multiply-accumulates."""
+"""Convolutions, matrix products and recurrent layers: operators whose work is multiply-accumulates.
+
+A recurrent layer is a matrix product per time step whose weights do not stay on the chip.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Operators that move data without computing: copies, gathers, resizes and views."""
+"""Operators that move, select or sample data, and Fourier transforms.
+
+Copies, gathers, resizes and views compute nothing or little. Operators that select (the largest elements, the non-zero
+ones, the remaining boxes) count a comparison as one FLOP. How many elements they select often depends on the data: the
+shape of the result is then unknown until the user states it (``--dim selected:0=100``), and the cost is refused until
+then. Operators that read an image between its pixels (regions of interest, warped grids, deformable convolution) count
+the interpolation.
+"""
 
 from __future__ import annotations
 

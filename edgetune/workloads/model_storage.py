@@ -1,0 +1,182 @@
+"""Models on disk: weights in files beside the model, read with care, and a model written whole or not at all.
+
+A model is data from somebody else. Its external locations are paths that this program would open, so a path that is
+absolute, climbs out with ``..`` or leaves through a symbolic link could read any file of the user. Weights are allowed
+inside the model's folder and refused anywhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetune import limits
+from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.files import writing
+from edgetune.errors import InputError
+from edgetune.workloads.lazy import onnx
+
+_READ_OVER = 8
+"""How often a file of weights may always be read over, for tensors that share values."""
+
+
+_PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Where one tensor's values are.
+
+    Args:
+        tensor: Name of the tensor.
+        location: Path as the model writes it.
+        offset_bytes, length_bytes: The part of the file; a length of 0 means all from the offset on.
+        needed_bytes: What the tensor's shape and type take; 0 where not known.
+    """
+
+    tensor: str
+    location: str
+    offset_bytes: int
+    length_bytes: int
+    needed_bytes: int
+
+
+def external_tensors(model: onnx.ModelProto) -> list[External]:
+    """Return every tensor of the model whose values are in another file.
+
+    Raises:
+        InputError: an entry has no location or its numbers are none.
+    """
+    return [_entry(t) for t in _all_tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
+
+
+def check_external(model: onnx.ModelProto, folder: Path) -> list[Path]:
+    """Return the external files of a model, each checked to be inside ``folder``, present and long enough.
+
+    Raises:
+        InputError: a location is outside the folder, missing, no file, or shorter than its tensor; or the same part of
+            a file is that of very many tensors.
+    """
+    files: dict[str, Path] = {}
+    read_bytes = 0
+    for entry in external_tensors(model):
+        path = files.get(entry.location) or _inside(entry, folder)
+        files[entry.location] = path
+        size_bytes = path.stat().st_size
+        end = entry.offset_bytes + max(entry.length_bytes, entry.needed_bytes)
+        if end > size_bytes:
+            raise InputError(
+                f"external weights of {entry.tensor!r} are cut short: {path} has {size_bytes} bytes, {end} are needed",
+                "copy the file again, or export the model again",
+            )
+        read_bytes += max(entry.length_bytes or size_bytes - entry.offset_bytes, entry.needed_bytes)
+    found = sorted(set(files.values()))
+    enough = _READ_OVER * sum(path.stat().st_size for path in found)
+    limits.check("weight_bytes", read_bytes, "the external weights of the model", at_least=enough)
+    return found
+
+
+def _inside(entry: External, folder: Path) -> Path:
+    root = folder.resolve()
+    written = Path(entry.location)
+    try:
+        path = (root / written).resolve()
+        found = path.is_file()
+    except (OSError, RuntimeError) as error:  # links in a circle, a name longer than names may be
+        raise InputError(
+            f"external weights of {entry.tensor!r} cannot be reached: {error}", "export the model again"
+        ) from None
+    if written.is_absolute() or not path.is_relative_to(root):
+        raise InputError(
+            f"external weights of {entry.tensor!r} lie outside the model's folder: {entry.location}",
+            f"refused: a model may only read files below {folder}; move the weights there and export again",
+        )
+    if not found:
+        raise InputError(
+            f"external weights of {entry.tensor!r} are missing: {path}",
+            "put the file beside the model, as it was exported",
+        )
+    return path
+
+
+def _entry(tensor: onnx.TensorProto) -> External:
+    values = {item.key: item.value for item in tensor.external_data}
+    location = values.get("location", "")
+    try:
+        offset_bytes, length_bytes = int(values.get("offset", 0)), int(values.get("length", 0))
+    except ValueError:
+        offset_bytes = -1
+    if not location or "\0" in location or offset_bytes < 0 or length_bytes < 0:
+        raise InputError(
+            f"external weights of {tensor.name!r} have no valid location, offset or length",
+            "the model is malformed; export it again",
+        )
+    return External(tensor.name, location, offset_bytes, length_bytes, _needed_bytes(tensor))
+
+
+def _needed_bytes(tensor: onnx.TensorProto) -> int:
+    # Packed types take half a byte or less, which numpy does not know; their length entry is checked instead.
+    try:
+        if onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED:
+            return 0
+        item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+    except (KeyError, TypeError, ValueError):
+        return 0
+    return math.prod(int(size) for size in tensor.dims) * item_bytes
+
+
+def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        for node in function.node:
+            yield from _node_tensors(node)
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        yield from _node_tensors(node)
+
+
+def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        if attribute.HasField("g"):
+            yield from _graph_tensors(attribute.g)
+        for graph in attribute.graphs:
+            yield from _graph_tensors(graph)
+
+
+EXTERNAL_ABOVE_BYTES = 1_500_000_000
+"""Protobuf refuses messages of 2 GiB; above this size the weights go into a second file."""
+
+
+_HINT = "check the folder, its permissions and the free space"
+
+
+def save_model(model: onnx.ModelProto, path: Path) -> Path:
+    """Write a model by way of a temporary folder and return where it is; large weights go into ``<file>.data``.
+
+    Args:
+        model: The model; when it is large, its weights move out of it.
+        path: The file to write or replace.
+
+    Raises:
+        InputError: The file cannot be written; what was there before is untouched.
+    """
+    with writing(path, _HINT) as output, output.written_by_path() as partial:
+        weights = f"{path.name}.data"
+        if model.ByteSize() > EXTERNAL_ABOVE_BYTES:
+            require_utf8(path)
+            onnx.save_model(model, partial, save_as_external_data=True, location=weights)
+            with writing(path.with_name(weights), _HINT) as data, data.written_by_path() as whole:
+                (partial.parent / weights).replace(whole)
+        else:
+            onnx.save_model(model, partial)
+    return output.path
