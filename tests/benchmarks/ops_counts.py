@@ -146,7 +146,9 @@ def against_published(published: Path) -> None:
         by_rules, why = bytes_there(table, norms=norms), reasons(table, norms=norms)
         if name == "lstm":
             flops, by_rules = lstm_there(1, decoded=1)
-            why = f"the zoo's is another network (zoo/language.py); FLOP of theirs: {ratio(flops, 1e9 * line['flop_g'])}"
+            why = (
+                f"the zoo's is another network (zoo/language.py); FLOP of theirs: {ratio(flops, 1e9 * line['flop_g'])}"
+            )
         flops_off = ratio(table.flops, 1e9 * line["flop_g"])
         rows.append((name, flops_off, ratio(table.bytes_moved, theirs), ratio(by_rules, theirs), why))
     columns: tuple[str, ...] = ("network", "FLOP, ours/theirs", "bytes", "bytes by their rules", "what differs")

@@ -21,9 +21,8 @@ from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.schedule.networks import open_reference
 from edgetune.workflows.schedule.options import LayerProfileOptions
 from edgetune.workflows.stopping import reporting_saved
-from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.partition.optimised import runtime_version
-from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared
+from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared, processor_kind
 from edgetune.workloads.resolve import names_path
 
 _DEFAULT_NAME = "costs.parquet"

@@ -15,11 +15,10 @@ from edgetune.schedule.costs import Host, host_of, is_timed, network_of, network
 from edgetune.schedule.network import LayeredNetwork
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
-from edgetune.workloads.kernel_steps import processor_kind
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.optimised import runtime_version
 from edgetune.workloads.partition.prepare import prepare
-from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared
+from edgetune.workloads.prepared import Prepared, check_runtime, is_prepared, open_prepared, processor_kind
 from edgetune.workloads.resolve import names_path, resolve
 from edgetune.workloads.workload import Workload
 
