@@ -110,12 +110,8 @@ def _line(size: object, runs: Sequence[ConvergenceRow], mean: float | None, leas
     took = [row.duration_s for row in runs if row.duration_s is not None]
     rate = runs[0].learning_rate
     return (
-        size,
-        None if rate is None else f"{rate:.3g}",
-        f"{len(reached)}/{len(runs)}",
-        None if mean is None else f"{mean:.3g}",
-        f"{reached[0]:.3g}-{reached[-1]:.3g}" if reached else None,
+        size, None if rate is None else f"{rate:.3g}", f"{len(reached)}/{len(runs)}",
+        None if mean is None else f"{mean:.3g}", f"{reached[0]:.3g}-{reached[-1]:.3g}" if reached else None,
         None if mean is None or least is None else f"{mean / least:.2f}",
-        f"{max(accuracies):.1%}" if accuracies else None,
-        format_duration(sum(took)) if took else None,
-    )
+        f"{max(accuracies):.1%}" if accuracies else None, format_duration(sum(took)) if took else None,
+    )  # fmt: skip

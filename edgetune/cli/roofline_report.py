@@ -215,16 +215,12 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
     """Return what is told of one batch size."""
     measured = placement.measured_s
     return (
-        str(placement.batch_size),
-        format_si(placement.flops, ""),
-        format_si(placement.bytes_moved, "B"),
+        str(placement.batch_size), format_si(placement.flops, ""), format_si(placement.bytes_moved, "B"),
         None if placement.flop_per_byte is None else f"{placement.flop_per_byte:.4g}",
-        format_si(placement.layers_s, "s"),
-        None if measured is None else format_si(measured, "s"),
-        _reached(placement),
-        "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound",
+        format_si(placement.layers_s, "s"), None if measured is None else format_si(measured, "s"),
+        _reached(placement), "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound",
         _energy_bound(placement),
-    )
+    )  # fmt: skip
 
 
 _HOST_BOUND = 10.0

@@ -56,14 +56,10 @@ def _row(bound: TokenBound) -> tuple[str | None, ...]:
     """Return what is told of one operating point."""
     joules, first_s, reached = bound.token_j, bound.first_token_s, bound.measured_tokens_per_s
     return (
-        bound.name,
-        str(bound.batch_size),
-        _rate(bound.tokens_per_s),
-        None if joules is None else format_si(joules, "J"),
-        None if first_s is None else format_si(first_s, "s"),
-        None if reached is None else _rate(reached),
-        format_si(bound.cache_bytes, "B"),
-    )
+        bound.name, str(bound.batch_size), _rate(bound.tokens_per_s),
+        None if joules is None else format_si(joules, "J"), None if first_s is None else format_si(first_s, "s"),
+        None if reached is None else _rate(reached), format_si(bound.cache_bytes, "B"),
+    )  # fmt: skip
 
 
 def _rate(per_s: float) -> str:

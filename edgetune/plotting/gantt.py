@@ -104,14 +104,9 @@ def thinned(bars: Sequence[Bar[Kind]], span: Span) -> list[Bar[Kind]]:
 
 
 def draw_bars(
-    axes: Any,
-    bars: Sequence[Bar[Kind]],
-    factor: float,
-    *,
-    place: Callable[[Any], float],
-    style: Callable[[Bar[Kind]], Mapping[str, Any]],
-    height: float = 0.8,
-) -> None:
+    axes: Any, bars: Sequence[Bar[Kind]], factor: float, *, place: Callable[[Any], float],
+    style: Callable[[Bar[Kind]], Mapping[str, Any]], height: float = 0.8,
+) -> None:  # fmt: skip
     """Draw bars.
 
     Args:

@@ -80,13 +80,10 @@ def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: in
     if len(counted) < MINIMUM_SAMPLES:
         return PowerFigures(len(counted), from_ns, transient.steady, reason=_too_few(len(counted), len(window)))
     return PowerFigures(
-        len(counted),
-        from_ns,
-        transient.steady,
-        power_w=_mean_w(counted),
+        len(counted), from_ns, transient.steady, power_w=_mean_w(counted),
         peak_w=max(covered.reading.power_w for covered in counted),
         reason=None if transient.steady else "power had not settled when the time to measure was over",
-    )
+    )  # fmt: skip
 
 
 def find_transient(power_w: Sequence[float]) -> Warmup:

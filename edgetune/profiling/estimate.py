@@ -46,12 +46,7 @@ class SweepEstimate:
 
 
 def estimate(
-    device: Device,
-    workload: Workload,
-    points: Sequence[Point],
-    options: ProfileOptions,
-    *,
-    run_code: bool = True,
+    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True
 ) -> SweepEstimate:
     """Return what measuring ``points`` will take. No power mode of a real device is changed.
 
@@ -95,13 +90,10 @@ def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
         waits_s = once.points * rounds * options.cool_timeout_s
         basis += f"; cooling to {options.cool_to_c:g} C may add up to {format_duration(waits_s)}"
     return replace(
-        once,
-        duration_s=None if once.duration_s is None else rounds * once.duration_s,
-        energy_j=None if once.energy_j is None else rounds * once.energy_j,
-        basis=basis,
-        rounds=rounds,
+        once, duration_s=None if once.duration_s is None else rounds * once.duration_s,
+        energy_j=None if once.energy_j is None else rounds * once.energy_j, basis=basis, rounds=rounds,
         cooling_at_most_s=waits_s,
-    )
+    )  # fmt: skip
 
 
 def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> SweepEstimate:

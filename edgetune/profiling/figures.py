@@ -15,15 +15,7 @@ from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import (
-    BLACK,
-    KNOB_LABELS,
-    new_figure,
-    pareto_front,
-    series_style,
-    spread_out,
-    time_unit,
-)
+from edgetune.plotting.style import BLACK, KNOB_LABELS, new_figure, pareto_front, series_style, spread_out, time_unit
 from edgetune.stats import median
 
 if TYPE_CHECKING:

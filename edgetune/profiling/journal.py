@@ -239,11 +239,7 @@ def _lines(descriptor: int, path: Path) -> _Lines:
 
 
 def _take_over(
-    form: JournalFormat[E],
-    descriptor: int,
-    path: Path,
-    identity: Mapping[str, Any],
-    lines: _Lines,
+    form: JournalFormat[E], descriptor: int, path: Path, identity: Mapping[str, Any], lines: _Lines
 ) -> Entries[E]:
     """Return the entries of a journal of the same identity, its torn last line cut off."""
     values, valid_bytes = lines

@@ -27,15 +27,9 @@ NVIDIA, CUDA C++ Programming Guide, "CUDA environment variables"."""
 
 
 def layer_times(
-    device: Device,
-    workload: Workload,
-    point: Point,
-    options: ProfileOptions | None = None,
-    *,
-    minibatches: int = MINIBATCHES,
-    warmup: int = WARMUP,
-    optimisation: str = "all",
-) -> LayerTimes:
+    device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None, *,
+    minibatches: int = MINIBATCHES, warmup: int = WARMUP, optimisation: str = "all",
+) -> LayerTimes:  # fmt: skip
     """Return the time of each layer of a network at a point; the device's mode is put back afterwards.
 
     The same point runs again without the runtime's profiler, which tells how much that adds.

@@ -62,11 +62,7 @@ class Attempt:
 
 
 def measure_point(
-    device: Device,
-    open_runner: Opener,
-    point: Point,
-    options: ProfileOptions,
-    on_cooling: OnCooling | None = None,
+    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_cooling: OnCooling | None = None
 ) -> list[Attempt]:
     """Measure a point, again while it throttles or drifts, and return every attempt, the one that counts last.
 
@@ -115,14 +111,9 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
         row = replace(row, status="failed", reason=error.message)
         return Attempt(row, target_reached=False, error=error, failed_at=stage)
     row = replace(
-        _blank_row(device, point, mode, started, begun_ns),
-        status=status,
-        reason=reason,
-        throttled=throttled,
-        temp_start_c=watch.temp_start_c,
-        temp_max_c=watch.temp_max_c,
-        others_cpu_share=others_share,
-    )
+        _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
+        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share,
+    )  # fmt: skip
     attempt = _summarised(device, row, samples, recording.readings, options)
     notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share))
     return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
@@ -173,15 +164,9 @@ def _blank_row(device: Device, point: Point, mode: Mode, started: str, begun_ns:
     """Return the row of a point without figures; knobs that were not asked for are as read back."""
     knobs: dict[str, Any] = {**mode.settings(), **point.mode.settings()}
     return ProfileRow(
-        workload=point.workload,
-        task=point.task,
-        batch_size=point.batch_size,
-        minibatch_s=None,
-        device=device.name,
-        started=started,
-        duration_s=(device.clock.now_ns() - begun_ns) / 1e9,
-        **knobs,
-    )
+        workload=point.workload, task=point.task, batch_size=point.batch_size, minibatch_s=None, device=device.name,
+        started=started, duration_s=(device.clock.now_ns() - begun_ns) / 1e9, **knobs,
+    )  # fmt: skip
 
 
 def _summarised(
@@ -193,15 +178,9 @@ def _summarised(
     warmups = settled if options.minibatches is None else max(0, len(times_s) - options.minibatches)
     summary = summarise(times_s[warmups:])
     row = replace(
-        row,
-        minibatch_s=summary.median,
-        minibatch_p95_s=summary.p95,
-        minibatch_ci95_low_s=summary.low,
-        minibatch_ci95_high_s=summary.high,
-        minibatches=summary.count,
-        warmups=warmups,
-        times_s=tuple(times_s),
-    )
+        row, minibatch_s=summary.median, minibatch_p95_s=summary.p95, minibatch_ci95_low_s=summary.low,
+        minibatch_ci95_high_s=summary.high, minibatches=summary.count, warmups=warmups, times_s=tuple(times_s),
+    )  # fmt: skip
     row = _powered(device, row, samples, readings, settled)
     return Attempt(row, samples.overhead, target_reached=options.rule.reached(summary))
 
@@ -220,13 +199,8 @@ def _powered(
     if figures.power_w is not None and inside:
         energy_j = figures.power_w * (end_ns - inside[0]) / 1e9 / len(inside)
     return replace(
-        row,
-        power_w=figures.power_w,
-        power_peak_w=figures.peak_w,
-        energy_j=energy_j,
-        power_samples=figures.samples,
-        power_source=device.power.source,
-        power_trace=power_trace(readings, origin_ns),
+        row, power_w=figures.power_w, power_peak_w=figures.peak_w, energy_j=energy_j, power_samples=figures.samples,
+        power_source=device.power.source, power_trace=power_trace(readings, origin_ns),
         power_from_s=None if figures.from_ns is None else (figures.from_ns - origin_ns) / 1e9,
         reason=row.reason or figures.reason,
-    )
+    )  # fmt: skip

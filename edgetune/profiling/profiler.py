@@ -23,12 +23,9 @@ from edgetune.workloads.workload import Workload
 
 
 def open_profiler(
-    device: Device,
-    workload: Workload,
-    task: Task,
-    options: ProfileOptions | None = None,
+    device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None,
     on_cooling: OnCooling | None = None,
-) -> Profiler:
+) -> Profiler:  # fmt: skip
     """Return a profiler to be used as a context: the child process and the device's mode last as long as it is open.
 
     Args:
@@ -170,11 +167,7 @@ class Profiler:
         """Return what the workload's operators cost at a batch size, worked out once."""
         if batch_size not in self._tables:
             self._tables[batch_size] = operator_table(
-                self._workload,
-                self._task,
-                batch_size,
-                precision=self._options.precision,
-                dimensions=self._options.dimensions,
-                feed=self._options.feed,
-            )
+                self._workload, self._task, batch_size, precision=self._options.precision,
+                dimensions=self._options.dimensions, feed=self._options.feed,
+            )  # fmt: skip
         return self._tables[batch_size]

@@ -63,15 +63,9 @@ def _silent(_: SweepProgress) -> None:
 
 
 def sweep(
-    device: Device,
-    workload: Workload,
-    points: Sequence[Point],
-    options: ProfileOptions,
-    journal_path: Path,
-    *,
-    on_progress: Callable[[SweepProgress], None] = _silent,
-    fresh: bool = False,
-) -> Profile:
+    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
+    on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+) -> Profile:  # fmt: skip
     """Measure every point that the journal does not have, and return all of them as a profile.
 
     The journal stays, unless nothing could be measured: call ``journal.discard_journal`` once the profile is written.
@@ -211,14 +205,9 @@ def request_header(device: Device, workload: Workload, options: ProfileOptions) 
 
 
 def _header(
-    device: Device,
-    workload: Workload,
-    options: ProfileOptions,
-    kept: Mapping[Visit, Sequence[SweepJournalEntry]],
-    *,
-    resumed: int,
-    request: Mapping[str, Any],
-) -> Header:
+    device: Device, workload: Workload, options: ProfileOptions, kept: Mapping[Visit, Sequence[SweepJournalEntry]], *,
+    resumed: int, request: Mapping[str, Any],
+) -> Header:  # fmt: skip
     """Say where the rows come from and under which conditions."""
     last = [entries[-1] for entries in kept.values()]
     conditions: dict[str, Any] = {
@@ -243,19 +232,13 @@ def _header(
     overheads = [entry.overhead for entry in last if entry.overhead is not None]
     if overheads:
         conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
-    inputs = {
-        "workload": origin_of(workload, options),
-        "request": request,
-    }
+    inputs = {"workload": origin_of(workload, options), "request": request}
     if workload.ops is not None:
         inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
     return Header.new(
-        profiles.KIND,
-        profiles.VERSION,
-        inputs=inputs,
-        conditions=conditions,
+        profiles.KIND, profiles.VERSION, inputs=inputs, conditions=conditions,
         warnings=(*_data_warnings(last, options), *disagreements(changes, options)),
-    )
+    )  # fmt: skip
 
 
 def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -> tuple[DataWarning, ...]:

@@ -180,18 +180,14 @@ def statements(roofs: Sequence[Roof], intensities: Sequence[float] = ()) -> Stat
     peak_flops_per_j, most_efficient = max(efficient, key=lambda item: item[0])
     flop_j, lowest = min(priced, key=lambda item: item[0])
     return Statements(
-        precision=known[0][0].precision,
-        modes=len(known),
+        precision=known[0][0].precision, modes=len(known),
         implied=sum(_is_implied(found.time, found.energy) for found in balances),
         implied_dynamic=sum(_is_implied(found.time, found.dynamic) for found in balances),
-        most_efficient=most_efficient,
-        peak_flops_per_j=peak_flops_per_j,
-        lowest_flop_j=lowest,
-        flop_j=flop_j,
+        most_efficient=most_efficient, peak_flops_per_j=peak_flops_per_j, lowest_flop_j=lowest, flop_j=flop_j,
         races=tuple(_race(known, flop_per_byte) for flop_per_byte in intensities),
         failing=tuple(found.mode for found in balances if not _is_implied(found.time, found.energy)),
         failing_dynamic=tuple(found.mode for found in balances if not _is_implied(found.time, found.dynamic)),
-    )
+    )  # fmt: skip
 
 
 def _is_implied(time: float, energy: EnergyBalance | None) -> bool:

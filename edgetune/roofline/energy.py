@@ -108,13 +108,10 @@ def _constants(runs: Sequence[KernelRun], clear: Sequence[KernelRun], static_w: 
     shares, target = _equations(runs, static_w)
     residual = target - shares @ values
     return Energy(
-        static_w=float(values[2]) if static_w is None else static_w,
-        flop_j=float(values[0]),
-        byte_j=float(values[1]),
-        flop_j_error=errors[0],
-        byte_j_error=errors[1],
+        static_w=float(values[2]) if static_w is None else static_w, flop_j=float(values[0]), byte_j=float(values[1]),
+        flop_j_error=errors[0], byte_j_error=errors[1],
         residual_share=float((residual @ residual / len(runs)) ** 0.5) if spare is not None else None,
-    )
+    )  # fmt: skip
 
 
 def _equations(runs: Sequence[KernelRun], static_w: float | None) -> tuple[Array, Array]:

@@ -97,17 +97,9 @@ def _merged(rows: Sequence[OpRow], times: Sequence[LayerTime]) -> OpRow:
         written = min(rows[-1].bytes_written, sum(told))
         read = weights + sum(told) - written
     return replace(
-        lead,
-        op="+".join(ops) if len(ops) <= _NAMED else f"{lead.op}+{len(ops) - 1} more",
-        ledger="unmodelled" if any(row.ledger == "unmodelled" for row in rows) else lead.ledger,
-        inputs=rows[0].inputs,
-        outputs=rows[-1].outputs,
-        dtype=rows[-1].dtype,
-        macs=sum(row.macs for row in rows),
-        flops=sum(row.flops for row in rows),
-        flops_other=sum(row.flops_other for row in rows),
-        bytes_read=read,
-        bytes_written=written,
-        weight_bytes=weights,
-        kernels=len(times),
-    )
+        lead, op="+".join(ops) if len(ops) <= _NAMED else f"{lead.op}+{len(ops) - 1} more",
+        ledger="unmodelled" if any(row.ledger == "unmodelled" for row in rows) else lead.ledger, inputs=rows[0].inputs,
+        outputs=rows[-1].outputs, dtype=rows[-1].dtype, macs=sum(row.macs for row in rows),
+        flops=sum(row.flops for row in rows), flops_other=sum(row.flops_other for row in rows), bytes_read=read,
+        bytes_written=written, weight_bytes=weights, kernels=len(times),
+    )  # fmt: skip

@@ -105,13 +105,9 @@ class Peaks:
 
 
 def measure_peaks(
-    measure: Measure,
-    idle: Idle,
-    modes: Sequence[Mode],
-    kernels: Iterable[BenchmarkKernel],
-    *,
+    measure: Measure, idle: Idle, modes: Sequence[Mode], kernels: Iterable[BenchmarkKernel], *,
     longest_run_s: float = LONGEST_RUN_S,
-) -> Peaks:
+) -> Peaks:  # fmt: skip
     """Run kernels in power modes.
 
     A precision that the device lacks is left out with a note, and so is a size that fails or takes too long, with all
@@ -224,15 +220,9 @@ class _Session:
             self._leave_out(kernel, mode, f"{row.status}: {row.reason}" if row.reason else row.status)
             return None
         run = KernelRun(
-            kernel=kernel.label,
-            size=kernel.rows,
-            precision=kernel.precision,
-            mode=mode,
-            flops=float(kernel.flops),
-            bytes_moved=float(kernel.bytes_moved),
-            seconds=row.minibatch_s / kernel.repeats,
-            power_w=row.power_w,
-        )
+            kernel=kernel.label, size=kernel.rows, precision=kernel.precision, mode=mode, flops=float(kernel.flops),
+            bytes_moved=float(kernel.bytes_moved), seconds=row.minibatch_s / kernel.repeats, power_w=row.power_w,
+        )  # fmt: skip
         self.runs.append(run)
         return run
 

@@ -160,12 +160,7 @@ class Placement:
 
 
 def place(
-    table: OpsTable,
-    roof: Roof,
-    *,
-    others: Sequence[Roof] = (),
-    launch_s: float = 0.0,
-    measured_s: float | None = None,
+    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0, measured_s: float | None = None
 ) -> Placement:
     """Return where a network lies, each operator beneath the roof of the precision that it computes in.
 
@@ -188,25 +183,13 @@ def place(
     unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
     layers_s = sum(row.seconds for row in rows)
     return Placement(
-        workload=table.workload,
-        batch_size=table.batch_size,
-        roof=roof,
-        flops=flops,
-        bytes_moved=moved,
-        flop_per_byte=flops / moved if moved else None,
-        roof_s=roof_s,
-        roof_j=_energy(table, roofs, roof_s),
-        layers_s=layers_s,
-        layers_j=_energy(table, roofs, layers_s),
-        bound="compute" if compute_s > memory_s else "memory",
-        energy_bound=_energy_bound(flops, moved, roof),
-        largest_energy=_largest_energy(flops, moved, roof),
-        rows=rows,
-        unmodelled=unmodelled.ops,
-        unmodelled_nodes=unmodelled.nodes,
-        measured_s=measured_s,
-        point=operating_point(table),
-    )
+        workload=table.workload, batch_size=table.batch_size, roof=roof, flops=flops, bytes_moved=moved,
+        flop_per_byte=flops / moved if moved else None, roof_s=roof_s, roof_j=_energy(table, roofs, roof_s),
+        layers_s=layers_s, layers_j=_energy(table, roofs, layers_s),
+        bound="compute" if compute_s > memory_s else "memory", energy_bound=_energy_bound(flops, moved, roof),
+        largest_energy=_largest_energy(flops, moved, roof), rows=rows, unmodelled=unmodelled.ops,
+        unmodelled_nodes=unmodelled.nodes, measured_s=measured_s, point=operating_point(table),
+    )  # fmt: skip
 
 
 def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
@@ -292,17 +275,11 @@ def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
     if row.kernels * launch_s > work_time(roof, row.flops, moved):
         bound = "launch"
     return PlacedRow(
-        name=row.name,
-        op=row.op,
-        phase=row.phase,
-        flops=row.flops,
-        bytes_moved=moved,
-        flop_per_byte=row.flops / moved if moved else None,
-        seconds=seconds,
-        energy_j=None if costs is None else work_energy(costs, row.flops, moved, seconds),
-        bound=bound,
+        name=row.name, op=row.op, phase=row.phase, flops=row.flops, bytes_moved=moved,
+        flop_per_byte=row.flops / moved if moved else None, seconds=seconds,
+        energy_j=None if costs is None else work_energy(costs, row.flops, moved, seconds), bound=bound,
         precision=roof.precision,
-    )
+    )  # fmt: skip
 
 
 def time_bound(flops: int, bytes_moved: int, roof: Roof) -> Bound:

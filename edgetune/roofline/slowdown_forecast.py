@@ -146,13 +146,9 @@ def _static(roofs: Sequence[Roof]) -> Array:
 
 
 def forecast_modes(
-    table: OpsTable,
-    roofs: Sequence[Roof],
-    reference: Mode,
-    *,
-    row: ProfileRow | None = None,
+    table: OpsTable, roofs: Sequence[Roof], reference: Mode, *, row: ProfileRow | None = None,
     layers: Layers | None = None,
-) -> Forecast:
+) -> Forecast:  # fmt: skip
     """Return what is to be expected of a network in every mode with a roof.
 
     Args:
@@ -180,16 +176,10 @@ def forecast_modes(
     ratios[:, lower] = ratios[:, lower].clip(min=1.0)  # inferred peaks err, yet lower clocks never help
     scale = least / (compute_s + memory_s)
     return Forecast(
-        reference=reference,
-        seconds=seconds,
-        energy_j=energy_j,
-        roofs=tuple(known),
-        shares=Shares(compute_s * scale, memory_s * scale, 1 - least),
-        explanations=explanations,
-        ratios=ratios,
-        beyond_j=_beyond(table, known, here, energy_j - _static([here])[0] * seconds),
-        log_odds=ratios[:, 0] * 0.0,
-    )
+        reference=reference, seconds=seconds, energy_j=energy_j, roofs=tuple(known),
+        shares=Shares(compute_s * scale, memory_s * scale, 1 - least), explanations=explanations, ratios=ratios,
+        beyond_j=_beyond(table, known, here, energy_j - _static([here])[0] * seconds), log_odds=ratios[:, 0] * 0.0,
+    )  # fmt: skip
 
 
 def reference_figures(row: ProfileRow) -> tuple[float, float]:

@@ -63,18 +63,12 @@ def token_bound(placement: Placement, *, memory_bytes: int | None = None) -> Tok
         return None
     needed = point.weights_bytes + point.cache_bytes
     return TokenBound(
-        name=str(point),
-        phase=point.phase,
-        context=point.context,
-        tokens=point.tokens,
-        batch_size=placement.batch_size,
-        pass_s=placement.layers_s,
+        name=str(point), phase=point.phase, context=point.context, tokens=point.tokens,
+        batch_size=placement.batch_size, pass_s=placement.layers_s,
         first_token_s=placement.layers_s if point.phase == "prefill" else None,
         tokens_per_s=point.tokens / placement.layers_s,
         token_j=None if placement.layers_j is None else placement.layers_j / point.tokens,
         measured_tokens_per_s=point.tokens / placement.measured_s if placement.measured_s else None,
-        weights_bytes=point.weights_bytes,
-        cache_bytes=point.cache_bytes,
-        memory_bytes=memory_bytes,
+        weights_bytes=point.weights_bytes, cache_bytes=point.cache_bytes, memory_bytes=memory_bytes,
         fits=None if memory_bytes is None else needed <= memory_bytes,
-    )
+    )  # fmt: skip

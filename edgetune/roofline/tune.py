@@ -126,15 +126,9 @@ def candidates(forecast: Forecast, allowed_share: float, *, limit: int = POINTS)
 
 
 def tune(
-    forecast: Forecast,
-    measure: Measure,
-    reference: ProfileRow,
-    allowed_share: float,
-    *,
-    points: int = POINTS,
-    noise: float = NOISE,
-    on_try: Callable[[TriedMode], None] | None = None,
-) -> Tuned:
+    forecast: Forecast, measure: Measure, reference: ProfileRow, allowed_share: float, *, points: int = POINTS,
+    noise: float = NOISE, on_try: Callable[[TriedMode], None] | None = None,
+) -> Tuned:  # fmt: skip
     """Measure the modes of best prospects, one at a time, and return the best that was measured.
 
     The next to be measured is, among those expected to keep the bound, the one with the largest expected saving: how

@@ -19,13 +19,9 @@ STRATEGY = "roofline-tune"
 
 
 def tuned_plan(
-    tuned: Tuned,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    conditions: Mapping[str, Any] | None = None,
-    warnings: tuple[DataWarning, ...] = (),
-    seed: int = 0,
-) -> Plan:
+    tuned: Tuned, *, inputs: Mapping[str, Any] | None = None, conditions: Mapping[str, Any] | None = None,
+    warnings: tuple[DataWarning, ...] = (), seed: int = 0,
+) -> Plan:  # fmt: skip
     """Return the plan; its mode was measured, whether it is the reference or another.
 
     Args:

@@ -36,8 +36,7 @@ class RooflineOptions(NetworkOptions):
     ] = None
     root: options.Root = None
     modes: Annotated[
-        str | None,
-        Option("Peaks in these; the network in up to 4. Default: MAXN.", ("--modes", "-m"), "Where", "SPEC"),
+        str | None, Option("Peaks in these; the network in up to 4. Default: MAXN.", ("--modes", "-m"), "Where", "SPEC")
     ] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,
@@ -100,8 +99,7 @@ class OpsOptions(NetworkOptions):
         int | None, Option("Samples per minibatch. Default: as exported or 1.", group="Problem", metavar="N", least=1)
     ] = None
     precision: Annotated[
-        str | None,
-        Option("Store floats as fp32, fp16, bf16, int8. Default: as the network does.", metavar="NAME"),
+        str | None, Option("Store floats as fp32, fp16, bf16, int8. Default: as the network does.", metavar="NAME")
     ] = None
     phase: Annotated[str | None, Option("Of a language model.", group="Problem", metavar="prefill|decode")] = None
     context: Annotated[

@@ -104,10 +104,8 @@ def cycles_of(rows: Sequence[RunRow]) -> Cycles:
     to_s = end_s + AFTER * (end_s - from_s)
     return Cycles(
         [of for of in batches if of.end_s > from_s and min(of.arrivals_s) < to_s],
-        [each for each in busy if each.end_s > from_s and each.start_s < to_s],
-        from_s,
-        to_s,
-    )
+        [each for each in busy if each.end_s > from_s and each.start_s < to_s], from_s, to_s,
+    )  # fmt: skip
 
 
 def _batches(rows: Sequence[RunRow]) -> list[Filled]:
@@ -271,7 +269,5 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
                 busy.append(Busy(train.workload, False, begin_s, end_s, train.batch_size, train.batch_size))
     return Cycles(
         [batch for batch in batches if batch.end_s > from_s and batch.arrivals_s[0] < to_s],
-        [each for each in busy if each.end_s > from_s and each.start_s < to_s],
-        from_s,
-        to_s,
-    )
+        [each for each in busy if each.end_s > from_s and each.start_s < to_s], from_s, to_s,
+    )  # fmt: skip

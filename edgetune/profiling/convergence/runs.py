@@ -55,15 +55,9 @@ def run_form() -> JournalFormat[ConvergenceRow]:
 
 
 def train_all(
-    proxy: Proxy,
-    tasks: Sequence[Task],
-    journal_path: Path,
-    *,
-    jobs: int,
-    known: Convergence | None = None,
-    on_progress: Callable[[RunProgress], None] = lambda _: None,
-    fresh: bool = False,
-) -> Convergence:
+    proxy: Proxy, tasks: Sequence[Task], journal_path: Path, *, jobs: int, known: Convergence | None = None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None, fresh: bool = False,
+) -> Convergence:  # fmt: skip
     """Train every task that is not known yet, and return all runs as a table, by batch size and seed.
 
     The journal stays: call ``journal.discard_journal`` once the table is written.

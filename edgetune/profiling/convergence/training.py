@@ -79,17 +79,10 @@ def _cnn(sample_shape: Sequence[int], classes: int) -> nn.Module:
     channels = sample_shape[0] if len(sample_shape) == 3 else 1
     return nn.Sequential(
         nn.Unflatten(1, (1, height)) if len(sample_shape) == 2 else nn.Identity(),
-        nn.Conv2d(channels, 12, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(12, 24, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(24 * (height // 4) * (width // 4), 64),
-        nn.ReLU(),
+        nn.Conv2d(channels, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(12, 24, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(24 * (height // 4) * (width // 4), 64), nn.ReLU(),
         nn.Linear(64, classes),
-    )
+    )  # fmt: skip
 
 
 _EVALUATED_AT_ONCE = 512

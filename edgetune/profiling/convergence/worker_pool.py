@@ -87,20 +87,10 @@ class WorkerPool:
         except EdgetuneError as error:
             reply, failed = {"status": "failed", "reason": error.message}, error
         row = ConvergenceRow(
-            workload=proxy.workload.name,
-            batch_size=size,
-            epochs=reply.get("epochs"),
-            dataset=proxy.dataset.name,
-            seed=seed,
-            target_accuracy=proxy.options.target_accuracy,
-            optimizer=proxy.options.optimizer,
-            learning_rate=proxy.options.learning_rate_at(size),
-            samples=reply.get("samples"),
-            accuracy=reply.get("accuracy"),
-            status=reply["status"],
-            reason=reply.get("reason"),
-            duration_s=round(time.monotonic() - begun_s, 3),
-            started=started,
-            device=reply.get("device"),
-        )
+            workload=proxy.workload.name, batch_size=size, epochs=reply.get("epochs"), dataset=proxy.dataset.name,
+            seed=seed, target_accuracy=proxy.options.target_accuracy, optimizer=proxy.options.optimizer,
+            learning_rate=proxy.options.learning_rate_at(size), samples=reply.get("samples"),
+            accuracy=reply.get("accuracy"), status=reply["status"], reason=reply.get("reason"),
+            duration_s=round(time.monotonic() - begun_s, 3), started=started, device=reply.get("device"),
+        )  # fmt: skip
         return row, failed

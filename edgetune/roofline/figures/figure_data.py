@@ -44,11 +44,7 @@ class BalancePoint:
     height: float
 
 
-KINDS = {
-    "time": "balance in time",
-    "energy": "balance in energy",
-    "dynamic": "balance in energy\nwithout static power",
-}
+KINDS = {"time": "balance in time", "energy": "balance in energy", "dynamic": "balance in energy\nwithout static power"}
 """What each kind of balance point is called."""
 _MOST_TOLD = ("gpu_mhz", "mem_mhz", "power_limit_w", "cpu_mhz", "cpu_cores")
 """Knobs of a mode, the one that people know it by first."""
@@ -251,13 +247,9 @@ class FigureData:
 
 
 def figure_data_of(
-    roofs: Sequence[Roof],
-    networks: Sequence[PlacedNetwork],
-    layers_of: PlacedNetwork | None,
-    device: str,
-    *,
+    roofs: Sequence[Roof], networks: Sequence[PlacedNetwork], layers_of: PlacedNetwork | None, device: str, *,
     simulated: bool,
-) -> FigureData:
+) -> FigureData:  # fmt: skip
     """Return what a figure of these shows.
 
     Raises:

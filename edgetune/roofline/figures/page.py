@@ -73,14 +73,9 @@ _COLUMNS = ("FLOP/byte>", "time>", "rate>", "efficiency>", "bound in time>", "bo
 
 
 def roofline_page(
-    roofs: Sequence[Roof],
-    networks: Sequence[PlacedNetwork] = (),
-    *,
-    layers_of: PlacedNetwork | None = None,
-    device: str = "",
-    simulated: bool = False,
-    notes: Sequence[str] = (),
-) -> bytes:
+    roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *, layers_of: PlacedNetwork | None = None,
+    device: str = "", simulated: bool = False, notes: Sequence[str] = (),
+) -> bytes:  # fmt: skip
     """Return an HTML file of what ``roof_figure`` draws, of intensity by batch size, of clocks, and tables of points.
 
     Args:

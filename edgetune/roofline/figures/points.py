@@ -122,22 +122,12 @@ def network_point(network: PlacedNetwork) -> RooflinePoint | None:
     if not (placed.flops and placed.flop_per_byte and seconds):
         return None
     return RooflinePoint(
-        workload=placed.workload,
-        batch_size=placed.batch_size,
-        roof=placed.roof,
-        layer=None,
-        op=None,
-        flop_per_byte=placed.flop_per_byte,
-        flops_per_s=placed.flops / seconds,
-        flops_per_j=placed.flops / energy_j if energy_j else None,
-        seconds=seconds,
-        share=None,
-        bound=placed.bound,
-        energy_bound=placed.energy_bound,
-        measured=placed.measured_s is not None,
-        energy_measured=network.measured_j is not None,
-        point=placed.point,
-    )
+        workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=None, op=None,
+        flop_per_byte=placed.flop_per_byte, flops_per_s=placed.flops / seconds,
+        flops_per_j=placed.flops / energy_j if energy_j else None, seconds=seconds, share=None, bound=placed.bound,
+        energy_bound=placed.energy_bound, measured=placed.measured_s is not None,
+        energy_measured=network.measured_j is not None, point=placed.point,
+    )  # fmt: skip
 
 
 def layer_points(network: PlacedNetwork) -> LayerPoints:
@@ -182,22 +172,13 @@ def _layer_point(placed: Placement, layer: _Layer, *, measured: bool) -> Rooflin
     energy_j = None if costs is None else work_energy(costs, layer.flops, layer.moved, layer.seconds)
     flop_per_byte = layer.flops / layer.moved
     return RooflinePoint(
-        workload=placed.workload,
-        batch_size=placed.batch_size,
-        roof=placed.roof,
-        layer=layer.name,
-        op=layer.op,
-        flop_per_byte=flop_per_byte,
-        flops_per_s=layer.flops / layer.seconds,
-        flops_per_j=layer.flops / energy_j if energy_j else None,
-        seconds=layer.seconds,
-        share=layer.share,
+        workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=layer.name, op=layer.op,
+        flop_per_byte=flop_per_byte, flops_per_s=layer.flops / layer.seconds,
+        flops_per_j=layer.flops / energy_j if energy_j else None, seconds=layer.seconds, share=layer.share,
         bound="compute" if flop_per_byte > found.time else "memory",
-        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory",
-        measured=measured,
-        energy_measured=False,
-        point=placed.point,
-    )
+        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory", measured=measured,
+        energy_measured=False, point=placed.point,
+    )  # fmt: skip
 
 
 def span(values: Sequence[float], pad: float) -> tuple[float, float]:

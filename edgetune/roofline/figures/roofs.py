@@ -60,13 +60,9 @@ def roofline_figure(roofline: Roofline) -> Figure:
 
 
 def roof_figure(
-    roofs: Sequence[Roof],
-    networks: Sequence[PlacedNetwork] = (),
-    *,
-    layers_of: PlacedNetwork | None = None,
-    device: str = "",
-    simulated: bool = False,
-) -> Figure:
+    roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *, layers_of: PlacedNetwork | None = None,
+    device: str = "", simulated: bool = False,
+) -> Figure:  # fmt: skip
     """Return the rooflines of a device with networks beneath them; time alone where no roof has energy.
 
     Measured points are filled, predicted ones hollow. Roofs of the networks are drawn in full, the others faint;

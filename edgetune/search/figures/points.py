@@ -58,13 +58,7 @@ def search_point_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...
     elif judgement.feasible is not None:
         status = "within" if judgement.feasible else (broken_by(judgement.violations) or "over")
     return SearchPoint(
-        row.point,
-        steps,
-        judgement.objective,
-        row.power_w,
-        status,
-        trades=broken <= {"power"},
-        second=judgement.second,
+        row.point, steps, judgement.objective, row.power_w, status, trades=broken <= {"power"}, second=judgement.second
     )
 
 

@@ -225,14 +225,9 @@ def _stretch(grid: Grid, visits: Sequence[TrajectoryPoint]) -> float:
 
 
 def _draw_panel(
-    axes: Any,
-    grid: Grid,
-    names: tuple[str, str],
-    visits: Sequence[TrajectoryPoint],
-    *,
-    answer: tuple[Point, str] | None,
-    stretch: float,
-) -> list[Label]:
+    axes: Any, grid: Grid, names: tuple[str, str], visits: Sequence[TrajectoryPoint], *,
+    answer: tuple[Point, str] | None, stretch: float,
+) -> list[Label]:  # fmt: skip
     """Draw one panel and return the markers whose numbers are still to be written beside them."""
     places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
     _draw_grid(axes, grid, *names)

@@ -36,11 +36,9 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
     """
 
     return profile_options(
-        inputs=asked.inputs,
-        dimensions=dimension_words(table, asked),
-        precision=precision_to_run(asked, table),
+        inputs=asked.inputs, dimensions=dimension_words(table, asked), precision=precision_to_run(asked, table),
         seed=asked.seed,
-    )
+    )  # fmt: skip
 
 
 @contextmanager

@@ -70,11 +70,9 @@ def measured_peaks(
     fit = fit_roofs(peaks.runs)
     conditions = {**device.conditions, "device": device.name, "device_description": device.description}
     header = Header.new(
-        rooflines.KIND,
-        rooflines.VERSION,
-        conditions={**conditions, "simulated": device.simulated},
+        rooflines.KIND, rooflines.VERSION, conditions={**conditions, "simulated": device.simulated},
         warnings=(*peaks.notes, *bench.data_warnings, *fit.data_warnings),
-    )
+    )  # fmt: skip
     return rooflines.Roofline(header, device.name, fit.roofs, peaks.runs)
 
 

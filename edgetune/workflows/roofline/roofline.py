@@ -27,13 +27,7 @@ from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.roofline.drawing import check_clocks, check_figure
 from edgetune.workflows.roofline.estimate import RooflineEstimate, estimate, runs_planned
-from edgetune.workflows.roofline.network import (
-    measured,
-    measuring,
-    next_changes,
-    precision_to_run,
-    tabled,
-)
+from edgetune.workflows.roofline.network import measured, measuring, next_changes, precision_to_run, tabled
 from edgetune.workflows.roofline.peaks import (
     choose_roof,
     kernel_precision,
