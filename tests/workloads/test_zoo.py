@@ -12,7 +12,7 @@ import pytest
 from onnx import numpy_helper
 
 from edgetune.errors import InputError
-from edgetune.workloads import model_limits, zoo
+from edgetune.workloads import model_storage, zoo
 from edgetune.workloads.initial_weights import count_parameters, has_data, role_of
 from edgetune.workloads.zoo.yolo import cell_centres
 
@@ -208,7 +208,7 @@ def test_export_writes_a_valid_file(tmp_path, batch_size, first):
 
 
 def test_large_weights_go_into_a_second_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_limits, "EXTERNAL_ABOVE_BYTES", 1_000_000)
+    monkeypatch.setattr(model_storage, "EXTERNAL_ABOVE_BYTES", 1_000_000)
     path = tmp_path / "lstm.onnx"
     for seed in (1, 2):  # the second export replaces the first
         zoo.export("lstm", path, seed=seed)
