@@ -357,7 +357,7 @@ class LiveMinibatchBackend:
             "command": "load", "tenant": tenant.name, "task": "infer" if isinstance(tenant, Inference) else "train",
             "workload": live.workload.plain(), "batch_size": batch_size, "inputs": live.inputs,
             "dimensions": dict(live.dimensions), "shared": self._engine.one_process,
-            "baton": None if self._turn_signal is None else self._turn_signal.descriptors,
+            "turn_signal": None if self._turn_signal is None else self._turn_signal.descriptors,
             "place": self._place(self._held[tenant.name]), "cpus": cpus, "threads": len(cpus),
             "ort_providers": list(source.ort_providers), "torch_device": source.torch_device, "seed": self._seed,
             "warmup": self._warmup, "save_every_s": self._save_every_s,

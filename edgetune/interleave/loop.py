@@ -214,7 +214,7 @@ class InterleaveLoop:
         """Return the time of the backend's clock, ns."""
         return self._backend.now_ns()
 
-    def note(self, row: RunRow) -> None:
+    def record(self, row: RunRow) -> None:
         """Record a row as it is."""
         self.rows.append(row)
         for watcher in self._watchers:
@@ -333,7 +333,7 @@ class InterleaveLoop:
                 tenant, arrived_ns, done.end_ns, outcome, failures.get(request),
                 started_s=started_s, minibatch=done.minibatch.number, samples=len(taken),
             )  # fmt: skip
-            self.note(row)
+            self.record(row)
 
     def _write_step(self, done: FinishedMinibatch, tenant: Training) -> None:
         row = RunRow(
@@ -342,7 +342,7 @@ class InterleaveLoop:
             samples=tenant.batch_size if done.failure is None else 0,
             status="ok" if done.failure is None else "failed", reason=done.failure, loss=done.loss,
         )  # fmt: skip
-        self.note(row)
+        self.record(row)
 
     def _request(
         self, tenant: Inference, arrived_ns: int, finished_ns: int, outcome: Outcome, reason: str | None, **more: Any
@@ -386,7 +386,7 @@ class InterleaveLoop:
             unanswered = [request for taken in served.on_device.values() for request in taken]
             for _, arrived_ns in (*unanswered, *served.waiting.take_all()):
                 reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
-                self.note(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
+                self.record(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
             served.on_device.clear()
 
     def _since(self, time_ns: int) -> float:

@@ -195,7 +195,7 @@ class PowerWatcher(Watcher):
         while self._due_ns <= now_ns:
             self._due_ns += self._refresh_ns
         for at_ns, power_w in self._readings(now_ns):
-            loop.note(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
+            loop.record(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
             if self._governor is not None:
                 before = self._governor.present
                 self._execute(self._governor.read(power_w), before, budget_w, loop)
@@ -218,7 +218,7 @@ class PowerWatcher(Watcher):
         knobs: dict[str, Any] = mode.settings()
         reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
         row = replace(loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w)
-        loop.note(replace(row, **knobs))
+        loop.record(replace(row, **knobs))
 
 
 class SimulatedReadings:

@@ -258,7 +258,7 @@ class Replanner(Watcher):
         self.exploring_s += (loop.now_ns() - begun_ns) / NS
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, batch_size=size, reason=f"tried: {told}")
         row = replace(row, started_s=row.finished_s - (loop.now_ns() - begun_ns) / NS)
-        loop.note(replace(row, status="ok" if reason is None else "failed", **knobs_of(tried.mode)))
+        loop.record(replace(row, status="ok" if reason is None else "failed", **knobs_of(tried.mode)))
         return not endangered
 
     def _begin_try(self, tried: Point, rate_per_s: float, loop: InterleaveLoop) -> None:
@@ -355,7 +355,7 @@ class Replanner(Watcher):
         except EdgetuneError as error:
             reason, status = f"{reason}; refused: {error.message}", "failed"
         row = replace(loop.row(loop.now_ns()), tenant=names.infer, reason=reason, status=status)
-        loop.note(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
+        loop.record(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
 
     def _setting(self, loop: InterleaveLoop) -> tuple[int, Mode, bool]:
         """Return the present setting; after a trial it is not the one chosen last."""

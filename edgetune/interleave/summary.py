@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.interleave.device_use import Occupancy, PowerUse, minibatches, occupancy, power_use, together
-from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
+from edgetune.serving.requests import count_outcomes, first_failure, group_turns, latencies_s, percentiles_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +109,9 @@ class EngineSummary:
 
 def summarise(run: Run, *, by_turn: bool = False) -> tuple[EngineSummary, ...]:
     """Return a summary per engine, or per engine and turn, in the order of their first rows."""
-    turns: dict[tuple[str, int], list[RunRow]] = {}
-    for row in run.rows:
-        turns.setdefault((row.engine, row.turn), []).append(row)
     tasks = _tasks(run)
-    if by_turn:
-        return tuple(_summary(engine, {turn: rows}, tasks) for (engine, turn), rows in turns.items())
-    engines = dict.fromkeys(engine for engine, _ in turns)
-    return tuple(
-        _summary(engine, {turn: turns[of, turn] for of, turn in sorted(turns) if of == engine}, tasks)
-        for engine in engines
-    )
+    grouped = group_turns(run.rows, attrgetter("engine"), by_turn=by_turn)
+    return tuple(_summary(engine, turns, tasks) for engine, turns in grouped)
 
 
 def _tasks(run: Run) -> dict[str, str]:

@@ -113,8 +113,8 @@ class _Tenant:
         """Load a workload; the one loaded before stays if that fails."""
         if command["cpus"]:
             pin(command["cpus"])
-        if command["baton"] is not None and self._turn_signal is None:
-            self._turn_signal, self._place = TurnSignal(command["baton"]), command["place"]
+        if command["turn_signal"] is not None and self._turn_signal is None:
+            self._turn_signal, self._place = TurnSignal(command["turn_signal"]), command["place"]
         self._save_every_s, self._saved_s = command["save_every_s"], time.monotonic()
         before = self._loaded if isinstance(self._loaded, _Training) else None
         if before is not None and before.batch_size == command["batch_size"]:  # another mode: what was learnt stays

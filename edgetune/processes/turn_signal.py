@@ -70,7 +70,7 @@ class TurnSignal:
 
 
 def new_turn_signal(processes: int) -> TurnSignal:
-    """Return a baton that so many children may be given."""
+    """Return a turn signal that so many child processes can be given."""
     with tempfile.TemporaryFile() as file:
         file.truncate(_BYTES * processes)
         memory = os.dup(file.fileno())

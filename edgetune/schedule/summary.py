@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
+from edgetune.serving.requests import count_outcomes, first_failure, group_turns, latencies_s, percentiles_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +116,8 @@ class PolicySummary:
 
 def summarise(timeline: Timeline, *, by_turn: bool = False) -> tuple[PolicySummary, ...]:
     """Return a summary per policy, or per policy and turn, in the order of their first rows."""
-    turns: dict[tuple[str, int], list[TimelineRow]] = {}
-    for row in timeline.rows:
-        turns.setdefault((row.policy, row.turn), []).append(row)
-    told = timeline.header.conditions
-    if by_turn:
-        return tuple(_summary(policy, {turn: rows}, told) for (policy, turn), rows in turns.items())
-    return tuple(
-        _summary(policy, {turn: turns[of, turn] for of, turn in sorted(turns) if of == policy}, told)
-        for policy in dict.fromkeys(policy for policy, _ in turns)
-    )
+    grouped = group_turns(timeline.rows, attrgetter("policy"), by_turn=by_turn)
+    return tuple(_summary(policy, turns, timeline.header.conditions) for policy, turns in grouped)
 
 
 def _summary(policy: str, turns: dict[int, list[TimelineRow]], told: Mapping[str, Any]) -> PolicySummary:

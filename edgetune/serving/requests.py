@@ -5,9 +5,9 @@ Only the standard library is imported: processes that run networks import this m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from edgetune.stats import percentile
 
@@ -37,6 +37,36 @@ class RequestRow(Protocol):
     def finished_s(self) -> float:
         """When it was answered or given up, s since the run began."""
         ...
+
+
+class TurnRow(Protocol):
+    """A row of a run whose engines or policies take turns."""
+
+    @property
+    def turn(self) -> int:
+        """How often its engine or policy had run before."""
+        ...
+
+
+Row = TypeVar("Row", bound=TurnRow)
+
+
+def group_turns(
+    rows: Iterable[Row], name_of: Callable[[Row], str], *, by_turn: bool
+) -> Iterator[tuple[str, dict[int, list[Row]]]]:
+    """Yield each engine or policy with its rows by turn, in the order of first rows.
+
+    Args:
+        rows: Of a run.
+        name_of: Returns the engine or policy of a row.
+        by_turn: Whether to yield each turn by itself.
+    """
+    found: dict[str | tuple[str, int], dict[int, list[Row]]] = {}
+    for row in rows:
+        name = name_of(row)
+        found.setdefault((name, row.turn) if by_turn else name, {}).setdefault(row.turn, []).append(row)
+    for key, turns in found.items():
+        yield key if isinstance(key, str) else key[0], dict(sorted(turns.items()))
 
 
 class OutcomeCounts(NamedTuple):

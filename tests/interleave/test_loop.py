@@ -137,7 +137,7 @@ class Changing:
         self.at_ns = None
         loop.rebatch("cam", 3, 0.02)
         loop.apply(Mode(gpu_mhz=700.0))
-        loop.note(replace(loop.row(now_ns), reason="changed"))
+        loop.record(replace(loop.row(now_ns), reason="changed"))
 
     def on_arrival(self, tenant, at_ns):
         assert tenant == "cam"

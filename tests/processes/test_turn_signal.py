@@ -1,4 +1,4 @@
-"""The baton: who waits for a turn goes on when it has ended, and for nothing else."""
+"""The turn signal: who waits for a turn goes on when it has ended, and for nothing else."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from edgetune.processes.turn_signal import TurnSignal, new_turn_signal
 
 
 @pytest.fixture
-def baton():
+def turn_signal():
     made = new_turn_signal(3)
     yield made
     made.close()
@@ -19,56 +19,56 @@ def soon_ns(seconds=60):
     return time.monotonic_ns() + round(seconds * 1e9)
 
 
-def test_who_waits_goes_on_when_that_turn_has_ended_and_not_before(baton):
+def test_who_waits_goes_on_when_that_turn_has_ended_and_not_before(turn_signal):
     log = []
 
     def follow(own):
-        TurnSignal(baton.descriptors).wait(own, 0, 7, soon_ns())
+        TurnSignal(turn_signal.descriptors).wait(own, 0, 7, soon_ns())
         log.append("begun")
 
     followers = [threading.Thread(target=follow, args=(own,)) for own in (1, 2)]
     for follower in followers:
         follower.start()
-    baton.end(0, 6)
-    baton.end(1, 7)
-    baton.end(2, 8)
+    turn_signal.end(0, 6)
+    turn_signal.end(1, 7)
+    turn_signal.end(2, 8)
     time.sleep(0.02)
     log.append("ended")
-    baton.end(0, 7)
+    turn_signal.end(0, 7)
     for follower in followers:
         follower.join()
     assert log == ["ended", "begun", "begun"]
 
 
-def test_a_turn_that_ended_before_needs_no_waiting_and_may_be_told_twice(baton):
+def test_a_turn_that_ended_before_needs_no_waiting_and_may_be_told_twice(turn_signal):
     for turn in (7, 7, 8, 7):
-        baton.end(0, turn)
+        turn_signal.end(0, turn)
     begun_ns = time.monotonic_ns()
-    baton.wait(1, 0, 7, soon_ns())
-    baton.wait(1, 0, 8, soon_ns())
+    turn_signal.wait(1, 0, 7, soon_ns())
+    turn_signal.wait(1, 0, 8, soon_ns())
     assert time.monotonic_ns() - begun_ns < 60_000_000_000
 
 
-def test_nobody_waits_longer_than_told(baton):
+def test_nobody_waits_longer_than_told(turn_signal):
     until_ns = soon_ns(0.02)
-    baton.wait(1, 0, 7, until_ns)
+    turn_signal.wait(1, 0, 7, until_ns)
     assert time.monotonic_ns() >= until_ns
-    baton.wait(1, 0, 7, until_ns)
+    turn_signal.wait(1, 0, 7, until_ns)
 
 
-def test_a_bell_that_nobody_hears_never_holds_up_who_ends(baton):
+def test_a_bell_that_nobody_hears_never_holds_up_who_ends(turn_signal):
     for turn in range(70_000):  # more than a pipe holds
-        baton.end(0, turn)
+        turn_signal.end(0, turn)
     begun_ns = time.monotonic_ns()
-    baton.wait(1, 0, 69_999, soon_ns())
-    follower = threading.Thread(target=baton.wait, args=(1, 0, 70_000, soon_ns()))
+    turn_signal.wait(1, 0, 69_999, soon_ns())
+    follower = threading.Thread(target=turn_signal.wait, args=(1, 0, 70_000, soon_ns()))
     follower.start()
-    baton.end(0, 70_000)
+    turn_signal.end(0, 70_000)
     follower.join()
     assert time.monotonic_ns() - begun_ns < 60_000_000_000
 
 
 def test_closing_twice_is_harmless():
-    baton = new_turn_signal(2)
-    baton.close()
-    baton.close()
+    turn_signal = new_turn_signal(2)
+    turn_signal.close()
+    turn_signal.close()
