@@ -1,4 +1,4 @@
-"""What ``edgetune profile --convergence`` says: what it would train, and what came of it."""
+"""Prints what ``edgetune profile --convergence`` would train, and its results."""
 
 from __future__ import annotations
 

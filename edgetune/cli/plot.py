@@ -54,13 +54,13 @@ def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Scree
 
 
 def draw_finished(draw: Callable[[], Figure | bytes], target: str | None, screen: Screen, again: str | None) -> None:
-    """Draw what a command has done and kept, where a figure was asked for; a failure is told and changes no exit code.
+    """Draw the result of a command where a figure is requested; a failure is a warning and changes no exit code.
 
     Args:
         draw: Returns the figure or the page.
         target: The file; ``None`` where no figure was asked for.
-        screen: For what is said.
-        again: A command that draws it once more from what is kept; ``None`` where nothing is.
+        screen: Takes the notes.
+        again: A command that draws the figure from the saved result; ``None`` where nothing is saved.
     """
     from edgetune.cli.main import describe
     from edgetune.visible import one_line

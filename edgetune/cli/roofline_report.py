@@ -1,4 +1,4 @@
-"""What a roofline says of a device and of a network, in words and tables a person can act on."""
+"""Prints a roofline: the device, the network beneath it, and what bounds it."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _mode(roof: Roof) -> str:
 
 
 def _of_roof(roof: Roof) -> list[tuple[str, str, str]]:
-    """Return what is told of a roof: what, its value, and what it means or how sure it is."""
+    """Return the rows about a roof: name, value, and its meaning or its uncertainty."""
     from edgetune.roofline.balance import balance
 
     found = balance(roof)
@@ -128,7 +128,7 @@ _BALANCE, _DYNAMIC = "balance in energy", "... without static power"
 
 
 def _of_roofs(roofs: Sequence[Roof]) -> list[tuple[str | None, ...]]:
-    """Return what is told of several roofs, side by side."""
+    """Return the rows about several roofs, side by side."""
     columns: list[dict[str, str]] = []
     for roof in roofs:
         column: dict[str, str] = {}
@@ -212,7 +212,7 @@ def show_network(found: Sequence[Placed]) -> None:
 
 
 def _row(placement: Placement) -> tuple[str | None, ...]:
-    """Return what is told of one batch size."""
+    """Return the cells about one batch size."""
     measured = placement.measured_s
     return (
         str(placement.batch_size), format_si(placement.flops, ""), format_si(placement.bytes_moved, "B"),
@@ -248,7 +248,7 @@ def _reached(placement: Placement) -> str | None:
 
 
 def _of_roof_words(reached: float) -> str:
-    """Return a share of the roof; above the roof there is none to tell, for it is too low or does not hold there."""
+    """Return a share of the roof in words; ``above`` where the roof is too low or does not hold."""
     from edgetune.roofline.placement import NOTABLY
 
     if reached > NOTABLY:
@@ -338,7 +338,7 @@ def _change(change: Change) -> str:
 
 
 _WIDE = 0.001
-"""Width of an interval, as a share, from which it is told beside the figure."""
+"""Width of an interval, as a share, from which it is printed beside the figure."""
 
 
 def _share(share: Share) -> str:

@@ -1,4 +1,4 @@
-"""What ``edgetune roofline`` says of a language model: tokens per second and joules per token, as bounds."""
+"""Prints the bounds of a language model: tokens per second and joules per token."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _COLUMNS = (
 
 
 def _row(bound: TokenBound) -> tuple[str | None, ...]:
-    """Return what is told of one operating point."""
+    """Return the cells about one operating point."""
     joules, first_s, reached = bound.token_j, bound.first_token_s, bound.measured_tokens_per_s
     return (
         bound.name, str(bound.batch_size), _rate(bound.tokens_per_s),
@@ -63,7 +63,7 @@ def _row(bound: TokenBound) -> tuple[str | None, ...]:
 
 
 def _rate(per_s: float) -> str:
-    """Return tokens per second; nobody counts thousandths of a token."""
+    """Return tokens per second, without thousandths of a token."""
     return format_si(per_s, "") if per_s >= 1 else f"{per_s:.3g}"
 
 

@@ -67,7 +67,7 @@ def left_out_of(figure: Figure) -> list[str]:
 
 
 def set_title(axes: Any, *lines: str) -> None:
-    """Write the title over ``axes``, from its left edge; a long name takes further lines and stays on the paper."""
+    """Write the title over ``axes``, from its left edge; a long name takes further lines."""
 
     axes.set_title(
         "\n".join(
@@ -98,7 +98,7 @@ def legend_beside(figure: Figure, axes: Any, first: Sequence[str] = ()) -> None:
 def plain_text(words: str, longest: int = 0) -> str:
     """Return words visible, on one line; a long name loses its front.
 
-    Layers are told apart by the ends of their names: ``/encoder/layer.3/output/dense/MatMul``.
+    Layers differ in the ends of their names: ``/encoder/layer.3/output/dense/MatMul``.
     """
     line = visible(" ".join(words.split()))
     if longest and len(line) > longest:
@@ -113,7 +113,7 @@ def folded(phrases: str, width: int = 30) -> str:
 
 
 _MARGIN_IN = 0.2
-"""Paper left above and below a legend."""
+"""Room above and below a legend."""
 
 
 def lay_out(figure: Figure) -> None:

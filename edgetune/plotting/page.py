@@ -1,7 +1,8 @@
 """A page for a browser: tables, notes and figures in one HTML file that loads nothing.
 
 Figures are those of ``--plot FIGURE.svg``, embedded as elements whose colours follow the light or dark style of the
-page. An element that has an identifier and words is a point: it tells its words when it is pointed at or focused.
+page. An element that has an identifier and a description is a point: it shows the description when it is pointed at or
+focused.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Page:
         Args:
             figure: The figure; identifiers of its points are ``PANEL.POINT``.
             name: What a screen reader calls it.
-            words: What points tell, by identifier, or by the part after the dot.
+            words: Descriptions of the points, by identifier or by its part after the dot.
             reached: Identifiers of the points that the keyboard reaches.
         """
         svg = ET.fromstring(figure_bytes(figure, "svg", text_as_text=True))

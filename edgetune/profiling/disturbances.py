@@ -31,13 +31,13 @@ class ThrottleWatch:
         self._before = None if isinstance(self._throttle, Absent) else self._throttle.read()
 
     def throttled(self) -> bool | None:
-        """Whether the device has throttled since; ``None`` where it does not tell."""
+        """Whether the device has throttled since; ``None`` where it has no counter."""
         if isinstance(self._throttle, Absent) or self._before is None:
             return None
         return self._throttle.read() > self._before
 
     def slight(self) -> str | None:
-        """Return the rates of slight events since, to one digit as they come in batches; ``None`` without any."""
+        """Return the rates of slight events since, to one digit because they come in batches; ``None`` without any."""
         elapsed_s = (self._clock.now_ns() - self._begun_ns) / 1e9
         now = self._slight_counts()
         more = {name: now.get(name, before) - before for name, before in self._slight.items()}
@@ -50,11 +50,11 @@ class ThrottleWatch:
 
 
 class ContentionWatch:
-    """Compares the accounts of the CPUs with what they were; made when the point's time begins.
+    """Compares the CPU times of all processes with those at the start of a point.
 
     Args:
-        device: Where it is measured; only of this machine is anything known.
-        mode: The mode asked for, whose cores the workload is given.
+        device: Where the point is measured; only a device on this machine has CPU times.
+        mode: The requested mode, which gives the workload its cores.
     """
 
     def __init__(self, device: Device, mode: Mode) -> None:
@@ -64,13 +64,13 @@ class ContentionWatch:
         self.begin()
 
     def begin(self) -> None:
-        """Look again: what is measured begins now."""
+        """Read the CPU times again: the measurement begins now."""
         self._looks.append(None if self._load is None else self._load.read())
 
     def share(self) -> float | None:
-        """Return the share of the workload's CPUs that others used since the last look, of a short run since the first.
+        """Return the share of the workload's CPUs that others used since the last (or, in a short run, first) reading.
 
-        ``None`` where nothing is known, or the time was too short to tell.
+        ``None`` where the CPU times are unknown or the run was too short.
         """
         after = None if self._load is None else self._load.read()
         if self._load is None or after is None:
@@ -81,7 +81,7 @@ class ContentionWatch:
 
 
 def contention_warning(rows: Iterable[ProfileRow]) -> tuple[DataWarning, ...]:
-    """Return the warning of the rows that others disturbed; none where they did not."""
+    """Return a warning about the rows that other processes disturbed; none where they did not."""
     shares = [share for row in rows if (share := row.others_cpu_share or 0.0) >= BUSY_SHARE]
     if not shares:
         return ()
@@ -90,19 +90,19 @@ def contention_warning(rows: Iterable[ProfileRow]) -> tuple[DataWarning, ...]:
 
 
 def describe_contention(share: float | None) -> str | None:
-    """Return what to say of a point that others disturbed; ``None`` where they did not."""
+    """Return a note on a point that other processes disturbed; ``None`` where they did not."""
     if share is None or share < BUSY_SHARE:
         return None
     return f"other processes used {share:.0%} of its CPUs while it was measured"
 
 
 _EVERY_S = 1.0
-"""A heat sink takes many seconds for a degree; more looks would only keep the processor awake."""
+"""A heat sink takes many seconds for a degree; more readings would only keep the processor awake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cooling:
-    """Where the wait is: degrees Celsius now (``None``: no sensor answers) and those waited for."""
+    """The state of a wait: degrees Celsius now (``None``: no sensor answers) and the target."""
 
     now_c: float | None
     to_c: float
@@ -112,10 +112,10 @@ OnCooling = Callable[[Cooling], None]
 
 
 def check_cooling(device: Device, options: ProfileOptions) -> None:
-    """Refuse to wait for a temperature that nothing measures.
+    """Refuse to wait for a temperature on a device without a thermometer.
 
     Raises:
-        InputError: there is no thermometer.
+        InputError: The device has no thermometer.
     """
     if options.cool_to_c is not None and isinstance(device.temperature, Absent):
         raise InputError(
@@ -124,12 +124,12 @@ def check_cooling(device: Device, options: ProfileOptions) -> None:
 
 
 def cool_down(device: Device, options: ProfileOptions, on_cooling: OnCooling | None = None) -> bool:
-    """Wait until the device has cooled as asked; return whether it has. Without being asked to there is no wait.
+    """Wait until the device has cooled to ``cool_to_c``, if that is set; return whether it has.
 
     Args:
         device: With a thermometer, see ``check_cooling``.
-        options: To which temperature, and for how long at most.
-        on_cooling: Told about once a second.
+        options: The temperature, and the longest wait.
+        on_cooling: Called about once a second.
     """
     if options.cool_to_c is None or isinstance(device.temperature, Absent):
         return True
@@ -147,23 +147,23 @@ def cool_down(device: Device, options: ProfileOptions, on_cooling: OnCooling | N
 
 
 _TOLERANCE = 0.02
-"""A clock read back within this fraction of what was asked is the clock asked for: drivers round to their steps."""
+"""A clock that reads back within this fraction is the requested clock: drivers round to their steps."""
 
 LOOK_EVERY_S = 1.0
-"""Sensors of temperature move by a fraction of a degree in a second; a look takes about a millisecond."""
+"""Temperature sensors move by a fraction of a degree in a second; a reading takes about a millisecond."""
 
 
 class DeviceWatch:
-    """Looks after a device while a point is measured on it; made when work is about to begin.
+    """Watches the temperature and the mode of a device while a point is measured on it.
 
     Args:
         device: The device, in the mode that was applied.
-        asked: The mode that was asked for.
+        asked: The requested mode.
 
     Attributes:
-        temp_start_c: Temperature when it was made, degrees Celsius; ``None`` where there is none.
+        temp_start_c: Temperature at the start, degrees Celsius; ``None`` without a thermometer.
         temp_max_c: The highest since.
-        drift: How the mode was found to differ from the one asked for; empty while it does not.
+        drift: How the mode differs from the requested one; empty while it does not.
     """
 
     def __init__(self, device: Device, asked: Mode) -> None:
@@ -176,14 +176,14 @@ class DeviceWatch:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to look at."""
+        """Whether the device has a thermometer or a readable mode."""
         return isinstance(self._device.modes, ModeReader) or not isinstance(self._device.temperature, Absent)
 
     def poll(self) -> bool:
-        """Look, unless that was done within the last second; return whether the device is still in its mode."""
+        """Read the device unless it was read within the last second; return whether it is still in its mode."""
         if self._device.clock.now_ns() - self._looked_ns >= LOOK_EVERY_S * 1e9:
             if not isinstance(self._device.throttle, Absent):
-                self._device.throttle.read()  # what slows a board shows only while it does; its counter keeps that
+                self._device.throttle.read()  # a throttle flag shows only while it lasts; the counter keeps it
             self.poll_now()
         return not self.drift
 
@@ -201,7 +201,7 @@ class DeviceWatch:
 
 
 def mode_difference(asked: Mode, found: Mode) -> str:
-    """Say which knobs are not as asked, or return an empty string."""
+    """Return which knobs differ from the requested mode, in words; empty where none does."""
     now = found.knobs()
     return ", ".join(
         f"{name} is {f'{now[name]:g}' if name in now else 'not fixed'}, not {value:g}"

@@ -1,4 +1,4 @@
-"""What a sweep will take, before it is begun: points, time, energy, and how that is known."""
+"""Estimates a sweep before it begins: points, time, energy, and the basis of the estimate."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PROBED_MINIBATCHES = 3
 
 @dataclass(frozen=True, slots=True)
 class SweepEstimate:
-    """What a sweep will take.
+    """The estimate of a sweep.
 
     Args:
         points: Points to measure.
         duration_s: Time on the device, s; ``None`` when unknown.
         energy_j: Energy the device will use meanwhile, J; ``None`` when unknown.
-        basis: How the figures were come by, for people.
+        basis: How the figures were found, in words.
         rounds: How often each point is visited; the figures cover all visits.
         cooling_at_most_s: What waiting for the device to cool may add to the duration, s.
     """
@@ -48,7 +48,7 @@ class SweepEstimate:
 def estimate(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True
 ) -> SweepEstimate:
-    """Return what measuring ``points`` will take. No power mode of a real device is changed.
+    """Return the time and energy of measuring ``points``; no power mode of a real device is changed.
 
     A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
     the mode the device is in, a few minibatches are run at the smallest batch size, and their time is taken in
@@ -57,13 +57,13 @@ def estimate(
     Args:
         device: Where they would be measured.
         workload: The network.
-        points: To measure.
+        points: What would be measured.
         options: How.
-        run_code: Whether a Python file, which may do anything, is run; its time stays unknown where it is not.
+        run_code: Whether a Python file is run for the estimate; without running it its time is unknown.
 
     Raises:
-        InputError: the options do not fit the device.
-        EdgetuneError: the workload cannot be run.
+        InputError: The options do not fit the device.
+        EdgetuneError: The workload cannot run.
     """
     check_cooling(device, options)
     points = tuple(dict.fromkeys(points))
@@ -82,7 +82,7 @@ def estimate(
 
 
 def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
-    """Return the estimate of one round for all of them, and what cooling may add to it."""
+    """Return the estimate of all rounds from that of one, with the time that cooling may add."""
     rounds, basis, waits_s = options.interleave_repeats, once.basis, 0.0
     if rounds > 1:
         basis += f"; {rounds} rounds"
@@ -97,7 +97,7 @@ def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
 
 
 def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> SweepEstimate:
-    """Measure every point on the twin: it takes seconds, and the answer is the twin's own."""
+    """Measure every point on the twin, which takes seconds."""
     duration_s, energy_j, failed = 0.0, 0.0, 0
     with open_profiler(device, workload, points[0].task, options) as profiler:
         for point in loading_order(points):
@@ -116,7 +116,7 @@ def _simulated(device: Device, workload: Workload, points: Sequence[Point], opti
 def _probed(
     device: Device, source: LiveSource, workload: Workload, points: Sequence[Point], options: ProfileOptions
 ) -> SweepEstimate:
-    """Run a few minibatches and reckon from them."""
+    """Run a few minibatches and extrapolate from them."""
     first = min(points, key=lambda point: point.batch_size)
     probe = replace(first, mode=Mode())
     as_found = replace(device, modes=Absent("an estimate sets no power mode"))

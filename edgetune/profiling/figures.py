@@ -67,7 +67,7 @@ def profile_figure(profile: Profile) -> Figure:
 
 
 def _not_measured(rows: Sequence[ProfileRow]) -> list[str]:
-    """Return the note of how many points have no measurement, by what became of them."""
+    """Return the note of how many points have no measurement, by status."""
     last = one_per_point(rows).rows
     lost = Counter(row.status for row in last if not (row.status == "ok" and row.minibatch_s))
     told = ", ".join(f"{count} {status}" for status, count in lost.items())

@@ -1,4 +1,4 @@
-"""What a sweep is of: its network, what makes two sweeps the same, where their journal lies, and how a table grows."""
+"""The identity of a sweep: its network, the facts that two sweeps must share, its journal, and how a table grows."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from edgetune.workloads.workload import Workload
 
 
 def origin_of(workload: Workload, options: ProfileOptions) -> dict[str, Any]:
-    """Return the name, reference, absolute path and hash of a network, and the options that say how it was run.
+    """Return the name, reference, absolute path and hash of a network, and the options with which it ran.
 
-    What a network does not have is left out: one of the zoo has no path, and one known only by its name no hash. Of a
-    file's graph ``batch`` says which axes are the batch. Options are named where they are not the default: dimensions,
-    batch axes, precision and the file of inputs.
+    Missing facts are left out: a network of the zoo has no path, and one known only by its name has no hash. ``batch``
+    names the batch axes of a file's graph. Dimensions, batch axes, precision and the file of inputs are included where
+    they are not the default.
     """
 
     named, axes = workload.kind == "name", workload.batch_axes
@@ -48,10 +48,10 @@ def origin_of(workload: Workload, options: ProfileOptions) -> dict[str, Any]:
 
 
 def identify(device: Device, workload: Workload, task: Task, options: ProfileOptions) -> dict[str, Any]:
-    """Return what must be equal for measured points to be taken over; the points asked for are not part of it.
+    """Return the facts that two sweeps must share to share measured points; the requested points are not among them.
 
-    A batch size or mode can so be added to a sweep that is half done. On a simulated device its constants and seed
-    count, on a real one its description: the load and temperature of the day do not.
+    Therefore a batch size or a mode can be added to a half-finished sweep. A simulated device counts with its constants
+    and seed, a real one with its description, not with the load and temperature of the day.
     """
     plain = {name: value for name, value in options.plain().items() if name not in NOT_MEASURED}
     identity = {
@@ -72,27 +72,27 @@ def identify(device: Device, workload: Workload, task: Task, options: ProfileOpt
 
 
 def identity_sha256(identity: Mapping[str, Any]) -> str:
-    """Return the hash by which a profile says which request it answers; the points are not part of it."""
+    """Return the hash that identifies the request that a profile answers, without its points."""
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def points_sha256(points: Sequence[object]) -> str:
-    """Return the hash by which a profile says which points were asked for; its rows name what was read back too."""
+    """Return the hash that identifies the requested points; rows also name settings that were read back."""
     return hashlib.sha256(json.dumps(sorted(str(point) for point in points)).encode()).hexdigest()
 
 
 def default_journal_path(output: Path | None, identity: Mapping[str, Any], points: Sequence[object]) -> Path:
-    """Return where the journal of a sweep lies.
+    """Return the path of the journal of a sweep.
 
     Args:
-        output: The file the profile will be written to: the journal is beside it, hidden. ``None`` for standard output:
-            it is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), or in
+        output: The file of the profile: the journal is a hidden file beside it. ``None`` for standard output: the
+            journal is then in ``$XDG_STATE_HOME/edgetune/journals`` (``~/.local/state`` by default), or in
             ``temporary_folder`` where that cannot be written, named by its request.
         identity: See ``identify``.
-        points: The points (or training runs) asked for.
+        points: The requested points or training runs.
 
     Raises:
-        InputError: for standard output, when there is no folder to keep it in.
+        InputError: The profile goes to standard output and no folder can keep the journal.
     """
     if output is not None:
         return output.parent / f".{output.name}.journal"
@@ -102,7 +102,7 @@ def default_journal_path(output: Path | None, identity: Mapping[str, Any], point
 
 def _journals_folder() -> Path:
     state = os.environ.get("XDG_STATE_HOME", "")
-    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: nobody knows where home is
+    with contextlib.suppress(OSError, RuntimeError):  # RuntimeError: the home folder is unknown
         folder = (Path(state) if Path(state).is_absolute() else Path.home() / ".local" / "state") / "edgetune/journals"
         folder.mkdir(parents=True, exist_ok=True)
         if _takes_files(folder):
@@ -117,7 +117,7 @@ def _journals_folder() -> Path:
 
 
 def _takes_files(folder: Path) -> bool:
-    """Whether a file can be made in a folder: on a read-only or full file system permissions say otherwise."""
+    """Whether a file can be made in a folder; permissions alone do not show a read-only or full file system."""
     try:
         output = OutputFile(folder / "journal")
     except OSError:
@@ -135,7 +135,7 @@ def _digest(path: str) -> str:
     """Return the SHA-256 of a file.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: The file cannot be read.
     """
     digest = hashlib.sha256()
     try:
@@ -151,16 +151,16 @@ _Plain = tuple[int, tuple[tuple[str, Any], ...]]
 
 
 def partial_points(rows: Iterable[tuple[Point, ProfileRow]]) -> list[list[Any]]:
-    """Return batch size and settings of the points that state fewer settings than were read back.
+    """Return batch size and settings of the points that request fewer settings than were read back.
 
-    A row names what was read back, so that it does not tell that such a point, as found say, was asked for.
+    A row names the settings that were read back; it does not show that the request left some of them as found.
     """
     found = {_plain(point): None for point, row in rows if row.mode.settings() != point.mode.settings()}
     return [[size, dict(settings)] for size, settings in found]
 
 
 def missing_points(table: Profile, points: Sequence[Point]) -> list[Point]:
-    """Return the points that a table was not asked for."""
+    """Return the points that the request of a table does not have."""
     request = table.header.inputs.get("request", {})
     if request.get("points_sha256") == points_sha256(points):
         return []
@@ -170,7 +170,7 @@ def missing_points(table: Profile, points: Sequence[Point]) -> list[Point]:
 
 
 def grown(before: Profile, added: Profile) -> Profile:
-    """Return a table with what was measured since; its rows stay."""
+    """Return a table with the rows of a later one added."""
     request = dict(added.header.inputs.get("request", {}))
     partial = [*before.header.inputs.get("request", {}).get("partial", ()), *request.get("partial", ())]
     inputs = {**added.header.inputs, "request": {**request, **({"partial": partial} if partial else {})}}

@@ -82,7 +82,7 @@ class Journal(Generic[E]):
         self.entries.append(entry)
 
     def note_run(self) -> None:
-        """Say who is writing from here on, for whoever finds the journal locked."""
+        """Record which process writes from here on, for the message of another that finds the journal locked."""
         self._write({"run": {"pid": os.getpid(), "started": _now()}})
 
     def _write(self, value: Mapping[str, Any]) -> None:

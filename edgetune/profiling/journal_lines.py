@@ -1,4 +1,4 @@
-"""What the lines of a journal say: its identity, its runs, and its finished points, each with a checksum."""
+"""The lines of a journal: its identity, its runs and its finished points, each with a checksum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 E = TypeVar("E")
-"""What a journal holds: points of a sweep, or training runs."""
+"""An entry of a journal: a point of a sweep, or a training run."""
 R = TypeVar("R")
 
 
@@ -29,7 +29,7 @@ class JournalFormat(Generic[E]):
         key: A key that the plain data of every entry has, and no other line.
         write: An entry as plain data.
         read: The inverse.
-        failed: Whether nothing came of an entry.
+        failed: Whether an entry is a failure.
     """
 
     key: str
@@ -46,12 +46,12 @@ class SweepJournalEntry:
     """One finished point.
 
     Args:
-        point: What was asked for.
+        point: The point, as the sweep requests it.
         rows: Every attempt, the one that counts last.
         overhead: Fraction of the sampled time spent outside the workload.
-        target_reached: Whether the confidence interval asked for was reached.
-        round: Which visit to the point this was; ``None`` where there is one.
-        cooled: Whether the device was as cool as asked for before the attempt that counts.
+        target_reached: Whether the confidence interval reached its target.
+        round: Number of the visit to the point; ``None`` in a sweep of one round.
+        cooled: Whether the device was cool enough before the attempt that counts.
     """
 
     point: Point
@@ -68,7 +68,7 @@ class SweepJournalEntry:
 
     @property
     def failed(self) -> bool:
-        """Whether nothing came of it."""
+        """Whether the point could not be measured."""
         return self.rows[-1].status == "failed"
 
 
@@ -78,7 +78,7 @@ class Entries(Generic[E]):
 
     Args:
         kept: Each once, in the order in which they were written.
-        duplicates: How many lines say again what another says.
+        duplicates: How many lines repeat another.
     """
 
     kept: list[E]
@@ -86,9 +86,9 @@ class Entries(Generic[E]):
 
 
 def entries_of(form: JournalFormat[E], values: Sequence[Mapping[str, Any]]) -> Entries[E]:
-    """Return the entries among the lines of a journal; a line that is there twice is one entry.
+    """Return the entries among the lines of a journal; repeated lines are one entry.
 
-    A failure may be there again in another run: that is a second try.
+    A failure that another run repeats is a second try, and another entry.
     """
     kept: list[E] = []
     seen: set[tuple[str, str]] = set()
@@ -140,7 +140,7 @@ def canonical(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
-    """Return an entry as plain data; what was not measured is left out."""
+    """Return an entry as plain data, without the columns that were not measured."""
     point = entry.point
     asked: dict[str, Any] = {"workload": point.workload, "task": point.task, "batch_size": point.batch_size}
     asked["mode"] = point.mode.settings()
@@ -150,10 +150,10 @@ def plain_entry(entry: SweepJournalEntry) -> dict[str, Any]:
 
 
 def to_entry(value: Mapping[str, Any]) -> SweepJournalEntry:
-    """Return the entry that plain data describe, the inverse of ``plain_entry``.
+    """Return the entry that plain data describe: the inverse of ``plain_entry``.
 
     Raises:
-        AttributeError, LookupError, TypeError, ValueError: they describe none.
+        AttributeError, LookupError, TypeError, ValueError: The data do not describe an entry.
     """
     asked = value["point"]
     rows = [
@@ -174,7 +174,7 @@ def checked(form: type[R], plain: Mapping[str, Any]) -> R:
     """Return the dataclass that plain data describe.
 
     Raises:
-        ValueError: a field has another type.
+        ValueError: A field has another type.
     """
     found: R = _adapter(cast("Any", form)).validate_json(json.dumps(plain), strict=True)
     return found

@@ -45,7 +45,7 @@ class Attempt:
     """One try at a point.
 
     Args:
-        row: What came of it.
+        row: The result.
         overhead: Fraction of the sampled time spent outside the workload; ``None`` when it failed.
         target_reached: Whether the confidence interval asked for was reached.
         error: What failed, when it failed.

@@ -1,4 +1,4 @@
-"""How points are to be measured: what the user may choose, with the defaults."""
+"""The options of measuring points, with their defaults and bounds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProfileOptions:
 
     @property
     def feed(self) -> Feed:
-        """What the network is fed."""
+        """The inputs of the network."""
         return Feed(self.inputs, self.seed)
 
     def __post_init__(self) -> None:
@@ -77,7 +77,7 @@ class ProfileOptions:
 
     @property
     def rule(self) -> StoppingRule:
-        """When a point has been sampled enough."""
+        """When sampling of a point stops."""
         return StoppingRule(target=self.target_ci, maximum=self.max_minibatches, fixed=self.minibatches)
 
     def plain(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Measures points of one workload on one device, one after the other: what a sweep and a live search have in common."""
+"""Measures points of one workload on one device, one after the other, for a sweep or a live search."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def open_profiler(
     device: Device, workload: Workload, task: Task, options: ProfileOptions | None = None,
     on_cooling: OnCooling | None = None,
 ) -> Profiler:  # fmt: skip
-    """Return a profiler to be used as a context: the child process and the device's mode last as long as it is open.
+    """Return a profiler, a context manager: its child process and the device's mode last until it is closed.
 
     Args:
         device: Where to measure.
         workload: What to measure.
         task: ``infer`` or ``train``.
         options: How to measure.
-        on_cooling: Told while the device is waited for to cool down.
+        on_cooling: Called while the device cools down.
 
     Raises:
-        InputError: the options do not fit the device.
+        InputError: The options do not fit the device.
     """
     options = options or ProfileOptions()
     check_cooling(device, options)
@@ -63,13 +63,13 @@ class Profiler:
         self._failures = 0
         self._succeeded = False
         self.last_error: EdgetuneError | None = None
-        """What the last failed point failed of."""
+        """The error of the last failed point."""
 
     def __enter__(self) -> Profiler:
-        """Have the device to this process.
+        """Lock the device for this process.
 
         Raises:
-            DeviceError: another edgetune has it.
+            DeviceError: Another process of edgetune uses the device.
         """
         self._hold.enter_context(self._device.exclusive())
         return self
@@ -92,7 +92,7 @@ class Profiler:
 
     @property
     def defect(self) -> EdgetuneError | None:
-        """What the last point failed of, when every point has failed; ``None`` otherwise."""
+        """The error of the last point, when every point has failed; ``None`` otherwise."""
         return None if self._succeeded else self.last_error
 
     @property
@@ -103,7 +103,7 @@ class Profiler:
     def measure(self, point: Point) -> ProfileRow:
         """Measure one point; a failure is a row with ``status`` and ``reason``.
 
-        The row is of that very point, by which a search knows it again: knobs left as found are not named in it.
+        The row names the settings of the point only, so that a search recognises it: knobs left as found are null.
 
         Raises:
             EdgetuneError: see ``attempts``; also when ``GIVE_UP_AFTER`` points have failed and none has succeeded.
@@ -118,11 +118,11 @@ class Profiler:
 
         Args:
             point: What to measure.
-            number: Of the round, from 1; ``None`` where there is one.
+            number: Of the round, from 1; ``None`` in a sweep of one round.
 
         Raises:
-            InputError: the point is of another workload or task, or not in the recorded table.
-            DeviceError: a library or an execution provider is missing, so that no point can be measured.
+            InputError: The point is of another workload or task, or not in the recorded table.
+            DeviceError: A library or an execution provider is missing, so that no point can be measured.
         """
         if (point.workload, point.task) != (self._workload.name, self._task):
             raise InputError(
@@ -138,15 +138,15 @@ class Profiler:
         return attempts
 
     def data_warnings(self, batch_size: int) -> tuple[DataWarning, ...]:
-        """Return what is to be known of figures that come from a cost model: operators it leaves out, say.
+        """Return warnings about figures of a cost model, such as operators that it leaves out.
 
         Raises:
-            InputError: the workload's operators cannot be costed.
+            InputError: The workload's operators cannot be costed.
         """
         return self._table(batch_size).header.warnings if isinstance(self._device.source, ModelSource) else ()
 
     def _judge(self, attempt: Attempt) -> None:
-        """Note what came of a point, and raise what failed when every point would fail likewise."""
+        """Record the result of a point; raise its error when every other point would fail in the same way."""
         if attempt.error is None:
             self._succeeded = True
             return
@@ -164,7 +164,7 @@ class Profiler:
         return source.open(self._table(point.batch_size))
 
     def _table(self, batch_size: int) -> OpsTable:
-        """Return what the workload's operators cost at a batch size, worked out once."""
+        """Return the operator table of the workload at a batch size, computed once."""
         if batch_size not in self._tables:
             self._tables[batch_size] = operator_table(
                 self._workload, self._task, batch_size, precision=self._options.precision,

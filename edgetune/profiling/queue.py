@@ -20,7 +20,7 @@ from edgetune.profiling.options import ProfileOptions
 from edgetune.stats import median
 
 GIVE_UP_AFTER = 3
-"""Points of one batch size that may fail, before any of it has worked, until the batch size is taken to be at fault."""
+"""Points of one batch size that may fail before any succeeds; then the batch size is considered at fault."""
 
 
 def loading_order(points: Sequence[Point]) -> list[Point]:
@@ -68,11 +68,11 @@ def _loading(point: Point) -> tuple[int, int | None]:
 
 
 class Queue:
-    """Visits still to be made; a batch size at which nothing works, as when memory is short, steps back.
+    """The visits still to be made; a batch size at which every point fails, as when memory is short, moves to the end.
 
     Args:
         pending: In the order of measuring.
-        worked: Batch sizes that have been measured before.
+        worked: Batch sizes with a measured point.
     """
 
     def __init__(self, pending: Sequence[Visit], worked: Iterable[int] = ()) -> None:
@@ -88,7 +88,7 @@ class Queue:
         return self._pending.pop(0)
 
     def note(self, point: Point, *, failed: bool) -> None:
-        """Say what came of a point."""
+        """Record whether a point failed."""
         size = point.batch_size
         if not failed:
             self._worked.add(size)
@@ -99,7 +99,7 @@ class Queue:
 
     @property
     def hopeless(self) -> bool:
-        """Whether nothing has worked and every batch size that is left has failed often enough."""
+        """Whether no point succeeded and every remaining batch size failed ``GIVE_UP_AFTER`` times."""
         return (
             not self._worked
             and bool(self._pending)
@@ -109,7 +109,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class PointChange:
-    """How far the rounds of one point are apart: the widest difference as a share of their median.
+    """The widest difference between the rounds of one point, as a share of their median.
 
     Args:
         minibatch_s: Of the time of a minibatch.
@@ -138,7 +138,7 @@ class Changes:
 
 
 def between_rounds(rows: Sequence[ProfileRow]) -> Changes | None:
-    """Return what changed between the rounds of each point; ``None`` when no point has two that are measurements."""
+    """Return the changes between the rounds of each point; ``None`` when no point has two measured rounds."""
     rounds: dict[Point, list[ProfileRow]] = {}
     for row in rows:
         if row.status == "ok" and row.round is not None:
@@ -148,9 +148,9 @@ def between_rounds(rows: Sequence[ProfileRow]) -> Changes | None:
 
 
 def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[DataWarning, ...]:
-    """Return the caution that rounds differ by more than their intervals explain and than the target allows.
+    """Return a warning where rounds differ by more than their intervals explain and the target allows.
 
-    Power has no interval of its own: there, more than boards repeat to (``SAME``) counts.
+    Power has no interval: a difference above the repeatability of boards (``SAME``) counts.
     """
     if changes is None:
         return ()

@@ -26,7 +26,7 @@ def _check_precision(workload: Workload, precision: str | None) -> None:
     """Refuse to run a workload in another precision than its own.
 
     Raises:
-        InputError: the hint says where the precision of a network, or of a kernel, is to be said instead.
+        InputError: The precisions differ; the hint says how to choose that of a network or of a kernel.
     """
     if precision is None:
         return
@@ -48,9 +48,9 @@ class Supervisor:
     """Opens points of one workload in a child process.
 
     Args:
-        source: Execution providers and PyTorch device to run on.
-        workload: What to run.
-        options: Inputs, dimensions, seed, and how long one point may take.
+        source: Execution providers and PyTorch device.
+        workload: What runs.
+        options: Inputs, dimensions, seed, and the time limit of a point.
     """
 
     def __init__(self, source: LiveSource, workload: Workload, options: ProfileOptions) -> None:
@@ -64,11 +64,11 @@ class Supervisor:
         """The last lines that the last failed child printed."""
 
     def open(self, point: Point) -> ChildRunner:
-        """Have the child load ``point``, or keep it loaded; the point's time limit starts here.
+        """Load ``point`` in the child unless it is loaded; the point's time limit starts here.
 
         Raises:
-            InputError: the workload cannot be loaded, crashed, was killed or took too long.
-            DeviceError: a library or provider is missing.
+            InputError: The workload cannot be loaded, crashed, was killed or took too long.
+            DeviceError: A library or provider is missing.
         """
         deadline_s = time.monotonic() + self._options.point_timeout_s
         command = self._prepare_command(point)
@@ -80,10 +80,10 @@ class Supervisor:
         return ChildRunner(self, deadline_s)
 
     def layers(self, point: Point, *, minibatches: int, warmup: int, optimisation: str) -> dict[str, Any]:
-        """Have the child run ``point`` under its runtime's profiler, see ``worker``; returns ``LayerTimes`` as data.
+        """Run ``point`` in the child under its runtime's profiler, see ``worker``; return ``LayerTimes`` as data.
 
         Raises:
-            InputError, DeviceError: as ``open``.
+            InputError, DeviceError: See ``open``.
         """
         self._prepared = None
         how = {"minibatches": minibatches, "warmup": warmup, "optimisation": optimisation}
@@ -93,7 +93,7 @@ class Supervisor:
         return found
 
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
-        """Send a command to the child, started if there is none, and end the child if it fails."""
+        """Send a command to the child and return its reply; start a missing child, and end one that fails."""
         if self._child is None:
             self._child = Child("edgetune.profiling.worker", environment=self._source.environment)
         try:
@@ -148,7 +148,7 @@ class ChildRunner:
         """Run that many minibatches back to back in the child.
 
         Raises:
-            InputError: a minibatch failed, the process crashed or was killed, or the point's time is up.
+            InputError: A minibatch failed, the process crashed or was killed, or the time limit of the point passed.
         """
         command = {"command": "run", "minibatches": minibatches}
         reply = self._supervisor.ask(command, deadline_s=self._deadline_s)

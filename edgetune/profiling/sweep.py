@@ -1,7 +1,7 @@
-"""A sweep: every point asked for, measured once (or once a round), whatever happens to the program in between.
+"""A sweep: every requested point is measured once, or once a round, even if the program is interrupted.
 
-Points are measured batch size by batch size, so that the network is loaded as rarely as possible, and delivered in the
-order in which they were asked for, the rounds of a point together. Each finished point is in the journal before the
+Points are measured batch size by batch size, so that the network is loaded as rarely as possible, and returned in the
+order of the request, the rounds of a point together. Each finished point is in the journal before the
 next one starts. A point that failed is tried once more when the same sweep is run again; after that its failure stands.
 As long as every point has failed, all of them are tried again.
 """
@@ -37,16 +37,16 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """Where a sweep is, told after every point, once before the first, and about once a second while it waits.
+    """The progress of a sweep, reported before the first point, after each, and about once a second while it waits.
 
     Args:
         done: Points finished, those of earlier runs included; each round of a point counts.
-        total: Points asked for.
+        total: Points requested.
         resumed: Points taken over from earlier runs.
         eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
         row: The row just finished.
-        cooling: The temperature that is being waited for.
-        duplicates: Lines of the journal that say again what another says.
+        cooling: The state of a wait for the device to cool.
+        duplicates: Lines of the journal that repeat another.
     """
 
     done: int
@@ -66,9 +66,9 @@ def sweep(
     device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
     on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
 ) -> Profile:  # fmt: skip
-    """Measure every point that the journal does not have, and return all of them as a profile.
+    """Measure every point that the journal lacks, and return all of them as a profile.
 
-    The journal stays, unless nothing could be measured: call ``journal.discard_journal`` once the profile is written.
+    The journal stays unless every point failed: call ``journal.discard_journal`` once the profile is written.
 
     Args:
         device: Where to measure.
@@ -76,13 +76,13 @@ def sweep(
         points: Points of one workload and task; repeated ones are measured once.
         options: How to measure.
         journal_path: See ``default_journal_path``.
-        on_progress: Told after every point.
+        on_progress: Called with the progress.
         fresh: Discard the journal of an earlier run.
 
     Raises:
-        InputError: no points, options that do not fit the device, the journal cannot be used, or every point failed of
-            bad input.
-        EdgetuneError: every point failed, or nothing works from the start: what failed.
+        InputError: There are no points, the options do not fit the device, the journal cannot be used, or every point
+            failed because of bad input.
+        EdgetuneError: Every point failed; the error is that of the last one.
     """
     points = tuple(dict.fromkeys(points))
     if not points:
@@ -100,7 +100,7 @@ def sweep(
                 data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
         finally:
             if all(entry.failed for entry in journal.entries):
-                discard_journal(journal_path)  # it holds nothing that would not be tried again
+                discard_journal(journal_path)  # every point in it would be tried again
         kept = _kept(journal.entries, points, options.interleave_repeats)
         request: dict[str, Any] = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
         if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
@@ -110,10 +110,10 @@ def sweep(
 
 
 def _check_rounds(device: Device, options: ProfileOptions) -> None:
-    """Refuse rounds where nothing is measured.
+    """Refuse several rounds on a recorded table.
 
     Raises:
-        InputError: the device is a table.
+        InputError: The device is a table.
     """
     if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
         raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
@@ -121,7 +121,7 @@ def _check_rounds(device: Device, options: ProfileOptions) -> None:
 
 @dataclass(slots=True)
 class _ProgressReporter:
-    """Remembers what was told last, for what is told in between."""
+    """Reports progress, and keeps the last state for reports while the device cools."""
 
     on_progress: Callable[[SweepProgress], None]
     total: int
@@ -138,7 +138,7 @@ class _ProgressReporter:
 
 
 def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:
-    """Return a batch size at which something was measured, if there is one: what is costed is alike at all of them."""
+    """Return a batch size with a measured point, if there is one: a cost model warns alike at all sizes."""
     return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
 
 
@@ -160,7 +160,7 @@ def _fill(
 
 
 def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry]) -> Iterator[SweepJournalEntry]:
-    """Measure what is in the queue, each visit journalled before it is told, until that is hopeless."""
+    """Measure the visits of the queue until it is hopeless; yield each entry after it is in the journal."""
     while queue and not queue.hopeless:
         visit = queue.take()
         attempts = profiler.attempts(visit.point, visit.round)
@@ -172,7 +172,7 @@ def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEnt
 
 
 def finished_visits(entries: Sequence[SweepJournalEntry]) -> set[Visit]:
-    """Return the visits that need not be made again."""
+    """Return the visits that succeeded, or failed ``_TRIES`` times."""
     done = {entry.visit for entry in entries if not entry.failed}
     if not done:
         return done
@@ -183,9 +183,9 @@ def finished_visits(entries: Sequence[SweepJournalEntry]) -> set[Visit]:
 def _kept(
     entries: Sequence[SweepJournalEntry], points: Sequence[Point], rounds: int
 ) -> dict[Visit, list[SweepJournalEntry]]:
-    """Return the entries of each visit asked for: points in the order asked, their rounds in turn, earlier tries first.
+    """Return the entries of each requested visit that has any, in the order of the request.
 
-    A visit that was given up before it began has none and is left out.
+    The rounds of a point follow each other, and earlier tries come first.
     """
     numbers = range(1, rounds + 1) if rounds > 1 else (None,)
     kept: dict[Visit, list[SweepJournalEntry]] = {Visit(point, number): [] for point in points for number in numbers}
@@ -200,7 +200,7 @@ def _rows(kept: Mapping[Visit, Sequence[SweepJournalEntry]]) -> tuple[ProfileRow
 
 
 def request_header(device: Device, workload: Workload, options: ProfileOptions) -> Header:
-    """Return what the header of a sweep would say of device, network and options, before anything is measured."""
+    """Return the header of a sweep of this device, network and options before anything is measured."""
     return _header(device, workload, options, {}, resumed=0, request={})
 
 
@@ -208,7 +208,7 @@ def _header(
     device: Device, workload: Workload, options: ProfileOptions, kept: Mapping[Visit, Sequence[SweepJournalEntry]], *,
     resumed: int, request: Mapping[str, Any],
 ) -> Header:  # fmt: skip
-    """Say where the rows come from and under which conditions."""
+    """Return the header of a profile: the origin of its rows and the conditions."""
     last = [entries[-1] for entries in kept.values()]
     conditions: dict[str, Any] = {
         **device.conditions,
@@ -242,7 +242,7 @@ def _header(
 
 
 def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -> tuple[DataWarning, ...]:
-    """Return what a reader of the profile should know before trusting all of it alike."""
+    """Return warnings about points that failed, were disturbed, or are less certain than others."""
     counts = {
         status: sum(entry.rows[-1].status == status for entry in last) for status in ("failed", "throttled", "drifted")
     }

@@ -35,9 +35,9 @@ class Window:
         energy_j: Mean power times time, J.
         power_samples: Fresh readings inside the window.
         power_source: What the power covers, e.g. ``ina3221:VDD_IN``.
-        memory_bytes: Most memory that this process held at a time, bytes; ``None`` where the kernel does not tell.
+        memory_bytes: Most memory that this process held at a time, bytes; ``None`` where the kernel does not report it.
         gpu_memory_bytes: Most memory that PyTorch held on its GPU, bytes; ``None`` without CUDA.
-        throttled: Whether the device throttled; ``None`` where it does not tell.
+        throttled: Whether the device throttled; ``None`` where it has no counter.
         reason: Why a figure is missing or may be off.
     """
 

@@ -1,6 +1,6 @@
 """The child process that runs the workload: ``python -m edgetune.profiling.worker COMMANDS_FD REPLIES_FD PARENT_PID``.
 
-How lines are answered, and how it ends, is told in ``processes.messages``. The commands:
+``processes.messages`` describes the lines, and how the process ends. The commands:
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}

@@ -65,7 +65,7 @@ class ScalingLaw:
 
 
 def best_scaling_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak: bool) -> ScalingLaw | None:
-    """Return the law that foretold left-out modes best; ``None`` when there are too few modes for any.
+    """Return the law that predicts left-out modes best; ``None`` when there are too few modes for any.
 
     Args:
         clocks: One row per mode, one column per knob, all above zero.
@@ -98,8 +98,8 @@ def _merged(clocks: Array, values: Array) -> tuple[Array, Array]:
 def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
     """Return the root mean square relative error at modes left out of the fit, one at a time.
 
-    Where every corner of the box of clocks was measured, all other modes lie inside it, and a corner left out would
-    ask for what nobody will: to foretell from inside what lies outside.
+    Where every corner of the box of clocks was measured, all other modes lie inside it, and leaving a
+    corner out would test an extrapolation that is never used.
     """
 
     corner = ((clocks == clocks.min(axis=0)) | (clocks == clocks.max(axis=0))).all(axis=1)
@@ -107,8 +107,8 @@ def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
     errors = []
     for row in asked:
         others = np.arange(len(values)) != row
-        foretold = fit(clocks[others], values[others])(clocks[row : row + 1])[0]
-        errors.append(foretold / values[row] - 1)
+        predicted = fit(clocks[others], values[others])(clocks[row : row + 1])[0]
+        errors.append(predicted / values[row] - 1)
     return float(np.sqrt(np.mean(np.square(errors))))
 
 

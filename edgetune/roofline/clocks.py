@@ -99,7 +99,7 @@ def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
 
 
 def _refuse_unknown(measured: Sequence[Mode], missing: Sequence[Mode]) -> tuple[DataWarning, ...]:
-    """Refuse a knob whose effect nobody measured; of the host beside a GPU it is taken for none, with a caution."""
+    """Refuse a knob whose effect was not measured; the host beside a GPU is assumed to have none, with a warning."""
     data_warnings = []
     beside_gpu = any(mode.gpu_mhz is not None for mode in measured)
     varied = varied_knobs(measured)
@@ -170,7 +170,7 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw 
     """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out.
 
     Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
-    measurements scatter, and carries that to modes in which nobody measured.
+    measurements scatter, and carries that to modes that were not measured.
     """
 
     known = [roof for roof in roofs if getattr(roof, name)]

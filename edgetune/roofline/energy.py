@@ -2,9 +2,9 @@
 
     power x time = flop_j W + byte_j Q + static_w time
 
-Somebody holds a power meter to a board that multiplies matrices for a while, then copies memory, then rests. What it
-draws at rest flows all the time; what a product draws beyond pays for its FLOP (and its few bytes), what a copy draws
-beyond pays for its bytes. Kernels in between tell whether that is all there is.
+The power of a board is measured while it multiplies matrices, copies memory and rests. The power at rest flows all the
+time; the power of a product beyond it pays for its FLOP and few bytes, that of a copy for its bytes. Kernels of
+intensities in between check the model.
 
 Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013), eq. 3; per mode as in Pagoda (2025).
 """
@@ -30,7 +30,7 @@ Below half of it most of the time goes to launches or to waiting, of which the m
 left for noise) operands came from a cache, and their bytes cost less than memory's.
 """
 CLEAR = 8.0
-"""Times that a kernel's intensity lies from the balance in time for it to tell the constants, where there are enough.
+"""Factor between a kernel's intensity and the balance in time from which it determines the constants, if enough do.
 
 Nearer, arithmetic and memory are both busy, and what either alone keeps awake (schedulers, caches, the clock tree) is
 paid once, while the model has it in both constants: fitted to all kernels alike, both come out too low. Those kernels
@@ -75,7 +75,7 @@ def fit_energy(
         static_w: Power at rest, W; ``None`` fits it too.
 
     Returns:
-        The constants, or what is missing to tell them, in words.
+        The constants, or in words what is missing to determine them.
     """
     if all(run.power_w is None for run in runs):
         return "no kernel has a power reading, so that the rooflines are of time only"

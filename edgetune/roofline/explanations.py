@@ -1,7 +1,7 @@
-"""What the time of a network in the reference mode may be made of, and how each part of it slows in other modes.
+"""Explanations of the time of a network in the reference mode, and how each part of it slows in other modes.
 
-Somebody measured 10 ms where layers at their roofs would take 4. The other 6 may be kernels below their roofs, or a
-host that launches them one by one while the accelerator waits, or works. In a mode with a slower CPU these differ.
+A network takes 10 ms where its layers at their roofs would take 4. The other 6 may be kernels below their roofs, or a
+host that launches them one by one while the accelerator waits or works. In a mode with a slower CPU these differ.
 
     T(m) / T(ref) = (device(m)^p + host(m)^p)^(1/p)        p = 1: one after the other, p = 4: side by side
 """
@@ -55,14 +55,16 @@ class Explanation:
     cores: bool
 
 
-def possible_explanations(table: OpsTable, at_roofs_share: float, told: float | None) -> tuple[Explanation, ...]:
-    """Return what may be thought of the reference's time; ``told`` is the accelerator's share where it is known."""
+def possible_explanations(table: OpsTable, at_roofs_share: float, known: float | None) -> tuple[Explanation, ...]:
+    """Return the possible explanations of the reference's time; ``known`` is the accelerator's share, if measured."""
     kinds: tuple[Follows, ...] = ("layers", "compute", "memory")
     spreads = (False, True) if table.task == "train" and table.loads_images else (False,)
     return tuple(
         Explanation(share, follows, overlap, cores)
         for overlap in OVERLAPS
-        for share in (_shares(at_roofs_share * LEAST, overlap) if told is None else [min(told, _device(HOST, overlap))])
+        for share in (
+            _shares(at_roofs_share * LEAST, overlap) if known is None else [min(known, _device(HOST, overlap))]
+        )
         for follows in kinds
         for cores in spreads
     )

@@ -1,7 +1,7 @@
 """From kernels to roofs: the best rate of computing and of moving data, and what each costs in energy.
 
 A kernel proves what it reached, so a peak is the highest rate of any kernel: of its best size, and there of the median,
-for a lone fast run proves little. Kernels are told apart by their intensity, not by their name.
+for a lone fast run proves little. Kernels are distinguished by their intensity, not by their name.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fit_roofs(runs: Sequence[KernelRun]) -> RooflineFit:
     type (Pagoda, 2025: 164 GB/s in FP32, 160 GB/s in FP16).
 
     Raises:
-        InputError: not one roof can be told; what is missing is named.
+        InputError: No roof can be determined; the message names what is missing.
     """
     roofs: list[Roof] = []
     lacking: list[str] = []

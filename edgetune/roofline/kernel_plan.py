@@ -1,8 +1,8 @@
 """Which kernels to run, at which sizes, to find what a device can do at most.
 
 Square products find the peak of arithmetic, element-wise work, copies and transposes that of memory, and thin products
-lie between the two, so that the energy of an operation and of a byte can be told apart. Sizes are powers of two up to
-what fits, because nobody knows beforehand which size a library is best at.
+lie between the two, so that the energy of an operation and of a byte can be separated. Sizes are powers of two up to
+what fits, because the best size of a library is not known beforehand.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class BufferLimits:
 
     Args:
         memory_bytes: What is free now; on an NVIDIA card, all it has.
-        cache_bytes: The last-level caches together; ``None`` where nobody says.
+        cache_bytes: The last-level caches together; ``None`` where it is unknown.
     """
 
     memory_bytes: int
@@ -53,7 +53,7 @@ def buffer_limits_on(device: Device, sysfs: Sysfs | None = None) -> BufferLimits
 
 
 def memory_of(device: Device, sysfs: Sysfs | None = None) -> int | None:
-    """Return all the memory that a network can be in on a device; ``None`` where nobody says.
+    """Return all the memory that a network can be in on a device; ``None`` where it is unknown.
 
     A GPU with memory of its own has that, all others the host's. A simulated board has what its name in the catalogue
     says, e.g. ``jetson-agx-orin-64gb``: memory is sold in powers of two. Its system takes a part of it.
@@ -119,7 +119,7 @@ _CACHES = 4
 again. Source: the run rules of STREAM (McCalpin, University of Virginia)."""
 
 _CACHE_BYTES = 64 << 20
-"""Last-level cache where nobody says: more than accelerators have (50 MiB on an H100, 4 on a Jetson Orin)."""
+"""Last-level cache where it is unknown: more than accelerators have (50 MiB on an H100, 4 on a Jetson Orin)."""
 
 
 def plan_kernels(

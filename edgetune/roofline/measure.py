@@ -3,8 +3,8 @@
     idle in every mode  ->  every size of a kernel in the first mode  ->  its best size in all other modes
 
 Which size a library is best at depends on the library and hardly on clocks, so sizes are compared in one mode only.
-The same kernel runs in one mode after the other, so that a child process that has it loaded keeps it. How a point is
-measured is not known here: whoever calls gives a function for it, on a device, a twin or a test's closed formula.
+The same kernel runs in one mode after the other, so that a child process that has it loaded keeps it. The caller
+gives a function that measures a point: on a device, on a twin, or by the closed formula of a test.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SETTLING_INTERVALS = 2
 def idle_run(device: Device, mode: Mode) -> KernelRun | None:
     """Apply ``mode``, wait until power has settled, and return the mean of at least ``READINGS`` readings.
 
-    The mode stays set; whoever opened the device restores it.
+    The mode stays set; the caller that opened the device restores it.
 
     Args:
         device: With nothing of ours running on it.
@@ -146,7 +146,7 @@ def measure_peaks(
 
 @dataclass(slots=True)
 class _Session:
-    """What came of the kernels so far."""
+    """The results of the kernels so far."""
 
     measure: Measure
     longest_run_s: float

@@ -1,6 +1,6 @@
-"""What the next lower and the next higher value of each knob would change for a network: as measured, else a range.
+"""Changes of time and energy with the next lower and the next higher value of each knob: measured, else a range.
 
-One measured mode does not tell what another would take. In the reference mode ResNet-50 takes six times as long as its
+One measured mode does not determine the time in another. In the reference mode ResNet-50 takes six times as long as its
 layers would at their roofs, and a lower memory clock slows only the share of the time that waits for memory, which may
 be all or nothing. A mode in which the network was measured therefore has figures, and any other mode has a range that
 covers every explanation of the time (see ``explanations``) and a GPU or a host that slows as its own clock does.

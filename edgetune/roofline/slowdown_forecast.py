@@ -38,10 +38,10 @@ from edgetune.roofline.placement import layer_sums, place
 Array = NDArray[np.float64]
 
 MISSED = 2.0
-"""How many times more or less than foreseen one mode's change may make that of others: one mode proves no more."""
+"""Largest factor by which one mode's change corrects the predictions of others: one mode proves no more."""
 DOUBT = 0.05
-"""Share of the reference that is added to what was foreseen and to what was seen before they are compared, so that a
-slowdown of 1 % where 2 % were foreseen does not halve all others. Of 0.005 to 0.1 on the AGX Orin's twin 0.05 saves
+"""Share of the reference that is added to the predicted and the measured change before they are compared, so that a
+slowdown of 1 % where 2 % were predicted does not halve all others. Of 0.005 to 0.1 on the AGX Orin's twin 0.05 saves
 most in all, by little."""
 MODEL_ERROR = 0.02
 """Relative error of a right explanation, in standard deviations: measured times repeat to 1 to 3 %."""
@@ -129,9 +129,9 @@ class Forecast:
         return replace(known, ratios=1 + (known.ratios - 1) * slower, beyond_j=beyond_j)
 
 
-def _missed(foreseen: float, seen: float) -> float:
-    """Return by what foreseen changes are to be multiplied, shares of the reference: little where little was seen."""
-    return min(max((seen + DOUBT) / (max(foreseen, 0.0) + DOUBT), 1 / MISSED), MISSED)
+def _missed(predicted: float, measured: float) -> float:
+    """Return the factor for predicted changes, shares of the reference: close to 1 where little was measured."""
+    return min(max((measured + DOUBT) / (max(predicted, 0.0) + DOUBT), 1 / MISSED), MISSED)
 
 
 def _same_gpu(mode: Mode, other: Mode) -> bool:
@@ -156,7 +156,7 @@ def forecast_modes(
         roofs: One per mode, measured or inferred, of one precision; those without energy are passed over.
         reference: The mode that slowdown is counted from.
         row: What was measured in it; without it, layers are taken to be at their roofs and the host to take no time.
-        layers: Their times in it, which tell how far below its roof each is and how long the host alone takes.
+        layers: Their times in it, which show how far below its roof each is and how long the host alone takes.
 
     Raises:
         InputError: the reference has no roof with energy or was not measured properly, or see ``place``.

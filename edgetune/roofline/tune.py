@@ -1,9 +1,8 @@
-"""The power mode of least energy that is hardly slower: foreseen from rooflines, chosen among what was measured.
+"""Finds the power mode of least energy within a slowdown, e.g. 5 % slower than at the highest clocks.
 
-Somebody runs a network at the highest clocks and asks what 5 % of speed would save. Most layers wait for memory, so
-the GPU may run slower for free; or kernels wait for the CPU, and then memory may. Rooflines foresee which. The few
-modes with the best prospects are measured, each measurement corrects what is foreseen of the others, and the answer
-is the measured mode of least energy that truly kept the bound, or the reference itself.
+Where most layers wait for memory, the GPU may run slower at no cost; where kernels wait for the CPU, the memory may.
+Rooflines predict which. The few modes with the best predictions are measured, each measurement corrects the
+predictions of the others, and the answer is the measured mode of least energy within the bound, or the reference.
 """
 
 from __future__ import annotations
@@ -141,8 +140,8 @@ def tune(
 
     Args:
         forecast: From ``forecast_modes``, with what was measured in the reference mode.
-        measure: Measures a mode. A row that is not ``ok`` and an ``EdgetuneError`` are told and skipped; an error that
-            leaves the device not restored ends the search.
+        measure: Measures a mode. A row that is not ``ok`` and an ``EdgetuneError`` are reported and skipped; an error
+            that leaves the device not restored ends the search.
         reference: What was measured in the reference mode.
         allowed_share: Slowdown allowed, e.g. 0.05.
         points: Modes to measure at most besides the reference, not counting what is measured again.

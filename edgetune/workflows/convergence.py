@@ -31,7 +31,7 @@ _DEFAULT_DATASET = "shapes"
 _DEFAULT_SEEDS = 3
 _DEFAULT_EPOCHS = 40
 _GPU_JOBS = 4
-"""Runs at a time on a GPU unless told: each takes some hundred MB of its memory before it begins."""
+"""Runs at a time on a GPU by default: each takes some hundred MB of its memory before it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +168,13 @@ def train_missing(request: TrainingRequest, *, fresh: bool, reporter: Reporter) 
         reporter.sweep(SimulationLabel(False, reporter)) as on_progress,
     ):
 
-        def tell(progress: RunProgress) -> None:
+        def report(progress: RunProgress) -> None:
             resumed = progress.resumed if progress.row is None else 0
             on_progress(SweepProgress(progress.done, progress.total, resumed, progress.eta_s))
             if progress.row is not None:
                 _report_run(progress, reporter)
 
-        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_progress=tell, fresh=fresh)
+        table = train_all(proxy, tasks, journal, jobs=request.jobs, known=known, on_progress=report, fresh=fresh)
     target.write(table)
     discard_journal(journal)
     target.report(reporter)
@@ -213,7 +213,7 @@ def _earlier(path: Path, request_sha256: str) -> Convergence | None:
 
 
 def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, reporter: Reporter) -> dict[int, float]:
-    """Return the epochs by batch size that a choice may be made by; those that missed the target are told of.
+    """Return the epochs by batch size to choose from; sizes that missed the target are reported.
 
     Args:
         table: Of one task.

@@ -25,7 +25,7 @@ def resolve_proxy(reference: str) -> Workload:
     """Return what ``reference`` names: a proxy defined here, a network of the zoo, or an ONNX file.
 
     Raises:
-        InputError: there is no such proxy, network or file, or it is a Python file, whose accuracy nobody can tell.
+        InputError: There is no such proxy, network or file, or it is a Python file, whose accuracy is unknown.
     """
     if not reference.startswith("proxy:"):
         workload = resolve(reference)
@@ -137,7 +137,7 @@ class Proxy:
         }
 
     def command(self, batch_size: int, seed: int) -> dict[str, Any]:
-        """Return what a child process is told to train one run."""
+        """Return the command that has a child process train one run."""
         described = asdict(self.workload)
         described["path"] = None if self.workload.path is None else str(self.workload.path)
         return {

@@ -1,4 +1,4 @@
-"""All training runs of a table, several at a time, each finished one in a journal before the next is told of.
+"""All training runs of a table, several at a time; each finished run is in a journal before the next is reported.
 
     batch sizes x seeds --> queue --> [process 1] [process 2] ... --> journal --> table
 
@@ -32,7 +32,7 @@ _HOPELESS = 2
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Where the runs are, told once before the first and after each: see ``sweep.SweepProgress``."""
+    """The progress of the runs, reported before the first and after each: see ``sweep.SweepProgress``."""
 
     done: int
     total: int

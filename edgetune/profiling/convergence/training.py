@@ -158,7 +158,7 @@ def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -
 
 
 def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, classes: int) -> None:
-    """Run one minibatch, so that what does not fit is told in words and not by an operator."""
+    """Run one minibatch, so that a network that does not fit is refused in words, not by an operator."""
     shape = "x".join(map(str, x.shape[1:])) or "single numbers"
     try:
         with torch.no_grad():

@@ -71,7 +71,7 @@ class ClockLine:
     """Roofs in one panel.
 
     Args:
-        name: Its precision and settings, in so far as other lines have others; may be empty.
+        name: Its precision and settings where they differ from those of other lines; may be empty.
         precision: Of all its roofs.
         roofs: By ascending value of the knob, which all of them have.
         joined: Whether only the knob differs between them, so that a line from one to the next means something.

@@ -24,7 +24,7 @@ from edgetune.roofline.figures.points import (
 _STEPS = 96
 """Points of a drawn hyperbola; at six decades across they are closer than a line is thick."""
 _FEW = 4
-"""Roofs that are told apart at a glance: two precisions in two modes, say."""
+"""Roofs that can be distinguished at a glance, e.g. two precisions in two modes."""
 
 Curve = list[tuple[float, float]]
 
@@ -106,7 +106,7 @@ def roof_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
 
 
 def brief_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
-    """Return the shortest names that tell roofs apart: of several precisions which, and one knob where one will do."""
+    """Return the shortest distinct names of roofs: the precision where it differs, and one knob where one suffices."""
     modes, precisions = {roof.mode for roof in roofs}, {roof.precision for roof in roofs}
     telling = [knob for knob in _MOST_TOLD if len({getattr(mode, knob) for mode in modes} - {None}) == len(modes)]
     if len(modes) == 1 or not telling:

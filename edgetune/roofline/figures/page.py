@@ -1,4 +1,4 @@
-"""Rooflines as one page for a browser: every figure, whose points tell what they are, and tables of the points."""
+"""Rooflines as one page for a browser: every figure, whose points describe themselves, and tables of the points."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def roofline_page(
 
 
 def _words(data: FigureData) -> dict[str, str]:
-    """Return what the points of networks and layers tell of themselves."""
+    """Return the descriptions of the points of networks and layers."""
     points = [point for each in data.series for point in each.points]
     layers = () if data.layers is None else data.layers.points
     names = roof_names([*data.shown, *(point.roof for point in layers[:1])])

@@ -118,7 +118,7 @@ class KernelBench:
 
     @property
     def data_warnings(self) -> tuple[DataWarning, ...]:
-        """What to say of kernels that others disturbed each time."""
+        """Warnings about kernels that other processes disturbed each time."""
 
         if not self._disturbed:
             return ()

@@ -131,7 +131,7 @@ def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> R
 
 
 def memory_known(device: Device, opts: RooflineOptions) -> int | None:
-    """Return the memory of the device, bytes; ``None`` where nobody says."""
+    """Return the memory of the device, bytes; ``None`` where it is unknown."""
 
     return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
 

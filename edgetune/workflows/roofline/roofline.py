@@ -342,7 +342,7 @@ def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, 
 
 
 def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infer: bool) -> list[Roof]:
-    """Return the roofs of modes: inferred where need be, or only those that came of measuring."""
+    """Return the roofs of modes: with ``infer`` all of them, otherwise only the measured ones."""
     if infer:
         return [choose_roof(roofline, precision, mode) for mode in modes]
     return [roof for mode in modes for roof in roofline.roofs if (roof.mode, roof.precision) == (mode, precision)]

@@ -30,7 +30,7 @@ from edgetune.workflows.stopping import reporting_saved
 
 _LEVELS = {"gpu_mhz": 6, "mem_mhz": 4, "power_limit_w": 3}
 """Values of each knob of an accelerator at which peaks are measured. An AGX Orin has four memory clocks, each with
-timings of its own: peaks foretold of its twin's other modes are off by 0.3 to 0.7 % in the mean, and bandwidth by 6 %
+timings of its own: peaks predicted for its twin's other modes are off by 0.3 to 0.7 % in the mean, and bandwidth by 6 %
 where one of the four was left out."""
 _HOST_LEVELS = 3
 """Of each knob of the host, all others highest: static power goes with these, peaks of an accelerator do not."""
@@ -167,11 +167,11 @@ def tune_network(
         reporter.info(f"reference: {reference}: {_figures(row)}")
         forecast = forecast_modes(table, roofs, reference, row=row)
 
-        def tell(each: TriedMode) -> None:
+        def report(each: TriedMode) -> None:
             reporter.info(f"{each.verdict}: {each.candidate.mode}: {_figures(each.row)}; {each.candidate.why}")
 
         repeats = device.simulated or is_table(device)
-        tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=tell)
+        tuned = tune(forecast, measure, row, allowed, noise=0.0 if repeats else NOISE, on_try=report)
     known = {name: value for name, value in device.conditions.items() if name != "cautions"}  # warnings of the plan
     conditions = {**known, "device": device.name, "simulated": device.simulated}
     inputs = {"workload": {**origin_of(workload_of(opts), measuring(opts, table)), "task": table.task}}
