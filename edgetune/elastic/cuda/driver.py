@@ -207,7 +207,7 @@ def load_driver(module: Any = None) -> Driver:
 _ALIGNED_BYTES = 16
 """No parameter needs more (CUDA C++ Programming Guide, built-in vector types)."""
 _WORD_BYTES = 4
-RECORDS_BYTES = 8
+_RECORDS_BYTES = 8
 
 
 class Packed:
@@ -224,7 +224,7 @@ class Packed:
         if logical is not None:
             whole.append(abi.packed(logical.grid, logical.block, 0, 0))
         if recorded:
-            whole.append(bytes(RECORDS_BYTES))
+            whole.append(bytes(_RECORDS_BYTES))
         self.sizes_bytes = tuple(len(value) for value in whole)
         offsets = _offsets(self.sizes_bytes)
         self._bytes = np.zeros(offsets[-1], np.uint8)
