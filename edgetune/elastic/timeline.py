@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.elastic.backend import LaunchRecord, Record, RequestRecord, Residency
+from edgetune.elastic.backend import LaunchRecord, Record, Residency
 from edgetune.elastic.policies.multistream import SOLO
 from edgetune.serving.requests import count_outcomes, first_failure, latencies_s, percentiles_s
 from edgetune.units import NS
@@ -33,73 +33,35 @@ def timeline_rows(
         turn: How often it ran before.
         begin_ns: The start of the run, on the clock of the records.
     """
-    rows, tasks = [], dict[int, str]()
+
+    def seconds(at_ns: int | None) -> float | None:
+        return None if at_ns is None else (at_ns - begin_ns) / NS
+
+    rows, tasks = list[KernelTimelineRow](), dict[int, str]()
     for record in records:
+        ended_s = (record.ended_ns - begin_ns) / NS
         if isinstance(record, LaunchRecord):
-            tasks[record.launch.number] = record.launch.task
-            rows.append(_launch(record, policy, turn, begin_ns))
+            launch = record.launch
+            tasks[launch.number] = launch.task
+            rows.append(KernelTimelineRow(
+                "launch", policy, ended_s, turn, launch.task, launch.request, launch.number, launch.call,
+                launch.what.kernel, launch.first, launch.count, launch.per_thread, launch.blocks is not None,
+                launch.physical_blocks, launch.physical_threads, launched_s=seconds(record.launched_ns),
+                started_s=seconds(record.started_ns), status="ok" if record.failure is None else "failed",
+                reason=record.failure,
+            ))  # fmt: skip
         else:
-            rows.append(_request(record, policy, turn, begin_ns))
-    rows += [_residency(each, tasks, policy, turn, begin_ns) for each in residencies]
+            rows.append(KernelTimelineRow(
+                "request", policy, ended_s, turn, record.task.name, record.number,
+                arrived_s=seconds(record.arrived_ns), started_s=seconds(record.begun_ns),
+                deadline_s=seconds(record.due_ns), met=record.met, status=record.outcome, reason=record.failure,
+            ))  # fmt: skip
+    for each in residencies:
+        rows.append(KernelTimelineRow(
+            "residency", policy, (each.end_ns - begin_ns) / NS, turn, tasks.get(each.launch), launch=each.launch,
+            blocks=each.blocks, started_s=seconds(each.start_ns), sm=each.sm,
+        ))  # fmt: skip
     return sorted(rows, key=lambda row: row.finished_s)
-
-
-def _launch(record: LaunchRecord, policy: str, turn: int, begin_ns: int) -> KernelTimelineRow:
-    launch = record.launch
-    return KernelTimelineRow(
-        "launch",
-        policy,
-        (record.ended_ns - begin_ns) / NS,
-        turn,
-        launch.task,
-        launch.request,
-        launch.number,
-        launch.call,
-        launch.what.kernel,
-        launch.first,
-        launch.count,
-        launch.per_thread,
-        launch.blocks is not None,
-        launch.physical_blocks,
-        launch.physical_threads,
-        launched_s=(record.launched_ns - begin_ns) / NS,
-        started_s=None if record.started_ns is None else (record.started_ns - begin_ns) / NS,
-        status="ok" if record.failure is None else "failed",
-        reason=record.failure,
-    )
-
-
-def _request(record: RequestRecord, policy: str, turn: int, begin_ns: int) -> KernelTimelineRow:
-    return KernelTimelineRow(
-        "request",
-        policy,
-        (record.ended_ns - begin_ns) / NS,
-        turn,
-        record.task.name,
-        record.number,
-        arrived_s=(record.arrived_ns - begin_ns) / NS,
-        started_s=None if record.begun_ns is None else (record.begun_ns - begin_ns) / NS,
-        deadline_s=None if record.due_ns is None else (record.due_ns - begin_ns) / NS,
-        met=record.met,
-        status=record.outcome,
-        reason=record.failure,
-    )
-
-
-def _residency(
-    residency: Residency, tasks: Mapping[int, str], policy: str, turn: int, begin_ns: int
-) -> KernelTimelineRow:
-    return KernelTimelineRow(
-        "residency",
-        policy,
-        (residency.end_ns - begin_ns) / NS,
-        turn,
-        tasks.get(residency.launch),
-        launch=residency.launch,
-        blocks=residency.blocks,
-        started_s=(residency.start_ns - begin_ns) / NS,
-        sm=residency.sm,
-    )
 
 
 @dataclass(frozen=True, slots=True)

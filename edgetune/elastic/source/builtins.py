@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 
-from edgetune.elastic.source.syntax import Node, find, text_of
+from edgetune.elastic.source.syntax import Node, find, has, text_of
 
 
 def _words(text: str) -> frozenset[str]:
@@ -196,7 +196,7 @@ def wrong_with(node: Node) -> str | None:
         node: A ``gnu_asm_expression``.
     """
     code = node.child_by_field_name("assembly_code")
-    if code is None or code.type not in _STRINGS or any(find(code, "identifier")):
+    if code is None or code.type not in _STRINGS or has(code, "identifier"):
         return "its text is not a plain string"
     if any(text_of(each) == "goto" for each in node.children):
         return "asm goto"

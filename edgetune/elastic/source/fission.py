@@ -32,19 +32,14 @@ from edgetune.elastic.source.region_tree import (
     UniformExit,
     UniformStatement,
 )
-from edgetune.elastic.source.syntax import LOOPS, Node, around, callee, calls, find, line_of, own, text_of
+from edgetune.elastic.source.syntax import LOOPS, Node, around, callee, calls, find, line_of, node_types, own, text_of
 from edgetune.elastic.source.uniformity import Uniformity, condition_of, exits
 from edgetune.elastic.source.write_analysis import parts_of
 
-_TYPE_STATEMENTS = (
-    "type_definition",
-    "alias_declaration",
-    "using_declaration",
-    "static_assert_declaration",
-    "struct_specifier",
-    "enum_specifier",
-    "union_specifier",
-)
+_TYPE_STATEMENTS = node_types("""
+    type_definition alias_declaration using_declaration static_assert_declaration struct_specifier enum_specifier
+    union_specifier
+""")
 
 
 class CannotSplit(Exception):
@@ -63,6 +58,10 @@ class CannotSplit(Exception):
     def refusal(self, kernel: str) -> Refusal:
         """Return the refusal of this kernel."""
         return refusal(self.code, line_of(self.node), kernel, **self.found)
+
+
+def _has_barrier(node: Node) -> bool:
+    return any(True for _ in calls(node, *BARRIERS))
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ class Fission:
         return condition is not None and not self.uniform.expression(condition)
 
     def _mark(self) -> None:
-        once = [each for each in calls(self.body) if callee(each) in BARRIERS]
+        once = list(calls(self.body, *BARRIERS))
         once += [each for each in own(self.body, "return_statement") if self.uniform.all_return(each)]
         for variable in self.single:
             once += [root for root in self.uniform.writes[variable] if root is not None]
@@ -175,7 +174,7 @@ class Fission:
 
     def _declaration(self, declaration: Node, run: _Run) -> None:
         """Split a declaration into shared memory, single variables, and the others."""
-        if any(callee(each) in BARRIERS for each in calls(declaration)):
+        if _has_barrier(declaration):
             raise CannotSplit("barrier-place", declaration, name="__syncthreads()")
         declared = [each for each in self.names.variables if each.declaration == declaration]
         if any(each.kind == "shared" for each in declared) or not declared:
@@ -206,7 +205,7 @@ class Fission:
 
     def _list(self, expression: Node, run: _Run) -> None:
         for part in parts_of(expression):
-            if any(callee(each) in BARRIERS for each in calls(part)):
+            if _has_barrier(part):
                 raise CannotSplit("barrier-place", part, name="__syncthreads()")
             if self._changes_single(part):
                 run.then(UniformStatement(part))
@@ -275,7 +274,7 @@ class Fission:
         condition = condition_of(statement)
         if condition is None:
             return None
-        if condition.type == "condition_clause" or any(callee(each) in BARRIERS for each in calls(condition)):
+        if condition.type == "condition_clause" or _has_barrier(condition):
             raise CannotSplit("barrier-place", condition, name=text_of(condition))
         if self._changes_single(condition) and not self.uniform.expression(condition):
             raise CannotSplit("barrier-place", condition, name=text_of(condition))

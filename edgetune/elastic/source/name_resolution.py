@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.elastic.source.macros import Macro
-from edgetune.elastic.source.syntax import Node, declared_name, find, text_of, words
+from edgetune.elastic.source.syntax import Node, declared_name, find, has, text_of, words
 
 _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")
@@ -57,7 +57,7 @@ class Variable:
 
     def has(self, *types: str) -> bool:
         """Whether its declarator holds a node of one of these types, e.g. ``reference_declarator``."""
-        return any(True for _ in find(self.declarator, *types))
+        return has(self.declarator, *types)
 
 
 @dataclass(frozen=True, slots=True)

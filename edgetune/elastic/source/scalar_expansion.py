@@ -16,7 +16,7 @@ from edgetune.elastic.source.builtins import TENSOR_CORE
 from edgetune.elastic.source.fission import CannotSplit, Fission
 from edgetune.elastic.source.name_resolution import NameTable, Variable, VariableUse
 from edgetune.elastic.source.region_tree import Piece, RegionPart, regions
-from edgetune.elastic.source.syntax import Node, callee, declared_name, find, names, plain, text_of, tree_of, words
+from edgetune.elastic.source.syntax import Node, callee, declared_name, find, has, names, plain, text_of, tree_of, words
 from edgetune.elastic.source.translation_unit import ParsedFile
 from edgetune.elastic.source.write_analysis import is_array_type, is_fixed_type
 
@@ -64,7 +64,7 @@ def array(variable: Variable) -> str:
     fixed = not pointers
     name = declared_name(variable.declarator)
     assert name is not None  # or it would not be a variable
-    declarator = _renamed(variable.declarator, name, f"{MANY}{variable.name}[edgetune_n]", innermost)
+    declarator = plain(variable.declarator, innermost, (name, f"{MANY}{variable.name}[edgetune_n]"))
     return f"{specifiers(variable.declaration, fixed=fixed)} {declarator};"
 
 
@@ -94,7 +94,7 @@ def first_value(variable: Variable, value: str) -> list[str]:
         return [f"{variable.name} = {value};"]
     name = declared_name(variable.declarator)
     assert name is not None
-    declarator = _renamed(variable.declarator, name, "edgetune_first", ())
+    declarator = plain(variable.declarator, (), (name, "edgetune_first"))
     given = f" = {value}" if variable.value.type != "argument_list" else value
     lines = ["{", f"    {specifiers(variable.declaration)} {declarator}{given};"]
     at = "".join(f"[edgetune_{each}]" for each in range(array_dimensions))
@@ -132,7 +132,7 @@ def _constant(fission: Fission, variable: Variable) -> bool:
     """Whether a variable keeps one value, the same for all threads, from its declaration on."""
     if variable.value is None or fission.uniform.writes[variable] or variable not in fission.uniform.variables:
         return False
-    return not any(find(variable.value, "assignment_expression", "update_expression"))
+    return not has(variable.value, "assignment_expression", "update_expression")
 
 
 def _sizes(names: NameTable, variable: Variable) -> list[Variable]:
@@ -170,7 +170,7 @@ def _taken(use: VariableUse) -> bool:
     if around is None or use.hidden:
         return True
     if around.type == "init_declarator":
-        return any(True for _ in find(around.children[0], "reference_declarator"))
+        return has(around.children[0], "reference_declarator")
     return around.type == "pointer_expression" and text_of(around).startswith("&")
 
 
@@ -285,19 +285,3 @@ def _apart(one: Variable, other: Variable) -> bool:
 
 def _overlap(one: Node, other: Node) -> bool:
     return one.start_byte < other.end_byte and other.start_byte < one.end_byte
-
-
-def _renamed(declarator: Node, name: Node, text: str, without: Collection[Node]) -> str:
-    """Return a declarator on one line with another name in it."""
-    left_out, out, stack = {each.id for each in without}, [], [declarator]
-    while stack:
-        here = stack.pop()
-        if here.id in left_out or here.type == "comment":
-            continue
-        if here.id == name.id:
-            out.append(text)
-        elif not here.children:
-            out.append(text_of(here))
-        else:
-            stack.extend(reversed(here.children))
-    return " ".join(each for each in out if each)

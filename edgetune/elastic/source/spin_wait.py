@@ -25,6 +25,7 @@ from edgetune.elastic.source.syntax import (
     calls,
     declared_name,
     find,
+    has,
     text_of,
     walk,
 )
@@ -137,7 +138,7 @@ def _waits(node: Node, watched: _Watched) -> str | None:
     _taint(loop)
     exits = list(_exits(loop, condition))
     for conditions in exits:
-        if not conditions and not any(find(node, "continue_statement")):
+        if not conditions and not has(node, "continue_statement"):
             return None
         moves = any(_names(each) & (loop.written - loop.tainted) for each in conditions)
         if moves and not any(_polls(each, loop, memory=False) for each in conditions):

@@ -16,7 +16,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.elastic.source.name_resolution import NameTable, Variable, resolve
-from edgetune.elastic.source.syntax import LOOPS, Node, around, callee, find, node_types, own, squeezed, text_of, words
+from edgetune.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    around,
+    callee,
+    find,
+    has,
+    node_types,
+    own,
+    squeezed,
+    text_of,
+    words,
+)
 from edgetune.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
 from edgetune.elastic.source.write_analysis import is_array_type, written
 
@@ -332,6 +344,6 @@ def _constant(piece: Definition) -> bool:
     """Whether a definition is a constant."""
     if piece.kind == "type":
         return "enum" in piece.tokens
-    if piece.kind != "variable" or piece.node is None or any(find(piece.node, "pointer_declarator")):
+    if piece.kind != "variable" or piece.node is None or has(piece.node, "pointer_declarator"):
         return False
     return bool({"const", "constexpr", "__constant__"} & set(piece.tokens))

@@ -13,34 +13,17 @@ from collections.abc import Collection, Mapping, Sequence
 from edgetune.elastic.source.builtins import known
 from edgetune.elastic.source.macros import Macro
 from edgetune.elastic.source.name_resolution import Variable, VariableUse, hidden_words
-from edgetune.elastic.source.syntax import Node, callee, find, text_of, words
+from edgetune.elastic.source.syntax import Node, above, callee, find, has, node_types, text_of, words
 from edgetune.elastic.source.translation_unit import ParsedFile, function_declarator
 
-_STATEMENTS = (
-    "compound_statement",
-    "expression_statement",
-    "init_declarator",
-    "declaration",
-    "return_statement",
-    "condition_clause",
-    "else_clause",
-    "case_statement",
-    "if_statement",
-    "while_statement",
-    "do_statement",
-    "for_statement",
-    "for_range_loop",
-    "switch_statement",
-    "labeled_statement",
-    "lambda_expression",
-)
-_LVALUES = (
-    "parenthesized_expression",
-    "field_expression",
-    "subscript_expression",
-    "conditional_expression",
-    "comma_expression",
-)
+_STATEMENTS = node_types("""
+    compound_statement expression_statement init_declarator declaration return_statement condition_clause else_clause
+    case_statement if_statement while_statement do_statement for_statement for_range_loop switch_statement
+    labeled_statement lambda_expression
+""")
+_LVALUES = node_types("""
+    parenthesized_expression field_expression subscript_expression conditional_expression comma_expression
+""")
 _OPERATED = ("binary_expression", "unary_expression", "pointer_expression")
 _PLAIN_TYPES = ("primitive_type", "sized_type_specifier")
 _NAMED = ("identifier", "template_function", "primitive_type", "sized_type_specifier")
@@ -158,7 +141,7 @@ def _bound(around: Node, here: Node, source: ParsedFile) -> bool:  # noqa: PLR09
         return text_of(around).startswith("&")
     if around.type == "init_declarator":
         declarator = around.child_by_field_name("declarator")
-        refers = declarator is not None and any(True for _ in find(declarator, "reference_declarator"))
+        refers = declarator is not None and has(declarator, "reference_declarator")
         return refers or _refers(_type_of(around), source)
     if around.type == "initializer_list":
         return _refers(_type_of(around), source)
@@ -211,7 +194,7 @@ def is_array_type(kind: Node, source: ParsedFile) -> bool:
     nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
     aliases = [each for node in nodes for each in find(node, *_ALIASES)]
     aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
-    arrays = (any(True for _ in find(each, "array_declarator", "abstract_array_declarator")) for each in aliases)
+    arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in aliases)
     return "array" in wanted or any(arrays)
 
 
@@ -247,10 +230,7 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
 
 
 def _function_around(node: Node) -> Node:
-    here = node
-    while here.type != "function_definition" and here.parent is not None:
-        here = here.parent
-    return here
+    return next((each for each in (node, *above(node)) if each.type == "function_definition"), [node, *above(node)][-1])
 
 
 def _operators(source: ParsedFile) -> dict[str, bool]:
@@ -303,7 +283,7 @@ def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -
 
 def _takes_reference(declarator: Node, source: ParsedFile) -> bool:
     """Whether a function has a parameter that is a reference, by its declaration or by the name of its type."""
-    if any(True for _ in find(declarator, "reference_declarator")):
+    if has(declarator, "reference_declarator"):
         return True
     return any(
         each.node is not None and each.node.type in _ALIASES and _mentions_reference(text_of(kind), source)
