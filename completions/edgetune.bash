@@ -11,8 +11,8 @@ _edgetune() {
     done
     case "$key" in
         "") options="--version --raise-limit --help -h" arguments="profile search interleave schedule roofline merge device zoo show help doctor" ;;
-        "profile") options="--target-ci --minibatches --point-timeout --retries --cool-to --cool-timeout --interleave-repeats --inputs --dim --precision --seed --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --batch-sizes -b --batch-axis --convergence --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
-        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --workload --task -t --batch-sizes -b --dim --batch-axis --device -d --root --modes -m --strategy --max-points --time-budget --reusable --power-noise --precision --point-timeout --cool-to --cool-timeout --seed --column --ops --inputs --known --like --roofline --output -o --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "profile") options="--point-timeout --cool-to --cool-timeout --inputs --dim --precision --seed --target-ci --minibatches --retries --interleave-repeats --dataset --target-accuracy --max-epochs --seeds --jobs --optimizer --learning-rate --task -t --batch-sizes -b --batch-axis --convergence --device -d --root --modes -m --ops --output -o --fresh --force --json --quiet -q --verbose --dry-run --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
+        "search") options="--kind --power-budget --latency-budget --arrival-rate --objective --margin --problem --background --background-batch --convergence --strategy --max-points --time-budget --reusable --power-noise --point-timeout --cool-to --cool-timeout --inputs --dim --precision --seed --workload --task -t --batch-sizes -b --batch-axis --device -d --root --modes -m --column --ops --known --like --roofline --output -o --trace --points --plot --force --json --quiet -q --verbose --dry-run --help -h" arguments="evaluate sensitivity zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search evaluate") options="--family --grid --sample --all --arrivals --scale --power-budget --latency-budget --convergence --strategies --seeds --noise --tie --jobs --output -o --plot --force --by --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "search sensitivity") options="--convergence --power-budget --margin --objective --workload --json --quiet -q --verbose --help -h" arguments="zoo:mobilenet_v3_large zoo:mobilenet_v2 zoo:resnet18 zoo:resnet50 zoo:yolov8n zoo:lstm zoo:bert_base zoo:bert_large zoo:alexnet zoo:squeezenet zoo:agenet zoo:gendernet zoo:facenet zoo:sos zoo:memnet zoo:scenenet zoo:emotionnet zoo:googlenet zoo:tinyyolo" ;;
         "interleave") options="--infer --train --arrivals --latency-budget --power-budget --batch-size -b --train-batch-size --dim --batch-axis --device -d --root --modes -m --engine -e --policy --turns --duration --adapt --govern --best-effort --seed --profile --inputs --handler --checkpoint --resume --output -o --plot --view --force --json --quiet -q --verbose --dry-run --explain --help -h" arguments="" ;;
@@ -50,17 +50,17 @@ _edgetune() {
     esac
     case "$key $previous" in
         " --raise-limit") values=""; expects=1 ;;
-        "profile --target-ci") values=""; expects=1 ;;
-        "profile --minibatches") values=""; expects=1 ;;
         "profile --point-timeout") values=""; expects=1 ;;
-        "profile --retries") values=""; expects=1 ;;
         "profile --cool-to") values=""; expects=1 ;;
         "profile --cool-timeout") values=""; expects=1 ;;
-        "profile --interleave-repeats") values=""; expects=1 ;;
         "profile --inputs") values=""; expects=1 ;;
         "profile --dim") values=""; expects=1 ;;
         "profile --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
         "profile --seed") values=""; expects=1 ;;
+        "profile --target-ci") values=""; expects=1 ;;
+        "profile --minibatches") values=""; expects=1 ;;
+        "profile --retries") values=""; expects=1 ;;
+        "profile --interleave-repeats") values=""; expects=1 ;;
         "profile --dataset") values=""; expects=1 ;;
         "profile --target-accuracy") values=""; expects=1 ;;
         "profile --max-epochs") values=""; expects=1 ;;
@@ -91,30 +91,30 @@ _edgetune() {
         "search --background") values=""; expects=1 ;;
         "search --background-batch") values=""; expects=1 ;;
         "search --convergence") values=""; expects=1 ;;
+        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
+        "search --max-points") values=""; expects=1 ;;
+        "search --time-budget") values=""; expects=1 ;;
+        "search --power-noise") values=""; expects=1 ;;
+        "search --point-timeout") values=""; expects=1 ;;
+        "search --cool-to") values=""; expects=1 ;;
+        "search --cool-timeout") values=""; expects=1 ;;
+        "search --inputs") values=""; expects=1 ;;
+        "search --dim") values=""; expects=1 ;;
+        "search --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
+        "search --seed") values=""; expects=1 ;;
         "search --workload") values=""; expects=1 ;;
         "search --task") values="infer train"; expects=1 ;;
         "search -t") values="infer train"; expects=1 ;;
         "search --batch-sizes") values=""; expects=1 ;;
         "search -b") values=""; expects=1 ;;
-        "search --dim") values=""; expects=1 ;;
         "search --batch-axis") values=""; expects=1 ;;
         "search --device") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "search -d") values="auto host twin:orin-agx recorded: jetson nvidia:0"; expects=1 ;;
         "search --root") values=""; expects=1 ;;
         "search --modes") values="MAXN grid:441 all"; expects=1 ;;
         "search -m") values="MAXN grid:441 all"; expects=1 ;;
-        "search --strategy") values="auto exhaustive random binary nn gmd als roofline pareto staircase tpe gp"; expects=1 ;;
-        "search --max-points") values=""; expects=1 ;;
-        "search --time-budget") values=""; expects=1 ;;
-        "search --power-noise") values=""; expects=1 ;;
-        "search --precision") values="fp32 tf32 fp16 bf16 fp8 int8"; expects=1 ;;
-        "search --point-timeout") values=""; expects=1 ;;
-        "search --cool-to") values=""; expects=1 ;;
-        "search --cool-timeout") values=""; expects=1 ;;
-        "search --seed") values=""; expects=1 ;;
         "search --column") values=""; expects=1 ;;
         "search --ops") values=""; expects=1 ;;
-        "search --inputs") values=""; expects=1 ;;
         "search --known") values=""; expects=1 ;;
         "search --like") values=""; expects=1 ;;
         "search --roofline") values=""; expects=1 ;;

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from edgetune.choices import choose
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_quantity, parse_share, parse_time_s
-from edgetune.workflows.options import COOL_TIMEOUT, POINT_TIMEOUT
 
 if TYPE_CHECKING:
     from edgetune.artifacts.mode import Mode
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.devices.modes import Selection
     from edgetune.profiling.options import ProfileOptions
-    from edgetune.workflows.profile_options import MeasuringOptions
+    from edgetune.workflows.profile_options import PointOptions
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
@@ -156,54 +155,27 @@ def parse_inputs(path: str | None) -> str | None:
     return path
 
 
-def profile_options(
-    *,
-    target_ci: str | float = "2%",
-    minibatches: int | None = None,
-    point_timeout: str | float = POINT_TIMEOUT,
-    retries: int = 2,
-    cool_to: str | float | None = None,
-    cool_timeout: str | float = COOL_TIMEOUT,
-    interleave_repeats: int = 1,
-    inputs: str | None = None,
-    dimensions: Sequence[str] = (),
-    precision: str | None = None,
-    seed: int = 0,
-) -> ProfileOptions:
-    """Return the measuring options in base units.
+def profile_options(opts: PointOptions) -> ProfileOptions:
+    """Return how points are measured, in base units; of options of a single point the rest is that of a sweep.
 
     Raises:
         InputError: a value cannot be used.
     """
     from edgetune.profiling.options import ProfileOptions
+    from edgetune.workflows.profile_options import MeasuringOptions
 
+    sweep = opts if isinstance(opts, MeasuringOptions) else MeasuringOptions()
+    cool_to = opts.cool_to
     return ProfileOptions(
-        target_ci=parse_share(target_ci, what="--target-ci"),
-        minibatches=minibatches,
-        point_timeout_s=parse_time_s(point_timeout, what="--point-timeout"),
-        retries=retries,
+        target_ci=parse_share(sweep.target_ci, what="--target-ci"),
+        minibatches=sweep.minibatches,
+        point_timeout_s=parse_time_s(opts.point_timeout, what="--point-timeout"),
+        retries=sweep.retries,
         cool_to_c=None if cool_to is None else parse_quantity(cool_to, _DEGREES, what="--cool-to", example="50C"),
-        cool_timeout_s=parse_time_s(cool_timeout, what="--cool-timeout"),
-        interleave_repeats=interleave_repeats,
-        inputs=parse_inputs(inputs),
-        dimensions=parse_dimensions(dimensions),
-        precision=None if precision is None else parse_precision(precision),
-        seed=seed,
-    )
-
-
-def measuring_options(opts: MeasuringOptions) -> ProfileOptions:
-    """Return how points are measured, in base units; errors as ``profile_options``."""
-    return profile_options(
-        target_ci=opts.target_ci,
-        minibatches=opts.minibatches,
-        point_timeout=opts.point_timeout,
-        retries=opts.retries,
-        cool_to=opts.cool_to,
-        cool_timeout=opts.cool_timeout,
-        interleave_repeats=opts.interleave_repeats or 1,
-        inputs=opts.inputs,
-        dimensions=opts.dim,
-        precision=opts.precision,
+        cool_timeout_s=parse_time_s(opts.cool_timeout, what="--cool-timeout"),
+        interleave_repeats=sweep.interleave_repeats or 1,
+        inputs=parse_inputs(opts.inputs),
+        dimensions=parse_dimensions(opts.dim),
+        precision=None if opts.precision is None else parse_precision(opts.precision),
         seed=opts.seed,
     )

@@ -23,7 +23,7 @@ from edgetune.workflows.convergence import refuse_training
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target, forced
-from edgetune.workflows.parse_options import measuring_options
+from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile_options import ProfileCommandOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
@@ -79,7 +79,7 @@ def plan_profile(
 def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
     """Open the device and choose the points; nothing is measured yet."""
     refuse_training(opts)
-    options = measuring_options(opts)
+    options = profile_options(opts)
     words = WorkloadOptions(opts.model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
     device = open_named(opts.device, opts.root, seed=options.seed)

@@ -10,8 +10,21 @@ from edgetune.workflows.options import Option
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuringOptions:
-    """How points are measured, as written; ``parse_options.measuring`` checks it."""
+class PointOptions:
+    """How a point is measured, as written; ``parse_options.profile_options`` checks it."""
+
+    point_timeout: options.PointTimeout = options.POINT_TIMEOUT
+    cool_to: options.CoolTo = None
+    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT
+    inputs: options.Inputs = None
+    dim: options.Dim = ()
+    precision: options.Precision = None
+    seed: options.Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuringOptions(PointOptions):
+    """How the points of a sweep are measured, as written."""
 
     target_ci: Annotated[
         str | float, Option("Stop when the median is known this well (95 % interval).", metavar="SHARE")
@@ -20,18 +33,11 @@ class MeasuringOptions:
         int | None,
         Option("Time exactly so many minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
     ] = None
-    point_timeout: options.PointTimeout = options.POINT_TIMEOUT
     retries: Annotated[int, Option("Measure a throttled point again so often.", metavar="N", least=0)] = 2
-    cool_to: options.CoolTo = None
-    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT
     interleave_repeats: Annotated[
         int | None,
         Option("Visit all points N times, each round in a new random order.", metavar="N", least=1, most=1000),
     ] = None
-    inputs: options.Inputs = None
-    dim: options.Dim = ()
-    precision: options.Precision = None
-    seed: options.Seed = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,6 +46,7 @@ from edgetune.workflows.interleave.points import INFER_SIZES, TRAIN_SIZE, Measur
 from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workflows.interleave.turns import InterleaveSetup, Turns
 from edgetune.workflows.parse_options import choose_modes, profile_options
+from edgetune.workflows.profile_options import PointOptions
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.resolve import resolve
 
@@ -115,7 +116,7 @@ def held(device: Device, pair: Pair) -> Iterator[tuple[list[TenantMeasurements],
     infer = TenantSpec("answers", "infer", f"zoo:{pair.infer}", latency_budget_s=pair.latency_budget_s)
     train = TenantSpec("trains", "train", f"zoo:{pair.train}", batch_size=TRAIN_SIZE)
     known = [TenantMeasurements(asked, resolve(asked.reference)) for asked in (infer, train)]
-    with closing(Measuring(device, known, lambda _: profile_options())) as measure:
+    with closing(Measuring(device, known, lambda _: profile_options(PointOptions()))) as measure:
         yield known, measure
 
 

@@ -48,6 +48,7 @@ from edgetune.workflows.kept_rows import keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
+from edgetune.workflows.profile_options import PointOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 
@@ -281,7 +282,7 @@ def _engines(opts: InterleaveOptions, device: Device) -> Sequence[Engine]:
 
 
 def _profile_options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOptions:
-    options = profile_options(inputs=tenant.inputs, precision=tenant.precision, seed=opts.seed)
+    options = profile_options(PointOptions(inputs=tenant.inputs, precision=tenant.precision, seed=opts.seed))
     return replace(options, dimensions=tenant.dimensions)
 
 

@@ -18,6 +18,7 @@ from edgetune.roofline.next_clocks import Change, changes, next_modes
 from edgetune.units import counted
 from edgetune.workflows.load_warning import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
+from edgetune.workflows.profile_options import PointOptions
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.request import Placed, dimension_words, firsts, is_table, workload_of
 from edgetune.workflows.roofline_options import RooflineOptions
@@ -35,10 +36,8 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
         InputError: see ``profile_options``.
     """
 
-    return profile_options(
-        inputs=asked.inputs, dimensions=dimension_words(table, asked), precision=precision_to_run(asked, table),
-        seed=asked.seed,
-    )  # fmt: skip
+    dim, precision = dimension_words(table, asked), precision_to_run(asked, table)
+    return profile_options(PointOptions(inputs=asked.inputs, dim=dim, precision=precision, seed=asked.seed))
 
 
 @contextmanager

@@ -66,15 +66,7 @@ def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Cand
     task = _TASKS.get(opts.kind or "", opts.kind)
     words = WorkloadOptions(source, task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
     check(words)
-    options = profile_options(
-        dimensions=opts.dim,
-        precision=opts.precision,
-        inputs=opts.inputs,
-        point_timeout=opts.point_timeout,
-        cool_to=opts.cool_to,
-        cool_timeout=opts.cool_timeout,
-        seed=opts.seed,
-    )
+    options = profile_options(opts)
     device = open_named(opts.device, opts.root, seed=opts.seed)
     subjects, each_options = [choose_subject(device, words, options, default_size=None)], [options]
     if opts.kind in PAIRS:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from edgetune.workflows import options
 from edgetune.workflows.options import Option
+from edgetune.workflows.profile_options import PointOptions
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 """Families of problems that ``search evaluate`` replays."""
@@ -53,28 +54,9 @@ class ProblemOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(ProblemOptions):
-    """The options of ``edgetune search``."""
+class StrategyOptions:
+    """Which strategy searches, and when it stops."""
 
-    sources: Annotated[
-        Sequence[str],
-        _table(
-            "A profile (Parquet or CSV), or several of one device; - for standard input (the default); or a MODEL to "
-            "measure."
-        ),
-    ] = field(default=(), kw_only=False)
-    workload: Workload = None
-    task: Annotated[str | None, _asked("Of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
-    batch_sizes: Annotated[
-        str | Sequence[int] | None, _asked("To choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST")
-    ] = None
-    dim: options.Dim = ()
-    batch_axis: options.BatchAxis = ()
-    device: Annotated[
-        str | None, Option("Measure a MODEL live on this device.", ("--device", "-d"), "Where", "NAME")
-    ] = None  # fmt: skip
-    root: options.Root = None
-    modes: options.Modes = None
     strategy: Annotated[
         str | None,
         Option(
@@ -98,14 +80,32 @@ class SearchOptions(ProblemOptions):
             metavar="SHARE",
         ),
     ] = None
-    precision: options.Precision = None
-    point_timeout: options.PointTimeout = options.POINT_TIMEOUT
-    cool_to: options.CoolTo = None
-    cool_timeout: options.CoolTimeout = options.COOL_TIMEOUT
-    seed: options.Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
+    """The options of ``edgetune search``."""
+
+    sources: Annotated[
+        Sequence[str],
+        _table(
+            "A profile (Parquet or CSV), or several of one device; - for standard input (the default); or a MODEL to "
+            "measure."
+        ),
+    ] = field(default=(), kw_only=False)
+    workload: Workload = None
+    task: Annotated[str | None, _asked("Of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
+    batch_sizes: Annotated[
+        str | Sequence[int] | None, _asked("To choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST")
+    ] = None
+    batch_axis: options.BatchAxis = ()
+    device: Annotated[
+        str | None, Option("Measure a MODEL live on this device.", ("--device", "-d"), "Where", "NAME")
+    ] = None  # fmt: skip
+    root: options.Root = None
+    modes: options.Modes = None
     column: options.Column = ()
     ops: options.Ops = None
-    inputs: options.Inputs = None
     known: Annotated[str | None, _file("A profile measured earlier: its points cost nothing.", metavar="FILE")] = None
     like: Annotated[
         Sequence[str],
