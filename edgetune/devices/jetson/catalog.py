@@ -7,10 +7,12 @@ was read from it, and lets the fake kernel answer for boards that nobody has her
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasPath, Field, TypeAdapter
 
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -35,10 +37,15 @@ class ClockTable:
 
     label: str
     khz: tuple[int, ...] | None
-    ends_khz: tuple[int | None, int | None]
-    steps: int | None
     grade: Grade
     source: str
+    ends_khz: tuple[int | None, int | None] = (None, None)
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.khz is not None:
+            object.__setattr__(self, "ends_khz", (self.khz[0], self.khz[-1]))
+            object.__setattr__(self, "steps", len(self.khz))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class Rail:
 
     channel: int
     name: str | None
-    in_chip_sum: bool
+    in_chip_sum: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +94,11 @@ class Rails:
 
     chips: tuple[PowerChip, ...]
     total: str | None
-    total_sum: tuple[str, ...]
-    sum_note: str
-    sum_grade: Grade | None
     grade: Grade
     source: str
+    total_sum: Annotated[tuple[str, ...], Field(validation_alias="sum")] = ()
+    sum_note: str = ""
+    sum_grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +116,10 @@ class ThermalZones:
 
     kernels: tuple[str, ...]
     zones: tuple[str, ...]
-    gated: tuple[str, ...]
-    critical_mc: int | None
     grade: Grade
     source: str
+    gated: tuple[str, ...] = ()
+    critical_mc: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ class Preset:
         emc_max_khz: Highest memory clock, kHz.
         masks: ``tpc_pg_mask``, ``fbp_pg_mask``, ``gpu_pg_mask``, as numbers.
         vdd_in_limits_ma: ``warn`` and ``crit`` current limits of the input rail, mA; most presets set none.
-        grade: How far to trust it.
+        grade: How far to trust it; ``None`` for as far as its file.
     """
 
     id: int
@@ -138,8 +145,8 @@ class Preset:
     gpu_khz: tuple[int | None, int | None]
     emc_max_khz: int | None
     masks: Mapping[str, int]
-    vdd_in_limits_ma: Mapping[str, int]
-    grade: Grade
+    vdd_in_limits_ma: Mapping[str, int] = field(default_factory=dict)
+    grade: Grade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,11 @@ class PresetFile:
     modes: tuple[Preset, ...]
     grade: Grade
     source: str
+
+
+def _at(*path: str) -> Any:
+    """Return where in its document a field of a board is."""
+    return Field(validation_alias=AliasPath(*path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +202,19 @@ class CatalogueBoard:
     models_grade: Grade
     jetpack: str
     kernels: tuple[str, ...]
-    clusters: tuple[Cluster, ...]
-    clusters_grade: Grade
-    idle_states: tuple[str, ...]
-    cpu: tuple[ClockTable, ...]
-    gpu_name: str
-    gpu_devfreq: tuple[str, ...]
-    gpu: tuple[ClockTable, ...]
-    emc_interface: str
-    emc: tuple[ClockTable, ...]
-    rails: Rails
+    clusters: Annotated[tuple[Cluster, ...], _at("cpu", "clusters")]
+    clusters_grade: Annotated[Grade, _at("cpu", "clusters_grade")]
+    idle_states: Annotated[tuple[str, ...], _at("cpu", "idle_states")]
+    cpu: Annotated[tuple[ClockTable, ...], _at("cpu", "tables")]
+    gpu_name: Annotated[str, _at("gpu", "name")]
+    gpu_devfreq: Annotated[tuple[str, ...], _at("gpu", "devfreq")]
+    gpu: Annotated[tuple[ClockTable, ...], _at("gpu", "tables")]
+    emc_interface: Annotated[str, _at("emc", "interface")]
+    emc: Annotated[tuple[ClockTable, ...], _at("emc", "tables")]
+    rails: Annotated[Rails, _at("power")]
     thermal: tuple[ThermalZones, ...]
     presets: tuple[PresetFile, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -226,7 +238,7 @@ def load_board(name: str) -> CatalogueBoard:
     if name not in board_names():
         raise InputError(f"the catalogue has no board {name!r}", f"it has {', '.join(board_names())}")
     text = (resources.files("edgetune.devices") / "catalog" / f"{name}.yaml").read_text()
-    return _board(load_yaml(text, name=f"{name}.yaml"))
+    return TypeAdapter(CatalogueBoard).validate_python(load_yaml(text, name=f"{name}.yaml"))
 
 
 def board_of_module(module_id: str) -> CatalogueBoard | None:
@@ -236,98 +248,3 @@ def board_of_module(module_id: str) -> CatalogueBoard | None:
         if module_id in board.module_ids:
             return board
     return None
-
-
-def _board(document: Mapping[str, Any]) -> CatalogueBoard:
-    cpu, gpu, emc = document["cpu"], document["gpu"], document["emc"]
-    return CatalogueBoard(
-        name=document["name"],
-        marketing=document["marketing"],
-        soc=document["soc"],
-        module_ids=tuple(document["module_ids"]),
-        models=tuple(document["models"]),
-        models_grade=document["models_grade"],
-        jetpack=document["jetpack"],
-        kernels=tuple(document["kernels"]),
-        clusters=tuple(Cluster(row["name"], tuple(row["cpus"]), row["policy"]) for row in cpu["clusters"]),
-        clusters_grade=cpu["clusters_grade"],
-        idle_states=tuple(cpu["idle_states"]),
-        cpu=_tables(cpu),
-        gpu_name=gpu["name"],
-        gpu_devfreq=tuple(gpu["devfreq"]),
-        gpu=_tables(gpu),
-        emc_interface=emc["interface"],
-        emc=_tables(emc),
-        rails=_rails(document["power"]),
-        thermal=tuple(
-            ThermalZones(
-                kernels=tuple(row["kernels"]),
-                zones=tuple(row["zones"]),
-                gated=tuple(row.get("gated", ())),
-                critical_mc=row.get("critical_mc"),
-                grade=row["grade"],
-                source=row["source"],
-            )
-            for row in document["thermal"]
-        ),
-        presets=tuple(_presets(row) for row in document["presets"]),
-        notes=tuple(document.get("notes", ())),
-    )
-
-
-def _tables(clock: Mapping[str, Any]) -> tuple[ClockTable, ...]:
-    return tuple(
-        ClockTable(
-            label=row["label"],
-            khz=None if row["khz"] is None else tuple(row["khz"]),
-            ends_khz=_ends(row),
-            steps=row.get("steps", None if row["khz"] is None else len(row["khz"])),
-            grade=row["grade"],
-            source=row["source"],
-        )
-        for row in clock["tables"]
-    )
-
-
-def _ends(table: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    if table["khz"] is not None:
-        return table["khz"][0], table["khz"][-1]
-    low, high = table.get("ends_khz", (None, None))
-    return low, high
-
-
-def _rails(power: Mapping[str, Any]) -> Rails:
-    return Rails(
-        chips=tuple(
-            PowerChip(
-                row["chip"],
-                row["address"],
-                tuple(Rail(rail["channel"], rail["name"], rail.get("in_chip_sum", True)) for rail in row["rails"]),
-            )
-            for row in power["chips"]
-        ),
-        total=power["total"],
-        total_sum=tuple(power.get("sum", ())),
-        sum_note=power.get("sum_note", ""),
-        sum_grade=power.get("sum_grade"),
-        grade=power["grade"],
-        source=power["source"],
-    )
-
-
-def _presets(row: Mapping[str, Any]) -> PresetFile:
-    modes = tuple(
-        Preset(
-            id=mode["id"],
-            name=mode["name"],
-            cores=tuple(mode["cores"]),
-            cpu_khz={cluster: (low, high) for cluster, (low, high) in mode["cpu_khz"].items()},
-            gpu_khz=(mode["gpu_khz"][0], mode["gpu_khz"][1]),
-            emc_max_khz=mode["emc_max_khz"],
-            masks=mode["masks"],
-            vdd_in_limits_ma=mode.get("vdd_in_limits_ma", {}),
-            grade=mode.get("grade", row["grade"]),
-        )
-        for mode in row["modes"]
-    )
-    return PresetFile(row["conf_file"], row["needs_super"], row["default_id"], modes, row["grade"], row["source"])
