@@ -134,16 +134,9 @@ def _conditions(sysfs: Sysfs, model: str, cores: int) -> dict[str, object]:
         "kernel": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         **software_versions(),
-        "governor": _governor(sysfs),
+        "governor": sysfs.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "load_average_1min": round(os.getloadavg()[0], 2),
     }
-
-
-def _governor(sysfs: Sysfs) -> str | None:
-    try:
-        return sysfs.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    except OSError:
-        return None
 
 
 def _listings() -> list[Listing]:

@@ -140,17 +140,10 @@ class ThrottleEvents:
 def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:
     """Return the CPU's sensors, else every sensor that answers, else why there is none."""
     paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.read_int(path) is not None]
-    of_cpu = [path for path in paths if _name(sysfs, path) in _CPU_SENSORS]
+    of_cpu = [path for path in paths if sysfs.text(path.rpartition("/")[0] + "/name") in _CPU_SENSORS]
     if not paths:
         return Absent("this kernel shows no temperature sensor")
     return HottestZone(sysfs, of_cpu or paths)
-
-
-def _name(sysfs: Sysfs, path: str) -> str:
-    try:
-        return sysfs.read(path.rpartition("/")[0] + "/name")
-    except OSError:
-        return ""
 
 
 def open_throttle_events(sysfs: Sysfs) -> ThrottleEvents | Absent:

@@ -55,6 +55,13 @@ class Sysfs:
         """Whether root may be asked about what the kernel denies to the user."""
         return acting_as() is not None and holds_root() and self.root == Path("/") and path.startswith(_KERNEL)
 
+    def text(self, path: str) -> str:
+        """Return the text of a file, empty when there is none to be had now."""
+        try:
+            return self.read(path)
+        except (OSError, ValueError):
+            return ""
+
     def read_int(self, path: str) -> int | None:
         """Return the integer in a file, or ``None`` when there is none to be had now."""
         try:

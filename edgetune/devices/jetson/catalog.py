@@ -7,12 +7,12 @@ was read from it, and lets the fake kernel answer for boards that nobody has her
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasPath, Field, TypeAdapter
+from pydantic import AliasPath, ConfigDict, Field, TypeAdapter
 
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
@@ -20,6 +20,10 @@ from edgetune.errors import InputError
 Grade = Literal["A", "B", "C", "D"]
 """A: file by NVIDIA or kernel source. B: captured on a board, published by a third party, or written against one.
 C: one secondary report. D: inferred, not verified."""
+
+
+_NOTHING_ELSE = ConfigDict(extra="forbid")
+"""A figure in a file that no field holds is an error: nobody would see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,8 @@ class ClockTable:
         grade: How far to trust it.
         source: Where it comes from.
     """
+
+    __pydantic_config__ = _NOTHING_ELSE
 
     label: str
     khz: tuple[int, ...] | None
@@ -52,6 +58,8 @@ class ClockTable:
 class Cluster:
     """Cores that share a clock: NVIDIA's name for it, its cores, and its cpufreq policy, e.g. ``policy4``."""
 
+    __pydantic_config__ = _NOTHING_ELSE
+
     name: str
     cpus: tuple[int, ...]
     policy: str
@@ -64,6 +72,8 @@ class Rail:
     ``in_chip_sum`` is false where the device tree keeps the channel out of the chip's own sum.
     """
 
+    __pydantic_config__ = _NOTHING_ELSE
+
     channel: int
     name: str | None
     in_chip_sum: bool = True
@@ -72,6 +82,8 @@ class Rail:
 @dataclass(frozen=True, slots=True)
 class PowerChip:
     """A power sensor: ``ina3221`` or ``ina238``, and its place on the I2C bus, e.g. ``1-0040``."""
+
+    __pydantic_config__ = _NOTHING_ELSE
 
     chip: str
     address: str
@@ -91,6 +103,8 @@ class Rails:
         grade: How far to trust the rails.
         source: Where they come from.
     """
+
+    __pydantic_config__ = _NOTHING_ELSE
 
     chips: tuple[PowerChip, ...]
     total: str | None
@@ -114,6 +128,8 @@ class ThermalZones:
         source: Where it comes from.
     """
 
+    __pydantic_config__ = _NOTHING_ELSE
+
     kernels: tuple[str, ...]
     zones: tuple[str, ...]
     grade: Grade
@@ -135,8 +151,10 @@ class Preset:
         emc_max_khz: Highest memory clock, kHz.
         masks: ``tpc_pg_mask``, ``fbp_pg_mask``, ``gpu_pg_mask``, as numbers.
         vdd_in_limits_ma: ``warn`` and ``crit`` current limits of the input rail, mA; most presets set none.
-        grade: How far to trust it; ``None`` for as far as its file.
+        grade: How far to trust it: as far as its file unless said otherwise.
     """
+
+    __pydantic_config__ = _NOTHING_ELSE
 
     id: int
     name: str
@@ -153,12 +171,18 @@ class Preset:
 class PresetFile:
     """The modes of one nvpmodel configuration file; ``needs_super`` where only a ``-super`` device tree selects it."""
 
+    __pydantic_config__ = _NOTHING_ELSE
+
     conf_file: str
     needs_super: bool
     default_id: int
     modes: tuple[Preset, ...]
     grade: Grade
     source: str
+
+    def __post_init__(self) -> None:
+        modes = tuple(replace(mode, grade=mode.grade or self.grade) for mode in self.modes)
+        object.__setattr__(self, "modes", modes)
 
 
 def _at(*path: str) -> Any:

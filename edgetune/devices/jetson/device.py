@@ -73,23 +73,16 @@ def _power_mode(nvpmodel: Nvpmodel | str) -> dict[str, Any]:
 
 def _cpu_governors(sysfs: Sysfs) -> str | None:
     """Return the governor of all policies, or all of them where they differ."""
-    found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := _read(sysfs, path))})
+    found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))})
     return ", ".join(found) or None
 
 
 def _gpu_governor(sysfs: Sysfs) -> str | None:
     for folder in _GPU_GOVERNOR_FOLDERS:
         for path in sysfs.glob(f"sys/class/devfreq/{folder}/governor"):
-            if word := _read(sysfs, path):
+            if word := sysfs.text(path):
                 return word
     return None
-
-
-def _read(sysfs: Sysfs, path: str) -> str | None:
-    try:
-        return sysfs.read(path)
-    except (OSError, ValueError):  # an inactive policy answers EBUSY
-        return None
 
 
 _KHZ_PER_MHZ = 1000

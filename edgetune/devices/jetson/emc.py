@@ -253,7 +253,7 @@ def _bwmgr(sysfs: Sysfs) -> tuple[LimitedRate, tuple[int, ...]] | None:
 def _bpmp(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
     folder = f"{_BPMP}/clk/emc"
     lock, rate = f"{folder}/mrq_rate_locked", f"{folder}/rate"
-    table = _rates(_words(sysfs, f"{_BPMP}/emc/possible_rates")) or _dvfs_rates(sysfs)
+    table = _rates(sysfs.text(f"{_BPMP}/emc/possible_rates").split()) or _dvfs_rates(sysfs)
     if not table or not _readable(sysfs, lock) or not _readable(sysfs, rate):
         return None
     helpers = [path for path in (f"{folder}/state", f"{_BPMP}/bwmgr/bwmgr_halt") if _readable(sysfs, path)]
@@ -262,7 +262,7 @@ def _bpmp(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
 
 def _t210(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
     """Return the override clock; of its rates the kernel tells only the ends."""
-    ends = [_words(sysfs, f"{_DEBUG}/tegra_bwmgr/emc_{end}_rate") for end in ("min", "max")]
+    ends = [sysfs.text(f"{_DEBUG}/tegra_bwmgr/emc_{end}_rate").split() for end in ("min", "max")]
     table = _rates([word for words in ends for word in words])
     if not table or not _readable(sysfs, f"{_T210}/clk_state") or not _readable(sysfs, f"{_T210}/clk_rate"):
         return None
@@ -271,10 +271,7 @@ def _t210(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
 
 def _dvfs_rates(sysfs: Sysfs) -> tuple[int, ...]:
     """Return column 2 of the firmware's table; nothing else of its format is published."""
-    try:
-        lines = sysfs.read(f"{_BPMP}/clk/emc/dvfs").splitlines()
-    except OSError:
-        return ()
+    lines = sysfs.text(f"{_BPMP}/clk/emc/dvfs").splitlines()
     return _rates([words[1] for line in lines if len(words := line.split()) > 1])
 
 
@@ -282,13 +279,6 @@ def _rates(words: list[str]) -> tuple[int, ...]:
     """Return the rates among words, Hz, ascending."""
     numbers = {int(word) for word in words if word.isdecimal() and int(word)}
     return tuple(sorted(number * (1000 if number < _LEAST_HZ else 1) for number in numbers))
-
-
-def _words(sysfs: Sysfs, path: str) -> list[str]:
-    try:
-        return sysfs.read(path).split()
-    except OSError:
-        return []
 
 
 def _readable(sysfs: Sysfs, path: str) -> bool:

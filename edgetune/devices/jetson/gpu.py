@@ -67,7 +67,7 @@ def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
     if not table:
         return f"/{folder}/available_frequencies lists no clock"
     candidates = (f"{folder}/device", "sys/devices/gpu.0", "sys/devices/platform/gpu.0")
-    power = next((f"{device}/power/control" for device in candidates if _text(sysfs, f"{device}/power/control")), None)
+    power = next((f"{device}/power/control" for device in candidates if sysfs.text(f"{device}/power/control")), None)
     return GpuFiles(devfreq_limits(folder), power, table)
 
 
@@ -79,29 +79,21 @@ def devfreq_limits(folder: str) -> LimitFiles:
 def devfreq_table(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
     """Return the clocks of a devfreq folder, Hz, ascending; none when it does not tell."""
     try:
-        return tuple(sorted(map(int, (_text(sysfs, f"{folder}/available_frequencies") or "").split())))
+        return tuple(sorted(map(int, sysfs.text(f"{folder}/available_frequencies").split())))
     except ValueError:
         return ()
 
 
 def _folder(sysfs: Sysfs) -> str | None:
     entries = sysfs.glob(f"{CLASS}/*")
-    wanted = _text(sysfs, _NODE)
+    wanted = sysfs.text(_NODE)
     rules = (
         lambda entry: entry.endswith(f"/{THOR}"),
-        lambda entry: wanted is not None and _text(sysfs, f"{entry}/device/of_node/compatible") == wanted,
-        lambda entry: _text(sysfs, f"{entry}/device/of_node/name") in _NODE_NAMES,
+        lambda entry: wanted != "" and sysfs.text(f"{entry}/device/of_node/compatible") == wanted,
+        lambda entry: sysfs.text(f"{entry}/device/of_node/name").strip("\0") in _NODE_NAMES,
         lambda entry: "gpu" in entry.rpartition("/")[2],
     )
     return next((entry for rule in rules for entry in entries if rule(entry)), None)
-
-
-def _text(sysfs: Sysfs, path: str) -> str | None:
-    """Return a file's text without the NULs of the device tree, ``None`` when there is none."""
-    try:
-        return sysfs.read(path).strip("\0") or None
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 class GpuClock:

@@ -113,7 +113,7 @@ def present_masks(sysfs: Sysfs, nvpmodel: Nvpmodel) -> dict[str, str]:
     for name, param in nvpmodel.config.params.items():
         for argument in filter(is_mask, param.arguments):
             path = nvpmodel.paths.get((name, argument))
-            number = re.search(r"(\w+)\s*\Z", _read(sysfs, path) or "") if path else None
+            number = re.search(r"(\w+)\s*\Z", sysfs.text(path.lstrip("/"))) if path else None
             from_mode = nvpmodel.active_model.get(name, argument) if nvpmodel.active_model else None
             if number is not None:
                 masks[argument] = number[1]
@@ -177,13 +177,6 @@ def _existing_paths(sysfs: Sysfs, config: NvpmodelConfiguration) -> dict[tuple[s
             if path is not None:
                 found[name, argument] = path
     return found
-
-
-def _read(sysfs: Sysfs, path: str) -> str | None:
-    try:
-        return sysfs.read(path.lstrip("/"))
-    except (OSError, ValueError):
-        return None
 
 
 def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> NvpmodelStatus | str:

@@ -132,7 +132,7 @@ def find_channels(sysfs: Sysfs) -> list[Channel]:
         PermissionError: there are chips, but this user may not read them.
     """
     folders = [path.rpartition("/")[0] for path in sysfs.glob("sys/class/hwmon/hwmon*/name")]
-    chips = [(folder, _text(sysfs, f"{folder}/name")) for folder in folders]
+    chips = [(folder, sysfs.text(f"{folder}/name")) for folder in folders]
     if not any(chip == "ina3221" for _, chip in chips):
         driver = "sys/bus/i2c/drivers/ina3221/*/hwmon/hwmon*/in1_input"
         chips += [(path.rpartition("/")[0], "ina3221") for path in sysfs.glob(driver)]
@@ -149,7 +149,7 @@ def _hwmon(sysfs: Sysfs, folder: str) -> Iterator[Channel]:
     """Yield the labelled channels of an INA3221 in hwmon."""
     refresh_s = _refresh_s(sysfs, folder, DEFAULT_REFRESH_S)
     for number in (1, 2, 3):
-        label = _text(sysfs, f"{folder}/in{number}_label")
+        label = sysfs.text(f"{folder}/in{number}_label")
         shunt_uohm = sysfs.read_int(f"{folder}/shunt{number}_resistor")
         registers = _volts_and_amps(f"{folder}/in{number}_input", f"{folder}/curr{number}_input", shunt_uohm)
         if label not in _UNCONNECTED and _answers(sysfs, registers):
@@ -173,7 +173,7 @@ def _iio(sysfs: Sysfs) -> Iterator[Channel]:
 
 def _ina238(sysfs: Sysfs, folder: str) -> Channel:
     """Return the one channel of an INA238; mainline gives it no label."""
-    labels = (_text(sysfs, f"{folder}/{name}") for name in ("power1_label", "in1_label", "label"))
+    labels = (sysfs.text(f"{folder}/{name}") for name in ("power1_label", "in1_label", "label"))
     register = Register(f"{folder}/power1_input", 1e-6, 0, _INA238_HIGHEST_UW)
     refresh_s = _refresh_s(sysfs, folder, _INA238_REFRESH_S)
     return Channel("ina238", next(filter(None, labels), None), (register,), refresh_s)
@@ -207,14 +207,6 @@ def _refresh_s(sysfs: Sysfs, folder: str, otherwise_s: float) -> float:
     """Return how often a chip has a new value; its driver works that out of averaging and conversion times."""
     interval_ms = sysfs.read_int(f"{folder}/update_interval")
     return interval_ms / 1000 if interval_ms and interval_ms > 0 else otherwise_s
-
-
-def _text(sysfs: Sysfs, path: str) -> str:
-    """Return the text of a file, empty when there is none."""
-    try:
-        return sysfs.read(path)
-    except OSError:
-        return ""
 
 
 INPUTS: tuple[str, ...] = ("VDD_IN", "POM_5V_IN", "VIN")

@@ -76,13 +76,7 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
 def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) -> RestorePlan:
     """Return a plan that raises no upper limit, for a mode may be in force that allows less than what was noted."""
 
-    def present(path: str) -> str | None:
-        try:
-            return sysfs.read(path)
-        except (OSError, UnicodeDecodeError):
-            return None
-
-    target = within(found, present, knobs)
+    target = within(found, lambda path: sysfs.text(path) or None, knobs)
     return RestorePlan(
         target,
         note,

@@ -76,11 +76,7 @@ class BoardThermometer:
         """Return the lowest critical trip point of a zone."""
         found = []
         for path in self._sysfs.glob(f"{folder}/trip_point_*_type"):
-            try:
-                kind = self._sysfs.read(path)
-            except OSError:
-                continue
-            if kind == "critical":
+            if self._sysfs.text(path) == "critical":
                 found.append(_read_c(self._sysfs, path.removesuffix("_type") + "_temp"))
         return min((value for value in found if value is not None), default=None)
 
@@ -95,12 +91,8 @@ def open_board_thermometer(sysfs: Sysfs) -> BoardThermometer | Absent:
     """Return the board's zones, those included that do not answer now, or why there are none."""
     zones: dict[str, str] = {}
     for path in sysfs.glob("sys/class/thermal/thermal_zone*/type"):
-        folder = path.rpartition("/")[0]
-        try:
-            name = sysfs.read(path)
-        except OSError:
-            continue
-        if name not in _IGNORED:
+        folder, name = path.rpartition("/")[0], sysfs.text(path)
+        if name and name not in _IGNORED:
             zones[f"{name} ({folder.rpartition('/')[2]})" if name in zones else name] = folder
     if not zones:
         return Absent("this kernel shows no thermal zones")
@@ -162,11 +154,11 @@ def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:
     counters: dict[str, str] = {}
     for path in sysfs.glob("sys/class/hwmon/hwmon*/oc*_event_cnt"):
         folder, _, file = path.rpartition("/")
-        if _text(sysfs, f"{folder}/name") == "soctherm_oc":
+        if sysfs.text(f"{folder}/name") == "soctherm_oc":
             counters[file.removesuffix("_event_cnt")] = path
     cooling: dict[str, str] = {}
     for path in sysfs.glob("sys/class/thermal/cooling_device*/type"):
-        folder, kind = path.rpartition("/")[0], _text(sysfs, path)
+        folder, kind = path.rpartition("/")[0], sysfs.text(path)
         if kind.endswith(_ALERT) or kind.startswith(_FREQUENCY_CAPS):
             cooling[f"{kind} ({folder.rpartition('/')[2]})" if kind in cooling else kind] = f"{folder}/cur_state"
     if not counters and not cooling:
@@ -174,14 +166,6 @@ def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:
     if all(sysfs.read_int(path) is None for path in (*counters.values(), *cooling.values())):
         return Absent("neither the over-current counters nor the throttling devices of this kernel answer")
     return BoardThrottle(sysfs, counters, cooling)
-
-
-def _text(sysfs: Sysfs, path: str) -> str:
-    """Return the text of a file, empty when there is none."""
-    try:
-        return sysfs.read(path)
-    except OSError:
-        return ""
 
 
 FULL_PWM = 255
@@ -230,14 +214,8 @@ def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
 
 def _hwmon(sysfs: Sysfs, name: str, file: str) -> list[str]:
     """Return that file of every sensor of that name; their numbers change from boot to boot."""
-    found = []
-    for path in sysfs.glob("sys/class/hwmon/hwmon*/name"):
-        try:
-            if sysfs.read(path) == name:
-                found.append(f"{path.rpartition('/')[0]}/{file}")
-        except (OSError, ValueError):
-            continue
-    return found
+    names = sysfs.glob("sys/class/hwmon/hwmon*/name")
+    return [f"{path.rpartition('/')[0]}/{file}" for path in names if sysfs.text(path) == name]
 
 
 def _first(sysfs: Sysfs, paths: list[str]) -> int | None:

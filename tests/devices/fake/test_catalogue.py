@@ -1,10 +1,13 @@
 """The catalogue: every board complete and consistent, every figure with a source and a grade."""
 
+from dataclasses import fields
 from functools import cache
 from importlib import resources
+from typing import get_type_hints
 
 import pytest
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from edgetune.devices.jetson import catalog
 from edgetune.errors import InputError
@@ -51,34 +54,20 @@ def test_figures_have_source_and_grade(name):
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_nothing_in_a_file_goes_unread(name):
-    """A key that the loader does not ask for would be a figure that nobody sees."""
-    asked: set[int] = set()
-
-    class Watched(dict):
-        def __getitem__(self, key):
-            asked.add((id(self), key))
-            return super().__getitem__(key)
-
-        def get(self, key, default=None):
-            asked.add((id(self), key))
-            return super().get(key, default)
-
-    def watched(value):
-        if isinstance(value, dict):
-            return Watched({key: watched(inner) for key, inner in value.items()})
-        return [watched(inner) for inner in value] if isinstance(value, list) else value
-
-    document = watched(document_of(name))
-    catalog._board(document)
-    free = {"clusters_source", "idle_states_grade", "governor", "cores"}  # read by people, or told twice
-    unread = {
-        key
-        for block in blocks(document)
-        for key in block
-        if (id(block), key) not in asked and key not in free and not set(block) <= {"warn", "crit"}
-    }
-    names = {cluster["name"] for cluster in document["cpu"]["clusters"]}
-    assert unread - names - {"tpc_pg_mask", "fbp_pg_mask", "gpu_pg_mask"} <= {"source", "grade"}
+    """A key that no field of a board holds would be a figure that nobody sees; its parts refuse such keys."""
+    read = {"name", "cpu.tables"}
+    for field in fields(catalog.CatalogueBoard):
+        hint = get_type_hints(catalog.CatalogueBoard, include_extras=True)[field.name]
+        paths = [extra.validation_alias.path for extra in getattr(hint, "__metadata__", ())] or [[field.name]]
+        read |= {".".join(path) for path in paths}
+    free = {"cpu.clusters_source", "cpu.idle_states_grade", "cpu.cores"}  # read by people, or told twice
+    document = document_of(name)
+    keys = {key for key in document if key not in ("cpu", "gpu", "emc")}
+    keys |= {f"{block}.{key}" for block in ("cpu", "gpu", "emc") for key in document[block]}
+    assert {key for key in keys - read - free if key.rpartition(".")[2] not in ("source", "grade", "governor")} == set()
+    spoilt = {**document, "thermal": [{**document["thermal"][0], "extra": 1}]}
+    with pytest.raises(ValidationError, match="extra"):
+        TypeAdapter(catalog.CatalogueBoard).validate_python(spoilt)
 
 
 @pytest.mark.parametrize("name", BOARDS)
