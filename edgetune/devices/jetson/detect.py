@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
+from edgetune.devices.clock import Clock
+from edgetune.devices.device import Absent, PowerSensor
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
+from edgetune.plugins import Registry
 
 KERNEL_GENERATIONS = ("4.9", "5.10", "5.15", "6.8")
 """Kernels of JetPack 4, 5, 6 and 7, whose answers to writes are known."""
@@ -152,6 +156,15 @@ def _read(sysfs: Sysfs, path: str) -> str | None:
     return None if "\ufffd" in text else text or None
 
 
+POWER_SENSORS: Registry[Callable[[Sysfs, Clock, str, str | None], PowerSensor | Absent]] = Registry(
+    "source of power",
+    {
+        "board": "edgetune.devices.jetson.power:open_board_power",
+        "jtop": "edgetune.devices.jetson.power:open_jtop_power",
+    },
+)
+"""What reads a board's power, by the word after ``source=``; opened with files, clock, chip and the rails chosen."""
+
 _EXAMPLE = "e.g. jetson?beyond-caps=on or jetson?rails=VDD_GPU_SOC+VDD_CPU_CV"
 
 
@@ -162,12 +175,12 @@ class JetsonOptions:
     Args:
         beyond_caps: Offer clocks and cores above what the active power mode allows: NVIDIA's qualified limits.
         rails: Power rails to add up instead of the board's usual total, joined by ``+``.
-        jtop: Take power from a running jetson-stats service instead of the board's own files.
+        source: What reads the power, one of ``POWER_SENSORS``: the board's own files, or a running jetson-stats.
     """
 
     beyond_caps: bool = False
     rails: str | None = None
-    jtop: bool = False
+    source: str = "board"
 
 
 def parse_jetson_options(name: str) -> JetsonOptions:
@@ -191,9 +204,11 @@ def parse_jetson_options(name: str) -> JetsonOptions:
     beyond, rails, source = given.get("beyond-caps", "off"), given.get("rails"), given.get("source", "board")
     if beyond not in ("on", "off"):
         raise InputError(f"beyond-caps is on or off, not {beyond!r}", _EXAMPLE)
-    if source not in ("board", "jtop"):
-        raise InputError(f"the source of power is board or jtop, not {source!r}", "e.g. jetson?source=jtop")
-    if rails is not None and (source == "jtop" or not rails):
-        why = "jtop chooses its own" if rails else "none are named"
+    if source not in POWER_SENSORS:
+        raise InputError(
+            f"the source of power is {' or '.join(POWER_SENSORS)}, not {source!r}", "e.g. jetson?source=jtop"
+        )
+    if rails is not None and (source != "board" or not rails):
+        why = f"{source} chooses its own" if rails else "none are named"
         raise InputError(f"rails cannot be chosen: {why}", _EXAMPLE)
-    return JetsonOptions(beyond == "on", rails, source == "jtop")
+    return JetsonOptions(beyond == "on", rails, source)

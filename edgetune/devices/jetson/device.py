@@ -19,10 +19,10 @@ from edgetune.devices.guardian.client import guardian_command, open_guardian_mod
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
-from edgetune.devices.jetson.detect import Jetson, JetsonOptions, detect_jetson, parse_jetson_options
+from edgetune.devices.jetson.detect import POWER_SENSORS, Jetson, JetsonOptions, detect_jetson, parse_jetson_options
 from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
-from edgetune.devices.jetson.power import BoardPower, open_board_power, open_jtop_power
+from edgetune.devices.jetson.power import BoardPower
 from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, open_board_throttle, read_fan
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
@@ -176,7 +176,7 @@ def open_jetson(
     clock = clock or MonotonicClock()
     control = open_jetson_control(sysfs, beyond_caps=choices.beyond_caps)
     modes = open_guardian_modes(guardian, control, ask=ask)
-    power = _power(sysfs, clock, jetson, choices)
+    power = POWER_SENSORS[choices.source](sysfs, clock, jetson.soc or "", choices.rails)
     temperature, throttle = open_board_thermometer(sysfs), open_board_throttle(sysfs)
     about = jetson.model if made_up is None else f"{jetson.model} ({made_up})"
     return Device(
@@ -204,12 +204,6 @@ def no_jetson(root: Path) -> DeviceError:
         f"{root} has no files of a Jetson: neither etc/nv_tegra_release nor proc/device-tree names one",
         "give the folder that has the board's sys, proc and etc",
     )
-
-
-def _power(sysfs: Sysfs, clock: Clock, jetson: Jetson, choices: JetsonOptions) -> PowerSensor | Absent:
-    if choices.jtop:
-        return open_jtop_power(clock)
-    return open_board_power(sysfs, clock, jetson.soc or "", choice=choices.rails)
 
 
 def _software(jetson: Jetson) -> str:

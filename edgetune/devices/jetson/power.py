@@ -197,7 +197,7 @@ def _said(error: Exception) -> str:
     return f"{error.filename or 'the chip'}: {why(error)}" if isinstance(error, OSError) else str(error)
 
 
-def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, *, choice: str | None = None) -> BoardPower | Absent:
+def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, choice: str | None = None) -> BoardPower | Absent:
     """Return the board's power sensor, or why there is none.
 
     Args:
@@ -317,10 +317,11 @@ class JtopPower:
                 raise DeviceError(str(stopped), "leave out source=jtop: edgetune reads the board's sensors") from None
 
 
-def open_jtop_power(clock: Clock) -> PowerSensor:
+def open_jtop_power(sysfs: Sysfs, clock: Clock, soc: str = "", choice: str | None = None) -> PowerSensor:  # noqa: ARG001
     """Return the power sensor of a running jtop service.
 
     Args:
+        sysfs, soc, choice: As of ``open_board_power``; the service reads them itself.
         clock: Stamps the readings.
 
     Raises:

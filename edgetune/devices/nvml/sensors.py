@@ -137,7 +137,6 @@ class GpuTelemetry:
 
 def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
     """Return the sensors that answer, or why there is none."""
-
     sensors: tuple[Callable[[], float], ...] = (lambda: _core_c(gpu), lambda: gpu.field(MEMORY_TEMPERATURE))
     readers = [read for read in sensors if _now(read) is not None]
     if not readers:
@@ -311,7 +310,7 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
     def energy_mj() -> float:
         return float(gpu.ask("nvmlDeviceGetTotalEnergyConsumption"))
 
-    refresh_s = _watched_refresh_s(energy_mj, clock) if _answers(energy_mj) else None
+    refresh_s = _watched_refresh_s(energy_mj, clock) if _now(energy_mj) is not None else None
     if refresh_s is not None:
         length_s = max(refresh_s, _SHORTEST_READING_S)
         return NvmlPower(
@@ -325,7 +324,7 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
         ("nvml:power-instant", lambda: gpu.field(POWER_INSTANT), _USUAL_REFRESH_S),
         ("nvml:power", lambda: float(gpu.ask("nvmlDeviceGetPowerUsage")), _AVERAGED_S),
     ):
-        if _answers(read_mw):
+        if _now(read_mw) is not None:
             return _gauge(source, read_mw, clock, settle_s, watch)
     return Absent("the driver reports neither energy nor power of this GPU (virtual GPUs and some laptops have none)")
 
@@ -337,16 +336,6 @@ def _gauge(
     return NvmlPower(
         source, lambda: GaugeMeter(read_mw, clock, length_s), refresh_s=length_s, settle_s=settle_s, watch=watch
     )
-
-
-def _answers(read: Callable[[], float]) -> bool:
-    try:
-        read()
-    except GpuLostError:
-        raise
-    except DeviceError:
-        return False
-    return True
 
 
 def _watched_refresh_s(read: Callable[[], float], clock: Clock) -> float | None:

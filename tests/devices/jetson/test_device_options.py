@@ -21,7 +21,7 @@ from edgetune.errors import InputError
         ("jetson?rails=VDD_IN", JetsonOptions(rails="VDD_IN")),
         ("jetson?rails=VDD_GPU_SOC+VDD_CPU_CV&beyond-caps=on", JetsonOptions(True, "VDD_GPU_SOC+VDD_CPU_CV")),
         ("jetson?rails=a%26b", JetsonOptions(rails="a&b")),
-        ("jetson?source=jtop", JetsonOptions(jtop=True)),
+        ("jetson?source=jtop", JetsonOptions(source="jtop")),
         ("jetson?source=board&&", JetsonOptions()),
     ],
 )

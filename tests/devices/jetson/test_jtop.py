@@ -7,6 +7,7 @@ import pytest
 
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.jetson.power import open_jtop_power
+from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 
@@ -71,7 +72,7 @@ def recorded(sensor, *, until=lambda recording: recording.failure):
 
 def test_each_update_is_a_reading_in_watts(service):
     running = service(7000, 7100, 7300)
-    sensor = open_jtop_power(MonotonicClock())  # takes the first update
+    sensor = open_jtop_power(Sysfs(), MonotonicClock())  # takes the first update
     recording = recorded(sensor)
     assert [reading.power_w for reading in recording.readings] == [7.1, 7.3]
     assert "stopped" in recording.failure
@@ -81,7 +82,7 @@ def test_each_update_is_a_reading_in_watts(service):
 
 def test_a_client_that_raises_when_the_service_dies_ends_the_recording(service):
     service(7000, 7100, ends_with=RuntimeError("lost connection"))
-    recording = recorded(open_jtop_power(MonotonicClock()))
+    recording = recorded(open_jtop_power(Sysfs(), MonotonicClock()))
     assert len(recording.readings) == 1
     assert "lost connection" in recording.failure
 
@@ -90,20 +91,20 @@ def test_a_client_that_raises_when_the_service_dies_ends_the_recording(service):
 def test_no_total_is_an_error_and_never_zero(service, total):
     running = service(total)
     with pytest.raises(DeviceError, match="no total power"):
-        open_jtop_power(MonotonicClock())
+        open_jtop_power(Sysfs(), MonotonicClock())
     assert running.closed == 1
 
 
 def test_a_service_that_does_not_answer_is_an_error_with_the_remedy(service):
     service(refuses=RuntimeError("the jtop.service is not active"))
     with pytest.raises(DeviceError, match="not active") as caught:
-        open_jtop_power(MonotonicClock())
+        open_jtop_power(Sysfs(), MonotonicClock())
     assert "systemctl" in caught.value.hint
 
 
 def test_jetson_stats_that_is_not_installed_is_an_error_with_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "jtop", None)
     with pytest.raises(DeviceError, match="not installed") as caught:
-        open_jtop_power(MonotonicClock())
+        open_jtop_power(Sysfs(), MonotonicClock())
     assert "pip3 install" in caught.value.hint
     assert "\n" not in caught.value.hint
