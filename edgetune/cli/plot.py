@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from edgetune.cli.screen import Screen, print_lines
 from edgetune.errors import InputError
 from edgetune.plotting.page import is_page
+from edgetune.plotting.style import Figure
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from edgetune.artifacts.artifact import Artifact
     from edgetune.cli.screen import Screen
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from edgetune.plotting.style import BLACK
+from edgetune.plotting.style import BLACK, Figure
 from edgetune.visible import cut_in_middle, visible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _TITLE_CHARACTERS = 60
 _LONGEST_TITLE = 10 * _TITLE_CHARACTERS

@@ -6,15 +6,12 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.errors import InputError
-from edgetune.plotting.style import styled
+from edgetune.plotting.style import Figure, styled
 from edgetune.visible import visible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
 _DPI = 200

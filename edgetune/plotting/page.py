@@ -11,16 +11,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.plotting.style import COLOURS
+from edgetune.plotting.style import COLOURS, Figure
 from edgetune.visible import visible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, those that end in ``>`` aligned to the right, and rows."""

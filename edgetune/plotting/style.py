@@ -16,7 +16,9 @@ from edgetune import limits
 from edgetune.errors import DeviceError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414 -- exported
+else:
+    Figure = Any  # matplotlib is optional, and loaded where something is drawn
 
 
 BLACK, GREY = "#000000", "#7f7f7f"

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.mode import KNOBS
 from edgetune.artifacts.profile import Profile, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
-from edgetune.plotting.style import BLACK, KNOB_LABELS, new_figure, pareto_front, series_style, spread_out, time_unit
+from edgetune.plotting.style import (
+    BLACK,
+    KNOB_LABELS,
+    Figure,
+    new_figure,
+    pareto_front,
+    series_style,
+    spread_out,
+    time_unit,
+)
 from edgetune.stats import median
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_PANELS = 6
 _FEW = 6

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.artifact import Artifact
 from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import require_figure
 from edgetune.plotting.page import is_page
-from edgetune.plotting.style import styled
+from edgetune.plotting.style import Figure, styled
 from edgetune.plugins import Registry
 from edgetune.units import parse_time_s
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIGURES: Registry[Callable[..., Any]] = Registry(
     "figure",

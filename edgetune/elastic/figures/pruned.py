@@ -14,14 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLUE, COLOURS, GREY, new_figure, panels_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from edgetune.plotting.style import BLUE, COLOURS, GREY, Figure, new_figure, panels_of
 
 _DROPPED = {
     "others score more": ("o", "none"),

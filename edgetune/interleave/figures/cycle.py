@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.run import Run, RunRow
@@ -21,13 +21,9 @@ from edgetune.interleave.explain import parts_of
 from edgetune.interleave.figures.chosen import left_out, written
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, draw_bars, name_lanes
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, time_unit
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, time_unit
 from edgetune.plotting.turns import first_turn
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 CYCLES = 3
 """Batches of requests that a figure shows."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
@@ -24,6 +24,7 @@ from edgetune.plotting.style import (
     GREY,
     MARKERS,
     VERMILLION,
+    Figure,
     check_panels,
     new_figure,
     panels_of,
@@ -33,9 +34,6 @@ from edgetune.plotting.style import (
 from edgetune.serving.requests import latencies_s
 from edgetune.stats import percentile
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _BOX = 0.16
 """Half the width of a box; engines are 1 apart."""

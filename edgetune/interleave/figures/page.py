@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from edgetune.artifacts.run import Run
 from edgetune.errors import InputError
@@ -11,11 +10,7 @@ from edgetune.interleave.figures.cycle import cycle_figure
 from edgetune.interleave.figures.latency import latency_figure
 from edgetune.interleave.figures.timeline import timeline_figure
 from edgetune.plotting.page import Page, Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.figure import Figure
+from edgetune.plotting.style import Figure
 
 
 def run_page(run: Run, tables: Sequence[Table] = (), notes: Sequence[str] = ()) -> bytes:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.mode import KNOBS
@@ -27,6 +27,7 @@ from edgetune.plotting.style import (
     GREY,
     KNOB_LABELS,
     VERMILLION,
+    Figure,
     check_panels,
     new_figure,
     panels_of,
@@ -35,9 +36,6 @@ from edgetune.plotting.style import (
 )
 from edgetune.plotting.turns import first_turn
 from edgetune.stats import percentile
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Panel = Callable[[Any], None]
 

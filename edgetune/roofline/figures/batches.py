@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, plain_text, set_title
 from edgetune.plotting.labels import FONT_PT
-from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, new_figure, spread_out
+from edgetune.plotting.style import BLACK, COLOURS, GREY, MARKERS, Figure, new_figure, spread_out
 from edgetune.roofline.figures.figure_data import KINDS, FigureData, balance_points, brief_names, figure_data_of
 from edgetune.roofline.figures.points import PlacedNetwork, PointSeries, span
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PAD, _BESIDE = 1.8, 1.5
 """Factors of room above and below the points, and beside them."""

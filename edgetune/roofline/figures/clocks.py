@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.errors import InputError
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
-from edgetune.plotting.style import KNOB_LABELS, new_figure, series_style
+from edgetune.plotting.style import KNOB_LABELS, Figure, new_figure, series_style
 from edgetune.roofline.figures.figure_data import shared_mode
 from edgetune.roofline.figures.roofs import LINES
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _MOST_LINES = 4
 """More lines than these in a panel hide each other; of more settings those spread evenly between the ends are drawn."""

@@ -12,12 +12,12 @@ The two are drawn one above the other, so that a network stands at the same plac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.plotting.captions import folded, lay_out, legend_beside, note_left_out, plain_text, set_title
 from edgetune.plotting.labels import Label, write_labels
-from edgetune.plotting.style import BLACK, GREY, MARKERS, new_figure
+from edgetune.plotting.style import BLACK, GREY, MARKERS, Figure, new_figure
 from edgetune.roofline.figures.figure_data import (
     KINDS,
     LETTERS,
@@ -37,9 +37,6 @@ from edgetune.roofline.figures.figure_data import (
 )
 from edgetune.roofline.figures.points import LayerPoints, PlacedNetwork, RooflinePoint, span
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (5, 1.4, 1, 1.4)), (0, (2.5, 1.2)), (0, (6, 1.2, 1, 1.2, 1, 1.2)))
 _FAINT = "#d4d4d4"

@@ -11,15 +11,12 @@ unload     o    o    o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.plotting.captions import set_title
-from edgetune.plotting.style import BLACK, BLUE, GREEN, GREY, VERMILLION, new_figure, panels_of
+from edgetune.plotting.style import BLACK, BLUE, GREEN, GREY, VERMILLION, Figure, new_figure, panels_of
 from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
 from edgetune.schedule.network import LayeredNetwork
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _HEIGHTS = {"load": 1.0, "execute": 0.0, "unload": -1.0}
 _COLOURS = {"load": BLUE, "execute": VERMILLION, "unload": GREEN}

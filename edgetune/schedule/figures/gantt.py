@@ -12,19 +12,15 @@ that would be narrower than a line are drawn as one with their neighbours, and o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, name_in_lines, note_left_out, set_title, title_of
 from edgetune.plotting.gantt import Bar, Span, draw_bars, merged, name_lanes, name_time, thinned
-from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, new_figure
+from edgetune.plotting.style import BLACK, BLUE, COLOURS, GREY, VERMILLION, Figure, new_figure
 from edgetune.plotting.turns import first_turn, longest_note, turn_notes
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _NAME_CHARACTERS = 20
 _MORE_COLOURS = ("#8C564B", "#4B4B9F", "#7A7A00", "#7F7F7F")

@@ -11,20 +11,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune import limits
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
-from edgetune.plotting.style import BLACK, BLUE, VERMILLION, new_figure, spread_out, time_unit
+from edgetune.plotting.style import BLACK, BLUE, VERMILLION, Figure, new_figure, spread_out, time_unit
 from edgetune.schedule.figures.gantt import written
 from edgetune.serving.requests import latencies_s
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 _MOST_PANELS = 4
 """Jobs above which a panel for each would not be read: all are in one then."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, panels_of
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, panels_of
 from edgetune.search.evaluation.problems import Array
 from edgetune.search.problem import PAIRS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
@@ -13,7 +13,7 @@ from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title
 from edgetune.plotting.labels import Label, write_labels
-from edgetune.plotting.style import BLACK, GREY, new_figure, pareto_front, spread_out
+from edgetune.plotting.style import BLACK, GREY, Figure, new_figure, pareto_front, spread_out
 from edgetune.search.figures.marks import (
     STANDINGS,
     Scale,
@@ -34,9 +34,6 @@ from edgetune.search.figures.points import (
     table_points,
 )
 from edgetune.search.figures.steps import trace_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MANY = 60
 """Measured points from which they are drawn small."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace
@@ -13,9 +13,6 @@ from edgetune.plotting.style import BLUE, GREY, PURPLE, VERMILLION, time_unit
 from edgetune.search.figures.points import PointStatus, SearchPoint
 from edgetune.search.problem import PAIRS, objective_of
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
-from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, new_figure, spread_out, time_unit
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, spread_out, time_unit
 from edgetune.search.figures.marks import draw_budget, title_of
 from edgetune.search.problem import PAIRS
 from edgetune.units import format_si
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MANY = 60
 _LOST_PT = 7.0

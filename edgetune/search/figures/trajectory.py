@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point
@@ -18,7 +18,7 @@ from edgetune.artifacts.trace import Trace
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, set_title
 from edgetune.plotting.labels import Label, write_labels
-from edgetune.plotting.style import BLACK, KNOB_LABELS, new_figure
+from edgetune.plotting.style import BLACK, KNOB_LABELS, Figure, new_figure
 from edgetune.search.figures.marks import answer_lines, draw_markers, title_of
 from edgetune.search.figures.points import (
     PointStatus,
@@ -33,10 +33,6 @@ from edgetune.search.figures.points import (
 )
 from edgetune.search.problem import PAIRS
 from edgetune.search.space import AXES, Background, axis_of_names, value_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 STEP = "step"
 _BACKGROUND = -1.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof
@@ -12,13 +11,10 @@ from edgetune.devices.device import Absent, Device
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import require_figure
 from edgetune.plotting.page import is_page
+from edgetune.plotting.style import Figure
 from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
 from edgetune.workflows.roofline.request import Placed, sizes_of, statements_of
 from edgetune.workflows.roofline_options import RooflineOptions
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 VIEWS = ("roofs", "batches", "clocks")
 
