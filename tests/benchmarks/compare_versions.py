@@ -36,25 +36,31 @@ for path, command, context in walk(get_command(app), ("edgetune",)):
 json.dump(found, sys.stdout)
 """
 
-COMMANDS = """
+COMMANDS = """\
 profile zoo:mobilenet_v2 --task infer --batch-sizes 1,4 --device twin:orin-agx --modes grid:441 --dry-run
 profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 -o sweep.parquet
-profile zoo:resnet18 --task infer --batch-sizes 1,4,16 --device twin:orin-agx --modes grid:441 -o infer.parquet
+profile zoo:resnet18 --task infer --batch-sizes 1,4,16 --device twin:orin-agx --modes grid:441 -o i.parquet
 profile zoo:mobilenet_v2 --task infer --device twin:orin-agx --json
 show sweep.parquet --rows 5
 show sweep.parquet -o sweep.csv
 search sweep.parquet --power-budget 30W --strategy gmd --seed 3 -o plan.yaml --trace trace.parquet
 search sweep.parquet --power-budget 30W --strategy als --seed 3 --json
-search infer.parquet --power-budget 30W --latency-budget 80ms --arrival-rate 60/s --seed 1
-search evaluate sweep.parquet --count 20 --json
+search i.parquet --power-budget 30W --latency-budget 80ms --arrival-rate 60/s --seed 1
+search evaluate sweep.parquet --sample 20 --strategies gmd,roofline --json
 search sweep.parquet --power-budget 3mW
 show plan.yaml
 show trace.parquet --rows 4
 roofline zoo:resnet18 --device twin:orin-agx --task infer --json
 roofline ops zoo:mobilenet_v2 --task infer --batch-size 2 -o ops.parquet
 roofline --device twin:orin-agx -o roofline.yaml
-merge sweep.parquet infer.parquet -o merged.parquet
-schedule generate --dry-run
+merge sweep.parquet i.parquet -o merged.parquet
+search i.parquet sweep.parquet --kind train+infer --power-budget 30W --latency-budget 500ms --arrival-rate 60/s -o p.yaml
+interleave p.yaml --profile i.parquet --profile sweep.parquet --device twin:orin-agx --duration 2s -o run.parquet
+show run.parquet --rows 5
+show run.parquet --plot run.svg
+schedule generate --networks 3 --seed 1 --memory 160MiB
+schedule run made.yaml --simulate --policy linear,masa,reuse -o made-run.parquet
+show made-run.parquet --plot gantt.svg --view gantt
 profile nothing.onnx
 search nothing.parquet
 profile zoo:resnet18 --task sleep
@@ -65,6 +71,7 @@ help
 """
 
 _BLANKED = (
+    (r"(strategy_s|decision_\w+_s)\W+[\d.e-]+", "DURATION"),
     (r"\b[0-9a-f]{64}\b", "SHA256"),
     (r"\d{4}-\d\d-\d\dT[\d:.]+(Z|\+00:00)?", "TIME"),
     (r"/tmp/\w+", "FOLDER"),
