@@ -38,24 +38,24 @@ json.dump(found, sys.stdout)
 
 COMMANDS = """\
 profile zoo:mobilenet_v2 --task infer --batch-sizes 1,4 --device twin:orin-agx --modes grid:441 --dry-run
-profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 -o sweep.parquet
+profile zoo:resnet18 --task train --batch-sizes 16 --device twin:orin-agx --modes grid:441 -o t.parquet
 profile zoo:resnet18 --task infer --batch-sizes 1,4,16 --device twin:orin-agx --modes grid:441 -o i.parquet
 profile zoo:mobilenet_v2 --task infer --device twin:orin-agx --json
-show sweep.parquet --rows 5
-show sweep.parquet -o sweep.csv
-search sweep.parquet --power-budget 30W --strategy gmd --seed 3 -o plan.yaml --trace trace.parquet
-search sweep.parquet --power-budget 30W --strategy als --seed 3 --json
+show t.parquet --rows 5
+show t.parquet -o t.csv
+search t.parquet --power-budget 30W --strategy gmd --seed 3 -o plan.yaml --trace trace.parquet
+search t.parquet --power-budget 30W --strategy als --seed 3 --json
 search i.parquet --power-budget 30W --latency-budget 80ms --arrival-rate 60/s --seed 1
-search evaluate sweep.parquet --sample 20 --strategies gmd,roofline --json
-search sweep.parquet --power-budget 3mW
+search evaluate t.parquet --sample 20 --strategies gmd,roofline --json
+search t.parquet --power-budget 3mW
 show plan.yaml
 show trace.parquet --rows 4
 roofline zoo:resnet18 --device twin:orin-agx --task infer --json
 roofline ops zoo:mobilenet_v2 --task infer --batch-size 2 -o ops.parquet
 roofline --device twin:orin-agx -o roofline.yaml
-merge sweep.parquet i.parquet -o merged.parquet
-search i.parquet sweep.parquet --kind train+infer --power-budget 30W --latency-budget 500ms --arrival-rate 60/s -o p.yaml
-interleave p.yaml --profile i.parquet --profile sweep.parquet --device twin:orin-agx --duration 2s -o run.parquet
+merge t.parquet i.parquet -o m.parquet
+search i.parquet t.parquet --kind train+infer --power-budget 30W --latency-budget 500ms --arrival-rate 60/s -o p.yaml
+interleave p.yaml --profile i.parquet --profile t.parquet --device twin:orin-agx --duration 2s -o run.parquet
 show run.parquet --rows 5
 show run.parquet --plot run.svg
 schedule generate --networks 3 --seed 1 --memory 160MiB
