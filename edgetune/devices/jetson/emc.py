@@ -132,11 +132,7 @@ class LimitedRate:
         return self.limits.paths
 
     def snapshot(self, files: BoardFiles) -> Snapshot:
-        """Return the limits.
-
-        Raises:
-            DeviceError: one cannot be read.
-        """
+        """Return the limits; errors as ``snapshot_limits``."""
         return snapshot_limits(files, self.limits)
 
     def held_hz(self, files: BoardFiles) -> int | None:
@@ -152,16 +148,11 @@ class LimitedRate:
         if self.held_hz(files) == hz:
             return
         set_limits(files, self.limits, ClockLimits(hz, hz))
-        trouble = _trouble(files, self.now, hz)
-        if trouble:
+        if trouble := _trouble(files, self.now, hz):
             raise DeviceError(f"/{self.limits.high} was set to {hz} but {trouble}", _ADVICE)
 
     def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
-        """Put the limits back.
-
-        Raises:
-            DeviceError: one was refused, ignored or clamped.
-        """
+        """Put the limits back; errors as ``set_limits``."""
         limits = self.limits.in_snapshot(found)
         if limits is not None:
             set_limits(files, self.limits, limits)
@@ -236,9 +227,7 @@ def find_emc(sysfs: Sysfs) -> EmcFiles | str:
     """Return where the memory clock is set, or why it cannot be."""
     cap = next((cap for cap in (Cap(_CLK_CAP, False), Cap(_ISO_CAP, True)) if _readable(sysfs, cap.path)), None)
     thor = bool(sysfs.glob(f"{CLASS}/{THOR}"))
-    ways = (
-        (_bwmgr, _bpmp) if thor else (_bpmp, _t210)
-    )  # an Orin under JetPack 7 has a bwmgr too: the lock is better known
+    ways = (_bwmgr, _bpmp) if thor else (_bpmp, _t210)  # an Orin of JetPack 7 has a bwmgr too: the lock is better known
     found = next((found for way in ways if (found := way(sysfs)) is not None), None)
     return _absent(sysfs) if found is None else EmcFiles(found[0], cap, found[1])
 
@@ -282,11 +271,10 @@ def _rates(words: list[str]) -> tuple[int, ...]:
 
 
 def _readable(sysfs: Sysfs, path: str) -> bool:
-    try:
+    with suppress(OSError):
         sysfs.read(path)
-    except OSError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _absent(sysfs: Sysfs) -> str:
@@ -403,11 +391,7 @@ class EmcClock:
         return value if value.isdecimal() and abs(now - int(value)) < GRAIN_HZ else str(now)
 
     def read_hz(self) -> int | None:
-        """Return the rate at which the memory is held, as the table has it, Hz; ``None`` when it moves.
-
-        Raises:
-            DeviceError: it cannot be read.
-        """
+        """Return the rate that holds the memory, as the table has it, Hz; ``None`` when it moves; errors as ``now``."""
         held = self._where.rate.held_hz(self._files)
         near = (hz for hz in self._where.table_hz if held is not None and abs(hz - held) < GRAIN_HZ)
         return next(near, held)
