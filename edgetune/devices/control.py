@@ -1,4 +1,4 @@
-"""What sets a board's knobs: the privileged side, without journal or process; those are the guardian's."""
+"""What sets a board's knobs: the privileged side, without the journal and the process, which are the guardian's."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def same_configuration(then: str, now: str) -> bool:
 
 
 def told_change(then: str, now: str) -> str:
-    """Say that a device's configuration changed, in the words before the first comma, in all where those are equal."""
+    """Return a clause on a changed configuration: the words before the first comma, or all where these are equal."""
     short, shown = then.partition(",")[0], now.partition(",")[0]
     if short == shown:
         short, shown = then, now
@@ -89,7 +89,7 @@ class RestorePlan:
 
 @runtime_checkable
 class Configured(Protocol):
-    """A control of a device whose limits follow a configuration that somebody may change at any time."""
+    """A control of a device whose limits follow a configuration that a user may change at any time."""
 
     def configuration(self) -> str:
         """Return which configuration is in force, in the device's own words; empty when nothing tells."""

@@ -96,7 +96,7 @@ class ThrottleCounter(Protocol):
 
 @runtime_checkable
 class SlightThrottleCounter(Protocol):
-    """A throttle counter that also counts events too slight to spoil a measurement; their rate is told beside it."""
+    """A throttle counter that also counts events too slight to spoil a measurement; their rate is reported too."""
 
     def slight_counts(self) -> Mapping[str, int]:
         """Return the number of such events so far, by kind."""

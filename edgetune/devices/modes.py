@@ -156,7 +156,7 @@ def _available(space: ModeSpace) -> int:
 
 
 def _listed_grid(space: ModeSpace, listed: Sequence[Mode], count: int) -> tuple[Mode, ...]:
-    """Return the even grid where the table is complete enough to hold it, else every so manieth listed mode."""
+    """Return the even grid where the table holds all of it, else listed modes at even distances."""
     distinct = _unique(listed)
     if len(distinct) <= count:
         return distinct

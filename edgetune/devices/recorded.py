@@ -182,7 +182,7 @@ def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
 
 
 class _StoppedClock:
-    """Time passes in a table only when somebody asks to wait; nothing is slept through."""
+    """A clock that moves only by the waits asked of it; it never sleeps."""
 
     def __init__(self) -> None:
         self._now_ns = 0

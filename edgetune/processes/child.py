@@ -196,7 +196,7 @@ class Child:
         return "\n".join([line for line in shown if line.strip()][-lines:])
 
     def kill(self) -> None:
-        """Kill it and its group, from any thread: whoever waits for its answer learns of its end."""
+        """Kill the child and its group, from any thread; a pending ``ask`` then reports its end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

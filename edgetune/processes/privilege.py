@@ -10,7 +10,7 @@ Setting clocks needs root; running a network and writing its results do not.
                                    +-- as_root(step): root for one step, in a thread of its own
                                    `-- give_root_up(): commands that need no such step have none
 
-A model is somebody's program. It runs as the caller and may plant links in the caller's folders, so that no file whose
+A model is foreign code. It runs as the caller and may plant links in the caller's folders, so that no file whose
 name comes from the user or from a model is ever opened as root: the kernel decides as it does for the caller. Steps of
 root use fixed paths of the system only. Each runs in a new thread: the raw system call changes the identity of the
 thread that makes it (glibc's ``seteuid`` would change all threads), no other thread is root meanwhile, the thread ends

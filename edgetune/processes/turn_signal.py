@@ -5,7 +5,7 @@
 
 The places are memory that all of them share, the bells are pipes, one of each process. A bell only says that there is
 something to look at: rung too often, or full, it does no harm. The parent can end a turn in place of a process that has
-died; so nobody waits for the dead.
+died; so no process waits for a dead one.
 """
 
 from __future__ import annotations

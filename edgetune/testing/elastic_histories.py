@@ -69,7 +69,7 @@ class ElasticCase:
 
     Args:
         gpu: Where.
-        tasks: Whose requests.
+        tasks: The tasks that make requests.
         arrivals_ns: When they come, by task.
         closed: How many more come, by task, each when the one before is over.
         seed: Of what the GPU does.

@@ -86,7 +86,7 @@ class FakeCpufreqPolicy:
         return max((khz for khz in self.board.cpu_khz if khz <= wanted), default=self.board.cpu_khz[0])
 
     def show_limits(self, low: int, high: int) -> None:
-        """Keep what was asked for, and show what comes of it: within the hardware's range, and the maximum wins."""
+        """Keep the request and show its effect: within the hardware's range, and the maximum wins."""
         first, last = self.board.cpu_khz[0], self.board.cpu_khz[-1]
         self.files.hide(f"{self.cluster.policy}.min", low)
         self.files.hide(f"{self.cluster.policy}.max", high)

@@ -38,7 +38,7 @@ class FakeBoard:
         emc_khz: Memory clocks, kHz.
         mode: nvpmodel mode set at boot.
         seed: Seeds noise and shuffling.
-        user: Whose rights the program has unless told otherwise: ``root`` or ``user``.
+        user: The rights that the program has by default: ``root`` or ``user``.
         offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
         reonline: Limits of a cluster whose first core comes back: those of ``boot``, or ``kept``.
         stuck_cores: Cores that answer EBUSY to being switched.

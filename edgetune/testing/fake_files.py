@@ -45,7 +45,7 @@ def refuse(code: int, path: str = "") -> NoReturn:
 
 
 class KernelFiles(Sysfs):
-    """A ``Sysfs`` over a folder, with the rights of ``user`` (``root`` or ``user``) whoever runs the test.
+    """A ``Sysfs`` over a folder, with the rights of ``user`` (``root`` or ``user``) for any user of the test.
 
     Rights are those of the files' own permission bits as the kernel gives them. As in a real sysfs, root too may not
     write a file that nobody may write.

@@ -225,7 +225,7 @@ def _ask(files: KernelFiles, board: FakeBoard, node: DevfreqNode, end: str, valu
 
 
 def _limit(files: KernelFiles, node: DevfreqNode, low: int, high: int) -> None:
-    """Keep what was asked for, kHz, and show what comes of it: the maximum wins where they cross; 0 is no limit."""
+    """Keep the request, kHz, and show its effect: the maximum wins where the limits cross; 0 is no limit."""
     files.hide(f"{node.name}.min", low)
     files.hide(f"{node.name}.max", high)
     first, last = node.khz[0], node.khz[-1]

@@ -29,7 +29,7 @@ from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 
 
 def fake_guardian_command(root: Path, *options: str) -> list[str]:
-    """Return the command line of the guardian of the fake board in ``root``; it acts as root whoever runs it."""
+    """Return the command line of the guardian of the fake board in ``root``; it acts as root for any user."""
     return [sys.executable, "-m", "edgetune.testing.fake_jetson", str(root), *options]
 
 

@@ -1,7 +1,7 @@
 """A fake of a Jetson's kernel: plain files in a folder that answer as the kernel of each release does.
 
-It is a fake, and what it makes says so. Refusals, clamping and silent no-ops follow kernel sources and reports from the
-field; power and temperature follow simple formulas. Everything lies in files, so several processes may open one
+It is a fake and marks its results as such. Refusals, clamping and silent no-ops follow kernel sources and reports from
+the field; power and temperature follow simple formulas. Everything lies in files, so several processes may open one
 folder, and a test may kill one and look at what it left.
 """
 
@@ -25,7 +25,7 @@ class FakeKernel(KernelFiles):
 
     Args:
         root: The folder.
-        user: Whose rights the program has, ``root`` or ``user``; by default as the board was built.
+        user: The rights that the program has, ``root`` or ``user``; by default as the board was built.
         clock: Times the renewal of readings; a virtual one makes a test quick.
     """
 

@@ -35,7 +35,7 @@ def place(board: FakeBoard, chip: PowerChip) -> str:
 
 
 def hwmon_numbers(files: KernelFiles, board: FakeBoard, names: list[str]) -> dict[str, int]:
-    """Return the number of each hwmon device; shuffled anew at every boot where the board is told to."""
+    """Return the number of each hwmon device; shuffled at every boot where the description says so."""
     order = list(range(len(names)))
     if board.shuffle_hwmon:
         random.Random(f"{board.seed}/{files.hidden('boots', '0')}").shuffle(order)

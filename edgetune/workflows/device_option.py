@@ -16,7 +16,7 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
 
     Args:
         name: As ``edgetune device`` lists it.
-        root: The folder that has the board's files; one that ``edgetune.testing`` made is a fake board, and says so.
+        root: The folder that has the board's files; one that ``edgetune.testing`` made is a fake board.
         seed: Seed of a twin's noise.
 
     Raises:

@@ -95,7 +95,7 @@ def _warnings(launcher: Path) -> list[str]:
 
 
 def changeable(launcher: Path) -> list[Path]:
-    """Return what somebody else than root can change of what root would run: script, Python, modules, their folders.
+    """Return the files that root would run and others than root can change: script, Python, modules, their folders.
 
     Args:
         launcher: The script; nothing is found while it is not there.
@@ -131,7 +131,7 @@ def _linked(environment: Path) -> Iterator[Path]:
 
 
 def _open_to_others(path: Path) -> bool:
-    """Whether somebody else than root owns or may write a file; in a sticky folder the files themselves decide."""
+    """Return whether others than root own or may write a file; in a sticky folder the files themselves decide."""
     try:
         found = path.lstat()
     except OSError:

@@ -27,7 +27,7 @@ def main(arguments: list[str], *, through_sudo: bool = False) -> int:
 
     Args:
         arguments: The words of the command line.
-        through_sudo: Whether sudo started it, for somebody else.
+        through_sudo: Whether sudo started it for another user.
     """
     parser = _Parser(prog="edgetune.devices.guardian", add_help=False)
     parser.add_argument("device")

@@ -1,4 +1,4 @@
-"""What sets the knobs of each kind of device, by the device's name; opened by the guardian and by who asks it."""
+"""The control that sets the knobs of each kind of device, by the device's name; the guardian and its client open it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def is_guarded(device: str) -> bool:
-    """Whether a guardian sets modes of a device of that name, without options, wherever it is."""
+    """Return whether a guardian sets the modes of a device with this name; the device need not be here."""
     kind, _, index = device.partition(":")
     return device in ("jetson", "host") or (kind == "nvidia" and index.isascii() and index.isdecimal())
 
@@ -30,7 +30,7 @@ def open_control(device: str, root: Path) -> BoardControl:
         root: Where the file system starts.
 
     Raises:
-        InputError: no device of that name has any.
+        InputError: no device with this name has a guardian.
         DeviceError: it is not here.
     """
     kind, _, index = device.partition(":")

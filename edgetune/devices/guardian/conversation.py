@@ -138,7 +138,7 @@ class GuardianProcess:
         return reply
 
     def _reply(self, number: int) -> dict[str, Any]:
-        """Return the reply of that number; earlier ones are of requests whose asker was interrupted."""
+        """Return the reply with this number; skip replies to earlier requests that were interrupted."""
         deadline_s = time.monotonic() + self._patience_s
         while True:
             reply: dict[str, Any] = json.loads(self._line(deadline_s))

@@ -5,8 +5,8 @@ There are two journals, each a file of JSON in a folder that only the guardian's
     DEVICE.run.json    as found by the run that is setting modes now, or that was killed or lost its power
     DEVICE.kept.json   as found before `edgetune device set`, until `edgetune device restore`
 
-A journal is written beside its place, synced, renamed, and the folder synced: it is there whole or not at all. It goes
-away only once everything is as it says. One that is damaged or of something else is an error and is never carried out.
+A journal is written beside its place, synced, renamed, and the folder synced: it is there whole or not at all. It
+is removed only when every setting is as it says. A damaged or foreign journal is an error and is never applied.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ class Journals:
         return self.folder / f"{self._file}.lock"
 
     def prepare(self) -> None:
-        """Make the folder, if need be, and see that nobody else can write there.
+        """Make the folder, if need be, and check that no other user can write there.
 
         Raises:
-            DeviceError: it cannot be made, or somebody else can.
+            DeviceError: it cannot be made, or another user can write there.
         """
         try:
             made = not self.folder.exists()
@@ -118,7 +118,7 @@ class Journals:
         """Note what was found, and in which configuration, before the first change.
 
         Raises:
-            DeviceError: it could not be brought to the disk, or could not be carried out later: nothing may be changed.
+            DeviceError: it could not be written to the disk, or could not be applied later: nothing may be changed.
         """
         if strange := _strange(snapshot):
             raise DeviceError(f"what was found on {self._device} cannot be noted: {strange}", "please report this")
@@ -258,7 +258,7 @@ def _strange(snapshot: Snapshot) -> str:
 
 
 def _read_private(path: Path) -> str | None:
-    """Return the text of a file that nobody but this user can have written, or ``None`` when there is none.
+    """Return the text of a file that only this user can have written, or ``None`` when there is none.
 
     Raises:
         OSError, ValueError: it is not such a file.

@@ -1,6 +1,6 @@
 """One edgetune at a time on a device: two locks, which the kernel releases however their holder ends.
 
-    whoever measures or sets     /run/edgetune/DEVICE.lock       advice: keeps two measurements apart
+    a measuring process          /run/edgetune/DEVICE.lock       advice: keeps two measurements apart
     a guardian                   /var/lib/edgetune/DEVICE.lock   what protects the board: root's alone
 
 The shared lock lies in a folder of root, made by each guardian and by each edgetune that holds root: others open the
@@ -44,7 +44,7 @@ _POLL_S = 0.05
 
 @contextmanager
 def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
-    """Have a device to oneself for as long as the context is open.
+    """Hold a device's lock for as long as the context is open.
 
     Args:
         device: As the user names it, e.g. ``jetson``.
@@ -64,10 +64,10 @@ def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
 
 @contextmanager
 def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
-    """Have a device to oneself where that is possible: nobody else keeps this user from putting it back.
+    """Hold a device's lock where that is possible; another user's lock does not prevent a restore.
 
     Yields:
-        What kept the lock from being had, in words; empty where it is had.
+        Why the lock is not held, in words; empty where it is held.
 
     Raises:
         DeviceError: another process of this user has the device.
@@ -91,7 +91,7 @@ def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
 
 @contextmanager
 def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> Iterator[bool]:
-    """Be the only guardian of a device for as long as the context is open.
+    """Hold the lock of a device's guardians for as long as the context is open.
 
     Args:
         path: The lock's file, in a private folder.
@@ -99,7 +99,7 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
         stopped: Whether to wait no longer.
 
     Yields:
-        Whether it is held; not when ``stopped`` came first.
+        Whether the lock is held; it is not where ``stopped`` came first.
 
     Raises:
         DeviceError: the other one has not finished in time, or the lock cannot be used.

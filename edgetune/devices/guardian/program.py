@@ -77,7 +77,7 @@ def _tell_end(replies: int, code: int, said: list[str]) -> None:
     """Where the replies go to a socket, which hands on neither standard error nor an exit code, tell both there."""
     with suppress(OSError):
         if stat.S_ISSOCK(os.fstat(replies).st_mode):
-            os.set_blocking(replies, False)  # nobody who does not read keeps it from ending
+            os.set_blocking(replies, False)  # a peer that does not read cannot delay the end
             os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
 
 
@@ -88,7 +88,7 @@ def _guard(
     control = open_control(device, root)
     journals = Journals(control.name, root)
     journals.prepare()
-    with suppress(OSError):  # it is advice for whoever measures: a guardian works without it
+    with suppress(OSError):  # advisory, for measuring processes: a guardian works without it
         share(control.name, root)
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
@@ -113,7 +113,7 @@ def _complaint(message: str, hint: str) -> list[str]:
 
 
 def _say(lines: list[str]) -> None:
-    """Write lines to standard error; where nobody can read them, the exit code still tells."""
+    """Write lines to standard error, if it is open; the exit code tells the outcome in any case."""
     with suppress(OSError):
         for line in lines:
             print(one_line(line), file=sys.stderr, flush=True)  # noqa: T201

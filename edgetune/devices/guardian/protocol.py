@@ -109,7 +109,7 @@ def check_mode(knobs: Mapping[str, float], space: ModeSpace, device: str) -> Mod
 
 
 def success(number: int, **facts: Any) -> dict[str, Any]:
-    """Return the reply to a request that was carried out."""
+    """Return the reply to a request that succeeded."""
     return {"id": number, "ok": True, **facts}
 
 
@@ -198,7 +198,7 @@ class LineChannel:
         """Write a reply.
 
         Raises:
-            BrokenPipeError: nobody is there to read it.
+            BrokenPipeError: the reader has gone.
             Stopped: a signal came while it was not being read.
         """
         left = json.dumps(reply).encode() + b"\n"

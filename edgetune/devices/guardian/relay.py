@@ -3,7 +3,7 @@
     edgetune <--pipes--> relay <--socket--> guardian, which systemd started as root for this connection
 
 Requests go in by standard input, replies out by standard output. Over the socket the guardian tells its exit code and
-its errors in a last line; here they become those of this process. When the input ends, or whoever asks is killed, the
+its errors in a last line; here they become those of this process. When the input ends, or the client is killed, the
 connection is closed for writing: the guardian's input ends, and it puts the board back.
 """
 
@@ -71,7 +71,7 @@ def _hand_on(guardian: socket.socket, requests: int, replies: int) -> bytes:
             *lines, pending = pending.splitlines(keepends=True) or [b""]
             if not pending.startswith(f'{{"{ENDED}"'.encode()) and pending.endswith(b"\n"):
                 lines, pending = [*lines, pending], b""
-            with suppress(OSError):  # nobody reads replies any more; the guardian is still waited for
+            with suppress(OSError):  # the reader of replies has gone; the guardian is still waited for
                 _write(replies, b"".join(lines))
 
 

@@ -37,7 +37,7 @@ from edgetune.devices.guardian.protocol import (
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 
 _PLANS = 4
-"""A configuration that changes while its device is put back is followed as often; somebody chose it by hand."""
+"""How often a restore follows a configuration that a user changes meanwhile."""
 
 
 @runtime_checkable
@@ -171,7 +171,7 @@ class Session:
         return told
 
     def close(self) -> None:
-        """Put everything back; what an earlier run left too, unless somebody only looked.
+        """Put everything back; what an earlier run left too, unless only reads were requested.
 
         Raises:
             NotRestoredError: something is not as it was.
@@ -182,7 +182,7 @@ class Session:
 
 
 def serve(session: Session, lines: LineChannel) -> None:
-    """Answer requests until the input ends, nobody reads the replies or a signal comes; then put everything back.
+    """Answer requests until the input ends, the reader of replies goes or a signal comes; then put everything back.
 
     Args:
         session: What carries them out.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 GROUP = "edgetune"
-"""Whose members may use the socket, and so set modes."""
+"""The group whose members may use the socket, and so set modes."""
 
 _SANDBOX = """\
 Environment=LANG=C.UTF-8

@@ -116,7 +116,7 @@ class BoardFiles:
             raise DeviceError(f"/{path} holds {text!r}, not a number", "this kernel's format is not known") from None
 
     def write(self, path: str, value: str) -> None:
-        """Write a value, whatever becomes of it.
+        """Write a value without reading it back.
 
         Raises:
             DeviceError: the file is not among those that may be set, or the kernel refused the value.

@@ -1,7 +1,7 @@
 """What is published about each Jetson: modules, clock tables, rails, thermal zones, presets, and each figure's source.
 
 ``catalog/*.yaml`` holds one board each. The board's own files win over it: the catalogue names a board, explains what
-was read from it, and lets the fake kernel answer for boards that nobody has here.
+was read from it, and lets the fake kernel answer for any board.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ C: one secondary report. D: inferred, not verified."""
 
 
 _NOTHING_ELSE = ConfigDict(extra="forbid")
-"""A figure in a file that no field holds is an error: nobody would see it."""
+"""A figure in a file that no field holds is an error: it would be lost silently."""
 
 
 @dataclass(frozen=True, slots=True)

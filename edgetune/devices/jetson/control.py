@@ -43,7 +43,7 @@ class JetsonControl:
 
     Attributes:
         learnt: Called with the snapshot, grown by the limits of a cluster that was off and hid them, before ``apply``
-            changes those; whoever keeps the snapshot on a disk keeps it anew.
+            changes those; the guardian then writes its journal again.
 
     Raises:
         DeviceError: the board does not list its cores.

@@ -165,7 +165,7 @@ def open_jetson(
         ask: Whether the guardian must be asked what can be set, because this process may not look.
         source: How workloads run on it.
         clock: Times everything; the system's monotonic clock by default.
-        made_up: What is not real about it; it is then simulated, and says so.
+        made_up: What is not real about it; the device is then marked as simulated.
 
     Raises:
         DeviceError: there is no Jetson.

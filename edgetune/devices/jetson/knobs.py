@@ -171,7 +171,7 @@ HZ_PER_MHZ = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class JetsonKnobs:
-    """What can be set on a board, whoever may set it.
+    """The knobs of a board, whether or not this user may set them.
 
     Args:
         cores: Its cores.
@@ -238,7 +238,7 @@ def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
 def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]:
     """Return the highest values that the kernel allows now, for a board that does not tell its power mode.
 
-    What a mode allows is then not known; what is in force is what somebody chose, and nothing goes beyond it unasked.
+    The limits of the mode are then unknown; those in force were chosen by a user, and nothing exceeds them unasked.
     """
     cpu = [khz for policy in policies(sysfs) if (khz := sysfs.read_int(policy.limits.high)) is not None]
     gpu_hz = None if isinstance(knobs.gpu, str) else sysfs.read_int(knobs.gpu.limits.high)

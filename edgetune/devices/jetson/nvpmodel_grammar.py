@@ -113,7 +113,7 @@ class NvpmodelConfiguration:
     notes: tuple[str, ...] = ()
 
     def model(self, identity: int | None) -> PowerModel | None:
-        """Return the mode of that number, or ``None``."""
+        """Return the mode with this number, or ``None``."""
         return next((model for model in self.models if model.id == identity), None)
 
 

@@ -17,7 +17,7 @@ The power of a board is its input rail where that is measured, else the sum of t
     AGX Orin                                          three or four: see ``VDDQ``
 
 Rails are matched by their exact names, as found on the board: ``VDD_CPU_GPU_CV`` is neither the CPU nor the GPU, and
-the address of a chip says nothing. Where no rule fits, there is no total, and whoever knows the board names its rails.
+the address of a chip says nothing. Where no rule fits, there is no total, and the user names the rails.
 """
 
 from __future__ import annotations

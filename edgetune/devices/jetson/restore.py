@@ -87,7 +87,7 @@ def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) 
 
 
 class ModeValues:
-    """The values that one power mode gives to the files that edgetune sets, of those that show now or were noted.
+    """The values that one power mode gives to the files that edgetune sets, where they show now or are in the snapshot.
 
     Args:
         nvpmodel: The configuration in force.
@@ -166,7 +166,7 @@ class ModeValues:
         return () if isinstance(self._knobs.gpu, str) else self._knobs.gpu.table_hz
 
     def _cap(self, limit: int, found: Mapping[str, str]) -> str | None:
-        """Return the memory's cap under the mode; ``None`` for one that nobody meant (0, which would be the lowest).
+        """Return the memory's cap under the mode; ``None`` for 0, which would be the lowest rate and is never intended.
 
         The kernel rounds a cap to a rate of its table, so that one which allows the same rates is left as it is. Of no
         limit (-1) kernels make different caps: that too is left, unless it reads as the earlier mode's, noted before.

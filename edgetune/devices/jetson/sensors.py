@@ -213,7 +213,7 @@ def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
 
 
 def _hwmon(sysfs: Sysfs, name: str, file: str) -> list[str]:
-    """Return that file of every sensor of that name; their numbers change from boot to boot."""
+    """Return the path of ``file`` in every hwmon folder with this name; their numbers change from boot to boot."""
     names = sysfs.glob("sys/class/hwmon/hwmon*/name")
     return [f"{path.rpartition('/')[0]}/{file}" for path in names if sysfs.text(path) == name]
 

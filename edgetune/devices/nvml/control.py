@@ -30,7 +30,7 @@ def mode_space(gpu: Gpu, *, may_set: bool) -> ModeSpace:
     """Return the knobs of a GPU: its own clocks, and power limits every 5 W, both ends and the default among them.
 
     Args:
-        gpu: Whose.
+        gpu: The GPU.
         may_set: Whether this process is root: NVML refuses all its settings to others.
     """
     tables: dict[str, tuple[float, ...] | str] = {

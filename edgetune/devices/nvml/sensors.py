@@ -200,7 +200,7 @@ _UNCHANGED = 1.1
 class EnergyMeter:
     """Turns an energy counter into mean power since the reading before.
 
-    It begins when the counter first moves: until then nobody knows how old its value is.
+    It begins when the counter first moves: until then the age of its value is unknown.
 
     Args:
         read_mj: Returns the counter, mJ.
@@ -302,7 +302,7 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
     """Return the best sensor that answers, or why there is none.
 
     Args:
-        gpu: Whose.
+        gpu: The GPU.
         clock: Stamps the readings.
         watch: Called at each reading.
     """

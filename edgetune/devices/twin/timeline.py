@@ -12,7 +12,7 @@ are kept.
 
 Two measurements of one point on a real board differ by one or two per cent as a whole (temperature, what else runs),
 and the minibatches within one measurement scatter a little around it. Every factor of the noise is a function of the
-seed, the point, and its ordinal: the how-manieth visit to that point, the how-manieth minibatch of the visit. It does
+seed, the point, and its ordinal: the number of the visit to that point, and of the minibatch within the visit. It does
 not depend on what was measured before, nor on how a measurement was cut into calls.
 """
 
