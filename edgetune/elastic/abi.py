@@ -54,7 +54,9 @@ def grid_symbol(kernel: str) -> str:
 def block_symbol(kernel: str, per_thread: int | None) -> str:
     """Return the name of the form whose block is elastic too.
 
-    Args: kernel: Name of the original. per_thread: Logical threads in a physical one; ``None`` for the form of a kernel
-            without barriers, which takes any physical block size.
+    Args:
+        kernel: Name of the original.
+        per_thread: Logical threads in a physical one; ``None`` for the form of a kernel without barriers, which takes
+            any physical block size.
     """
     return f"{kernel}__block" if per_thread is None else f"{kernel}__block{per_thread}"

@@ -65,8 +65,10 @@ Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
 class Ratio:
     """The mean over turns of one ratio in each.
 
-    Args: value: The mean. low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ: a
-            single one, or those of a simulation with regular arrivals.
+    Args:
+        value: The mean.
+        low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ: a single one, or those
+            of a simulation with regular arrivals.
     """
 
     value: float
@@ -137,10 +139,15 @@ def bench(
 ) -> WorkloadBenchmark:  # fmt: skip
     """Run a workload by policies in alternation.
 
-    Args: workload: The workload. policies: Names, in the order in which the first turn runs them; the next turn runs
-        them in reverse. run: Runs it. turns: Their number. deadline: Of critical requests, as a multiple of the median
-        of the critical network alone. Ours: the paper names none. seed: Of the bootstrap. on_run: Called before every
-        run.
+    Args:
+        workload: The workload.
+        policies: Names, in the order in which the first turn runs them; the next turn runs them in reverse.
+        run: Runs it.
+        turns: Their number.
+        deadline: Of critical requests, as a multiple of the median of the critical network alone. Ours: the paper names
+            none.
+        seed: Of the bootstrap.
+        on_run: Called before every run.
 
     Raises:
         InputError: a run is too short to answer a critical request.

@@ -119,10 +119,12 @@ _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 class CompileOptions:
     """Compiler options.
 
-    Args: fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
-        kernel, so that forms are certainly equal bit by bit only without. include: Folders of headers, before those of
-        the CUDA toolkit, where one is installed; NVRTC has no headers itself, see ``headers``. define: Macros, e.g.
-        ``TILE=16``.
+    Args:
+        fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
+            kernel, so that forms are certainly equal bit by bit only without.
+        include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
+            itself, see ``headers``.
+        define: Macros, e.g. ``TILE=16``.
     """
 
     fmad: bool = True
@@ -147,10 +149,14 @@ class CompileOptions:
 class CompiledSource:
     """A compiled source.
 
-    Args: image: Machine code, as ``cuModuleLoadData`` takes it. arch: Its architecture, e.g. ``sm_87``. resources: Of
-        every kernel in it, by symbol. symbols: Of the kernels, by name: they differ where a kernel is not ``extern
-        "C"``. Names that several kernels have, as instances of a template do, are left out. log: The compiler's output,
-        with its warnings. compiler: Its name and version.
+    Args:
+        image: Machine code, as ``cuModuleLoadData`` takes it.
+        arch: Its architecture, e.g. ``sm_87``.
+        resources: Of every kernel in it, by symbol.
+        symbols: Of the kernels, by name: they differ where a kernel is not ``extern "C"``. Names that several kernels
+            have, as instances of a template do, are left out.
+        log: The compiler's output, with its warnings.
+        compiler: Its name and version.
     """
 
     image: bytes

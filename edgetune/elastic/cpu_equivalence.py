@@ -108,10 +108,14 @@ class FormDifference:
 class Verdict:
     """The outcome of one trial of a kernel.
 
-    Args: kernel: Its name. answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs
-        from itself; ``fails``: the original does not run to its end. sequences: Sequences of launches of elastic forms
-        that were run. forms: The number of forms. reason: Why it is not equal, one line; empty where it is. difference:
-        The first, where a form differs.
+    Args:
+        kernel: Its name.
+        answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs from itself;
+            ``fails``: the original does not run to its end.
+        sequences: Sequences of launches of elastic forms that were run.
+        forms: The number of forms.
+        reason: Why it is not equal, one line; empty where it is.
+        difference: The first, where a form differs.
     """
 
     kernel: str

@@ -66,8 +66,9 @@ def compile_forms(
         options: Compiler options.
         cache: As of ``compiler.compile``.
 
-    Returns: The compiled source, and the forms by name of the original, without templates and overloaded kernels, which
-        are not made elastic.
+    Returns:
+        The compiled source, and the forms by name of the original, without templates and overloaded kernels, which are
+        not made elastic.
 
     Raises:
         InputError, DeviceError: as ``compiler.compile``.

@@ -26,12 +26,20 @@ _REGISTERS_UNIT = 256
 class Gpu:
     """Limits and speeds of a GPU.
 
-    Args: name: As in the catalogue, e.g. ``orin-agx``. sm_count: Multiprocessors. compute_capability: E.g. ``8.7``.
-        threads_per_sm: Resident at most. blocks_per_sm: Resident at most. threads_per_block: At most. registers_per_sm:
-        32-bit registers. shared_bytes_per_sm: Shared memory for blocks. shared_bytes_per_block: At most, where a kernel
-        asks for more than the usual 48 KiB. flop_per_s: Single precision, multiply-adds counted as two, of all
-        multiprocessors. bandwidth_bytes_per_s: Of device memory. launch_s: From a launch until its first block runs, on
-        an idle GPU. Of a real GPU that runs tasks it includes the time that the host needs to see an end and to decide.
+    Args:
+        name: As in the catalogue, e.g. ``orin-agx``.
+        sm_count: Multiprocessors.
+        compute_capability: E.g. ``8.7``.
+        threads_per_sm: Resident at most.
+        blocks_per_sm: Resident at most.
+        threads_per_block: At most.
+        registers_per_sm: 32-bit registers.
+        shared_bytes_per_sm: Shared memory for blocks.
+        shared_bytes_per_block: At most, where a kernel asks for more than the usual 48 KiB.
+        flop_per_s: Single precision, multiply-adds counted as two, of all multiprocessors.
+        bandwidth_bytes_per_s: Of device memory.
+        launch_s: From a launch until its first block runs, on an idle GPU. Of a real GPU that runs tasks it includes
+            the time that the host needs to see an end and to decide.
         source: Where the numbers are from.
     """
 
@@ -67,6 +75,13 @@ class Resources:
     spill_bytes: int = 0
 
 
+def allocated(resources: Resources, threads: int) -> tuple[int, int]:
+    """Return the threads and registers that a multiprocessor allocates for a block of so many threads: whole warps."""
+    warps = -(-threads // _WARP_THREADS)
+    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
+    return warps * _WARP_THREADS, warps * per_warp
+
+
 def blocks_resident(gpu: Gpu, resources: Resources, threads: int, dynamic_shared_bytes: int = 0) -> int:
     """Return how many blocks fit on one multiprocessor at once; 0 where not even one does.
 
@@ -79,11 +94,10 @@ def blocks_resident(gpu: Gpu, resources: Resources, threads: int, dynamic_shared
     shared_bytes = resources.static_shared_bytes + dynamic_shared_bytes
     if threads > gpu.threads_per_block or shared_bytes > gpu.shared_bytes_per_block:
         return 0
-    warps = -(-threads // _WARP_THREADS)
-    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
-    fits = [gpu.blocks_per_sm, gpu.threads_per_sm // (warps * _WARP_THREADS)]
-    if per_warp:
-        fits.append(gpu.registers_per_sm // (per_warp * warps))
+    taken, registers = allocated(resources, threads)
+    fits = [gpu.blocks_per_sm, gpu.threads_per_sm // taken]
+    if registers:
+        fits.append(gpu.registers_per_sm // registers)
     if shared_bytes:
         fits.append(gpu.shared_bytes_per_sm // shared_bytes)
     return min(fits)

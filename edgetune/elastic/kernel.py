@@ -28,14 +28,19 @@ class Parameter:
 class CudaKernel:
     """A kernel as its source shows it.
 
-    Args: name: The name that launches it. line: First line of its definition, from 1. parameters: In order. barriers:
-        Barriers in it, and in the functions it calls. static_shared: Whether it declares shared memory of fixed size.
-        dynamic_shared: Whether it uses shared memory whose size the launch gives. warp: Whether it uses warp primitives
-        (shuffles, votes, ``__syncwarp``): these keep their meaning only where the physical block is a multiple of 32.
+    Args:
+        name: The name that launches it.
+        line: First line of its definition, from 1.
+        parameters: In order.
+        barriers: Barriers in it, and in the functions it calls.
+        static_shared: Whether it declares shared memory of fixed size.
+        dynamic_shared: Whether it uses shared memory whose size the launch gives.
+        warp: Whether it uses warp primitives (shuffles, votes, ``__syncwarp``): these keep their meaning only where the
+            physical block is a multiple of 32.
         float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
-        the original too, and are compared with a tolerance. extern_c: Whether its symbol is its name (``extern "C"``);
-        else the compiler mangles it. axes: Axes of the block on which it reads the thread's index: 2 where it reads
-        ``threadIdx.y``.
+            the original too, and are compared with a tolerance.
+        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
+        axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
     """
 
     name: str
@@ -107,11 +112,13 @@ class ElasticKernel:
 class TransformResult:
     """The result of the transformation of a file.
 
-    Args: source: CUDA C: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
-            the original's lines in messages of compilers. kernels: In the order of the file. refusals: Text that looks
-            like a kernel and could not be read, and headers that were not found. device: The source with nothing but
-            kernels that have forms, or were asked for, and what these reach, on the same lines: for compilers that do
-            not know the host's API. Empty where there are none.
+    Args:
+        source: CUDA C: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
+            the original's lines in messages of compilers.
+        kernels: In the order of the file.
+        refusals: Text that looks like a kernel and could not be read, and headers that were not found.
+        device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
+            same lines: for compilers that do not know the host's API. Empty where there are none.
     """
 
     source: str

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.elastic.gpu import Gpu, Resources, allocated, blocks_resident
 from edgetune.elastic.work import Call
 from edgetune.errors import InputError
 from edgetune.units import NS, format_bytes
@@ -24,9 +24,6 @@ not limit it. An assumption."""
 
 _MOST_REGISTERS = 255
 """Of a thread (CUDA C++ Programming Guide, Technical Specifications, compute capability 3.5 and later)."""
-_WARP_THREADS = 32
-_REGISTERS_UNIT = 256
-"""As in ``gpu.blocks_resident``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +33,18 @@ class GpuTimingModel:
     Those called assumed were not measured anywhere: vary them (``--assume``) before relying on figures that depend on
     them.
 
-    Args: saturating_threads: Resident threads from which on a multiprocessor reaches its peak. An instruction takes 4
+    Args:
+        saturating_threads: Resident threads from which on a multiprocessor reaches its peak. An instruction takes 4
             cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
-            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs). bandwidth_sms:
-            Share of the multiprocessors that draw all of the bandwidth together. Assumed. turn_s: Time that a
-            persistent block needs to go on to its next logical block: it divides indices and waits for shared memory;
-            some hundred cycles. Assumed, s. serial_cost: Share by which a block takes longer where a thread runs
-            several logical ones. Assumed. gap_s: From the end of a launch to the first block of one that waited for it:
-            3.8 us a launch of which 2.9 us run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
-            host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments
-            packed before, as measured on the host of an H100; a board of small cores takes longer, s.
+            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
+        bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
+        turn_s: Time that a persistent block needs to go on to its next logical block: it divides indices and waits for
+            shared memory; some hundred cycles. Assumed, s.
+        serial_cost: Share by which a block takes longer where a thread runs several logical ones. Assumed.
+        gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
+            run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
+        host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments packed
+            before, as measured on the host of an H100; a board of small cores takes longer, s.
     """
 
     saturating_threads: int = 512
@@ -60,10 +59,13 @@ class GpuTimingModel:
 class BlockDemand:
     """The needs of a physical block of a launch, and what it uses while it is alone.
 
-    Args: threads, registers, shared_bytes: Of the multiprocessor, as it allocates them. logical_ns: Time of one logical
-        block alone on an idle GPU, ns. compute, memory: Share of the multiprocessor's computing, and of its bandwidth,
-        that it uses then. computing, drawing: Share of its time that it would still take if only computing, or only
-        drawing, took time: how much it slows down when that gets slower. bytes_per_ns: Bytes that it draws then.
+    Args:
+        threads, registers, shared_bytes: Of the multiprocessor, as it allocates them.
+        logical_ns: Time of one logical block alone on an idle GPU, ns.
+        compute, memory: Share of the multiprocessor's computing, and of its bandwidth, that it uses then.
+        computing, drawing: Share of its time that it would still take if only computing, or only drawing, took time:
+            how much it slows down when that gets slower.
+        bytes_per_ns: Bytes that it draws then.
     """
 
     threads: int
@@ -90,8 +92,7 @@ def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | 
     resources = call.resources.get(launch.per_thread, call.resources.get(1, ASSUMED))
     if blocks_resident(gpu, resources, threads, call.logical.dynamic_shared_bytes) == 0:
         return None
-    warps = -(-threads // _WARP_THREADS)
-    per_warp = -(-resources.registers_per_thread * _WARP_THREADS // _REGISTERS_UNIT) * _REGISTERS_UNIT
+    taken, registers = allocated(resources, threads)
     share = min(1.0, threads / model.saturating_threads)
     compute_ns, draw_ns, drawn_bytes = _alone_ns(launch, gpu, model, share)
     slower = 1.0 if launch.per_thread == 1 else 1.0 + model.serial_cost
@@ -99,8 +100,8 @@ def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | 
     logical_ns = slower * max(compute_ns, draw_ns) + turn_ns
     computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
     return BlockDemand(
-        threads=warps * _WARP_THREADS,
-        registers=per_warp * warps,
+        threads=taken,
+        registers=registers,
         shared_bytes=resources.static_shared_bytes + call.logical.dynamic_shared_bytes,
         logical_ns=logical_ns,
         compute=share * computing,

@@ -47,9 +47,13 @@ class PieceShape:
 class LeftoverTable:
     """The best shape for everything that a critical kernel can leave.
 
-    Args: kernel: Name of the original. logical: The launch that is cut. sm_count: Multiprocessors of the GPU. limits:
-        For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical block up
-        to which the shape in the same place is the best. shapes: Those shapes.
+    Args:
+        kernel: Name of the original.
+        logical: The launch that is cut.
+        sm_count: Multiprocessors of the GPU.
+        limits: For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical
+            block up to which the shape in the same place is the best.
+        shapes: Those shapes.
     """
 
     kernel: str

@@ -60,8 +60,9 @@ def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLau
         name: Of the file, for messages.
         seed: Of the numbers that memory is filled with.
 
-    Raises: InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does
-            not fit here.
+    Raises:
+        InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does not
+            fit here.
     """
     trials: list[SampleLaunch] = []
     for found in _LINE.finditer(source):

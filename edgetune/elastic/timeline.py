@@ -105,8 +105,12 @@ class TaskFigures:
 class PolicyFigures:
     """One policy, all its turns.
 
-    Args: policy: Its name. turns: Their number. tasks: In the order of the task file. answers_per_s: Of all tasks.
-            busy: Share of the time in which a multiprocessor had a block, the mean of all: residency, not occupancy.
+    Args:
+        policy: Its name.
+        turns: Their number.
+        tasks: In the order of the task file.
+        answers_per_s: Of all tasks.
+        busy: Share of the time in which a multiprocessor had a block, the mean of all: residency, not occupancy.
             ``None`` where blocks left no record.
     """
 

@@ -39,9 +39,11 @@ PR_SET_TIMERSLACK) and by the time of waking up."""
 class WaitTimes:
     """How to wait for the GPU.
 
-    Args: spin_s: Query without a pause for so long after a launch or an event, s: late queries make late decisions. It
-        keeps a processor core busy. nap_s: Then sleep so long between two queries, s. hang_s: A kernel hangs where
-        nothing has started or ended for so long although something is in flight, s.
+    Args:
+        spin_s: Query without a pause for so long after a launch or an event, s: late queries make late decisions. It
+            keeps a processor core busy.
+        nap_s: Then sleep so long between two queries, s.
+        hang_s: A kernel hangs where nothing has started or ended for so long although something is in flight, s.
     """
 
     spin_s: float = 0.002

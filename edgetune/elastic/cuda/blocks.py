@@ -117,11 +117,12 @@ class _OneThread:
         self._packed = Packed([number.to_bytes(8, "little")], None)
 
     def launch(self, stream: Any) -> None:
+        """Put it on a stream."""
         call, address = self._driver.call, self._packed.address
         call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
 
 
-class Delay:
+class Delay(_OneThread):
     """Keeps a stream busy while the host queues timed launches, so that the GPU is timed and not the host.
 
     Args:
@@ -131,11 +132,7 @@ class Delay:
     """
 
     def __init__(self, context: Context, image: bytes, duration_ns: int) -> None:
-        self._kernel = _OneThread(context, image, DELAY_KERNEL, duration_ns)
-
-    def launch(self, stream: Any) -> None:
-        """Put it on a stream."""
-        self._kernel.launch(stream)
+        super().__init__(context, image, DELAY_KERNEL, duration_ns)
 
 
 class GlobalTimer:

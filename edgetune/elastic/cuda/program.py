@@ -111,9 +111,12 @@ class _TooLargeError(InputError):
 class _Ready:
     """A form of a call, ready to be launched.
 
-    Args: function: Of the module. block: Physical block. shared_bytes: Dynamic shared memory. turns: Its arguments,
-            twice and in turns: those of the launch before stay as they are until the next but one. The reference says
-            that arguments are copied from these addresses, not when.
+    Args:
+        function: Of the module.
+        block: Physical block.
+        shared_bytes: Dynamic shared memory.
+        turns: Its arguments, twice and in turns: those of the launch before stay as they are until the next but one.
+            The reference says that arguments are copied from these addresses, not when.
     """
 
     function: Any

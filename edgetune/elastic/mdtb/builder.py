@@ -206,32 +206,23 @@ class Builder:
 
     def lstm(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
         """Add a long short-term memory, a launch for each step; return its last hidden state."""
-        inputs = sequence.size // steps
-        weights = [
-            self._buffer("lstm.input_weights", (4 * units, inputs), "weights"),
-            self._buffer("lstm.hidden_weights", (4 * units, units), "weights"),
-            self._buffer("lstm.bias", (4 * units,), "weights"),
-        ]
-        cell = self._tensor("lstm.cell", units)
-        return self._recurrent("lstm", sequence, weights, [cell.buffer], units=units, steps=steps, sums=4)
+        return self._recurrent("lstm", sequence, units, steps, gates=4, biases=("bias",))
 
     def gru(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
         """Add a gated recurrent unit, a launch for each step; return its last hidden state."""
-        inputs = sequence.size // steps
-        weights = [
-            self._buffer("gru.input_weights", (3 * units, inputs), "weights"),
-            self._buffer("gru.hidden_weights", (3 * units, units), "weights"),
-            self._buffer("gru.input_bias", (3 * units,), "weights"),
-            self._buffer("gru.hidden_bias", (3 * units,), "weights"),
-        ]
-        return self._recurrent("gru", sequence, weights, [], units=units, steps=steps, sums=3)
+        return self._recurrent("gru", sequence, units, steps, gates=3, biases=("input_bias", "hidden_bias"))
 
     def _recurrent(
-        self, kind: str, sequence: LayerOutput, weights: Sequence[str], state: Sequence[str], *, units: int, steps: int,
-        sums: int,
-    ) -> LayerOutput:  # fmt: skip
-        """Add the steps of a recurrent layer; ``sums`` are the rows of weights of a unit."""
+        self, kind: str, sequence: LayerOutput, units: int, steps: int, *, gates: int, biases: Sequence[str]
+    ) -> LayerOutput:
+        """Add the steps of a recurrent layer with so many rows of weights for each unit."""
         inputs = sequence.size // steps
+        weights = [
+            self._buffer(f"{kind}.input_weights", (gates * units, inputs), "weights"),
+            self._buffer(f"{kind}.hidden_weights", (gates * units, units), "weights"),
+            *(self._buffer(f"{kind}.{bias}", (gates * units,), "weights") for bias in biases),
+        ]
+        state = [self._tensor("lstm.cell", units).buffer] if kind == "lstm" else []
         hidden = [self._tensor(f"{kind}.hidden{which}", units) for which in range(2)]
         for step in range(steps):
             last, now = hidden[(step + 1) % 2], hidden[step % 2]
@@ -239,7 +230,7 @@ class Builder:
             self._call(
                 f"{kind}_cell", (units, 1, 1), (_THREADS, 1, 1),
                 [sequence.buffer, *weights, last.buffer, now.buffer, *state], (inputs, units, step),
-                flop_per_block=2 * sums * row + sums * _THREADS, moved=row + units * (sums * row + sums + 4),
+                flop_per_block=2 * gates * row + gates * _THREADS, moved=row + units * (gates * row + gates + 4),
             )  # fmt: skip
         return hidden[(steps - 1) % 2]
 

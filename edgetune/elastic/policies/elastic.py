@@ -30,7 +30,8 @@ class Elastic:
     launches the best kept piece that fits what they leave, and more of the same task's, which run one after another,
     only while those in flight take less than launching one; where none of its pieces fits, the next task may.
 
-    Args: tables: Kept pieces by kernel and logical launch; missing ones are computed from the launch, its resources and
+    Args:
+        tables: Kept pieces by kernel and logical launch; missing ones are computed from the launch, its resources and
             the GPU when they are first needed.
     """
 
@@ -130,9 +131,11 @@ def _critical_launches(view: View) -> Sequence[Launch]:
 def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
     """Return whether pieces in flight keep the GPU busy until another launch gets there.
 
-    Args: sizes: Of the GPU. in_flight: Pieces, at least one. The oldest runs; how much of it is left is unknown.
-            beside: Critical launches. A piece that waits behind the oldest keeps from them what they leave later, so
-            that the running piece counts too.
+    Args:
+        sizes: Of the GPU.
+        in_flight: Pieces, at least one. The oldest runs; how much of it is left is unknown.
+        beside: Critical launches. A piece that waits behind the oldest keeps from them what they leave later, so that
+            the running piece counts too.
     """
     deep = len(in_flight)
     if deep >= _MOST:

@@ -54,9 +54,12 @@ def build(
 ) -> Built:
     """Compile CUDA C for the CPU.
 
-    Args: source: Kernels and what they need; no host code that launches them. name: Of the file, for messages. kernels:
-        Their symbols; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__`` functions that are
-        no templates. include: Folders of headers.
+    Args:
+        source: Kernels and what they need; no host code that launches them.
+        name: Of the file, for messages.
+        kernels: Their symbols; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__`` functions
+            that are no templates.
+        include: Folders of headers.
 
     Raises:
         InputError: g++ refuses the source; the message has the user's own line.

@@ -78,10 +78,13 @@ class ShimLaunch:
 class ShimResult:
     """The outcome of a sequence of launches.
 
-    Args: status: ``ok``; ``deadlock``: threads wait for others that never come; ``mismatched-barrier``: they wait at
-        different ones; ``hang``: it did not end in time; ``crash``: it touched memory that is not its own, divided an
-        integer by zero, trapped. message: What happened and where, one line; empty after success. line: Of the source,
-        from 1, where it is known. buffers: Their contents after the last launch; empty unless all went well.
+    Args:
+        status: ``ok``; ``deadlock``: threads wait for others that never come; ``mismatched-barrier``: they wait at
+            different ones; ``hang``: it did not end in time; ``crash``: it touched memory that is not its own, divided
+            an integer by zero, trapped.
+        message: What happened and where, one line; empty after success.
+        line: Of the source, from 1, where it is known.
+        buffers: Their contents after the last launch; empty unless all went well.
     """
 
     status: Status
@@ -147,7 +150,8 @@ class Built:
             schedule: Order of threads and blocks.
             limit_s: CPU time after which the launches count as endless, s.
 
-        Raises: InputError: no device would take a launch: an unknown kernel or buffer, arguments of the wrong number or
+        Raises:
+            InputError: no device would take a launch: an unknown kernel or buffer, arguments of the wrong number or
                 size, a block of too many threads.
         """
         return next(self.run_all([(launches, schedule)], buffers, limit_s))

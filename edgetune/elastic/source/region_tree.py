@@ -22,9 +22,11 @@ from edgetune.elastic.source.syntax import Node
 class RegionPart:
     """A stretch of a region.
 
-    Args: node: Its source. kind: A ``statement`` as it stands; an ``expression`` without its semicolon; a part that
-        ``declares`` variables; a ``directive`` or comment, which stays in front of the next part; a ``condition`` that
-        is voted on. variables: The variables that it declares.
+    Args:
+        node: Its source.
+        kind: A ``statement`` as it stands; an ``expression`` without its semicolon; a part that ``declares`` variables;
+            a ``directive`` or comment, which stays in front of the next part; a ``condition`` that is voted on.
+        variables: The variables that it declares.
     """
 
     node: Node

@@ -253,9 +253,11 @@ def _on_condition(node: Node, loop: _Loop) -> bool:
 def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
     """Return whether other threads alone may change the value of an expression.
 
-    Args: node: The expression. loop: The loop around it. memory: Whether memory counts that is read at an address which
-            the loop does not change. It does not in a condition that depends on another variable which the loop
-            changes: ``j < ends[row]``.
+    Args:
+        node: The expression.
+        loop: The loop around it.
+        memory: Whether memory counts that is read at an address which the loop does not change. It does not in a
+            condition that depends on another variable which the loop changes: ``j < ends[row]``.
     """
     if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
         return True

@@ -103,10 +103,14 @@ def exits(loop: Node) -> list[Node]:
 class Uniformity:
     """The uniform values of one kernel.
 
-    Args: body: Of the kernel. source: Its file. variables: Its uniform variables. writes: Of each variable, the whole
-        expressions that change it; ``None`` for a change that cannot be followed. named: The variables that a node of
-        the tree names, by its id. of_warps: Whether a value need only be the same for all threads of a warp, the
-        logical block being whole warps wide.
+    Args:
+        body: Of the kernel.
+        source: Its file.
+        variables: Its uniform variables.
+        writes: Of each variable, the whole expressions that change it; ``None`` for a change that cannot be followed.
+        named: The variables that a node of the tree names, by its id.
+        of_warps: Whether a value need only be the same for all threads of a warp, the logical block being whole warps
+            wide.
     """
 
     body: Node
