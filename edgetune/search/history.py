@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -16,6 +15,7 @@ from edgetune.search.problem import (
     Half,
     Judgement,
     could_be_confirmed,
+    figures_of,
     half_violations,
     is_confirmed,
     judge,
@@ -96,7 +96,7 @@ class SearchHistory:
         judgement = self._judge_pairs(point) if self.space.background is not None else self._judge_alone(point)
         if again:
             self.best = min((f for f in self._found.values() if f.confirmed), key=FeasiblePoint.rank, default=None)
-        self.outcomes[point] = result = PointResult(judgement, *_finite_figures(self.row(point)))
+        self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)))
         self._record(suggestion, row, judgement, source, spent_s)
         return result
 
@@ -105,14 +105,7 @@ class SearchHistory:
         rows = self.readings[point]
         if len(rows) == 1:
             return rows[0]
-        energies = [row.energy_j for row in rows if row.energy_j is not None]
-        powers = [row.power_w for row in rows if row.power_w is not None]
-        return replace(
-            rows[-1],
-            minibatch_s=fmean(row.minibatch_s or 0.0 for row in rows),
-            power_w=fmean(powers) if len(powers) == len(rows) else None,
-            energy_j=fmean(energies) if len(energies) == len(rows) else None,
-        )
+        return mean_of(rows)
 
     def judged(self) -> list[PointResult]:
         """Return the result of every point; of two workloads of every whole pair, or of the halves where none is."""
@@ -204,7 +197,7 @@ class SearchHistory:
         source: Source,
         spent_s: Mapping[str, Any],
     ) -> None:
-        point, (minibatch_s, power_w) = suggestion.point, _finite_figures(row)
+        point, (minibatch_s, power_w) = suggestion.point, figures_of(row)
         settings: dict[str, Any] = {name: getattr(point.mode, name) for name in SETTINGS}
         step = TraceRow(
             step=len(self.steps) + 1,
@@ -228,9 +221,21 @@ class SearchHistory:
             self.on_step(step)
 
 
+def mean_of(rows: Sequence[ProfileRow]) -> ProfileRow:
+    """Return the mean of the readings of one point; a figure that one of them lacks is ``None``."""
+    powers = [row.power_w for row in rows if row.power_w is not None]
+    energies = [row.energy_j for row in rows if row.energy_j is not None]
+    return replace(
+        rows[-1],
+        minibatch_s=fmean(row.minibatch_s or 0.0 for row in rows),
+        power_w=fmean(powers) if len(powers) == len(rows) else None,
+        energy_j=fmean(energies) if len(energies) == len(rows) else None,
+    )
+
+
 def half_of(row: ProfileRow) -> Half:
     """Return the figures of a measured row that count for two workloads."""
-    minibatch_s, power_w = _finite_figures(row)
+    minibatch_s, power_w = figures_of(row)
     assert minibatch_s is not None
     return Half(row.batch_size, minibatch_s, power_w)
 
@@ -244,23 +249,11 @@ def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow], *, repeat
             if space.background is None:
                 fine = judge(problem, row).feasible is not None
             else:
-                fine = _is_measurement(row) and (problem.power_budget_w is None or _finite_figures(row)[1] is not None)
+                fine = _is_measurement(row) and (problem.power_budget_w is None or figures_of(row)[1] is not None)
             if fine:
                 known[row.point] = [*(known.get(row.point, ()) if repeated else ()), row]
     return [row for point in sorted(known, key=order) for row in known[point]]
 
 
 def _is_measurement(row: ProfileRow) -> bool:
-    return _finite_figures(row)[0] is not None
-
-
-def _finite_figures(row: ProfileRow) -> tuple[float | None, float | None]:
-    """Return time, s, and power, W, of a row; ``None`` for what is not a measurement."""
-    if row.status != "ok" or row.minibatch_s is None or not _positive(row.minibatch_s):
-        return None, None
-    power_w = row.power_w if row.power_w is not None and _positive(row.power_w) else None
-    return float(row.minibatch_s), None if power_w is None else float(power_w)
-
-
-def _positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0
+    return figures_of(row)[0] is not None

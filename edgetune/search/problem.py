@@ -167,6 +167,13 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
     return minibatch_s + ((batch_size - 1) / rate if rate else 0.0)
 
 
+def figures_of(row: ProfileRow) -> tuple[float | None, float | None]:
+    """Return time, s, and power, W, of a row; ``None`` for what is not a measurement."""
+    if row.status != "ok" or row.minibatch_s is None or not _positive(row.minibatch_s):
+        return None, None
+    return float(row.minibatch_s), float(row.power_w) if row.power_w is not None and _positive(row.power_w) else None
+
+
 def judge(problem: Problem, row: ProfileRow) -> Judgement:
     """Return how good a measured point of one workload is and which constraints it breaks.
 
@@ -178,7 +185,7 @@ def judge(problem: Problem, row: ProfileRow) -> Judgement:
         return Judgement(None, None, unknown=row.reason or f"the measurement {row.status}")
     if time_s is None or not _positive(time_s):
         return Judgement(None, None, unknown=f"minibatch_s is {time_s}")
-    power_w = row.power_w if row.power_w is not None and _positive(row.power_w) else None
+    power_w = figures_of(row)[1]
     violations = tuple(_violations(problem, row.batch_size, time_s, power_w))
     objective = _objective(problem, row.batch_size, time_s, energy_per_minibatch_j(row))
     unknown = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from statistics import fmean
 from typing import Literal
 
 from edgetune.artifacts.plan import Plan
@@ -16,7 +15,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import InputError
-from edgetune.search.history import half_of
+from edgetune.search.history import half_of, mean_of
 from edgetune.search.problem import PAIRS, Half, Judgement, Violation, half_violations, judge, judge_pair, validate
 from edgetune.search.space import Background
 
@@ -69,17 +68,10 @@ def broken_by(violations: Sequence[Violation]) -> PointStatus | None:
     return "over" if any(violation.constraint == "power" for violation in violations) else "late"
 
 
-def mean_of(rows: Sequence[TraceRow]) -> ProfileRow:
+def reading_of(rows: Sequence[TraceRow]) -> ProfileRow:
     """Return the mean of the readings of one point, without those that failed."""
-    fine = [row for row in rows if row.minibatch_s]
-    if not fine:
-        return replace(rows[-1].row, status="failed")
-    powers = [row.power_w for row in fine if row.power_w is not None]
-    return replace(
-        fine[-1].row,
-        minibatch_s=fmean(row.minibatch_s or 0.0 for row in fine),
-        power_w=fmean(powers) if len(powers) == len(fine) else None,
-    )
+    fine = [row.row for row in rows if row.minibatch_s]
+    return mean_of(fine) if fine else replace(rows[-1].row, status="failed")
 
 
 def point_of(row: TraceRow) -> Point:
@@ -223,7 +215,7 @@ def bests(trace: Trace) -> set[int]:
 
 def _alone(problem: Problem | None, point: Point, rows: Sequence[TraceRow]) -> SearchPoint:
     last = next((row for row in reversed(rows) if row.minibatch_s is not None), rows[-1])
-    row, steps = mean_of(rows), tuple(row.step for row in rows)
+    row, steps = reading_of(rows), tuple(row.step for row in rows)
     # the trace knows more than can be worked out again: measured energy, and the mean of all readings
     judgement = Judgement(last.objective, last.feasible)
     if problem is not None and row.minibatch_s is not None:
@@ -236,7 +228,7 @@ def _pairs(problem: Problem, trace: Trace, readings: Mapping[Point, Sequence[Tra
     """Return the pairs both of whose halves were measured, in the order in which they were complete."""
     background = background_of(trace, problem)
     found = []
-    for point in pair_points(problem, background, {point: mean_of(rows) for point, rows in readings.items()}):
+    for point in pair_points(problem, background, {point: reading_of(rows) for point, rows in readings.items()}):
         rows = [*readings[point.point], *readings[partner_of(point.point, background)]]
         steps = tuple(sorted({row.step for row in rows}))
         found.append(replace(point, steps=steps, known=all(row.source == "known" for row in rows)))
