@@ -79,35 +79,38 @@ class LayerBench:
         assert self._prepared is not None
         layer = self._prepared.layers[index]
         files = [self._prepared.folder / name for name in dict.fromkeys(w.file for w in layer.weights)]
-        reply: dict[str, Any] = {"loads_s": [], "cold_loads_s": [], "unloads_s": [], "cold_reason": None}
+        samples: dict[str, list[float]] = {"unload": []}
+        reasons: list[str | None] = []
         if files:
-            unloads_s: list[float] = []
-            reply["loads_s"] = sampled(rule, longest_s, lambda: self._load_s(index, [], unloads_s))
+            samples["load"] = sampled(rule, longest_s, lambda: self._load_s(index, [], samples["unload"]))
             if cold:
-                reply["cold_reason"] = why_not_cold(files)
-                if reply["cold_reason"] is None:
-                    unloads_s.clear()
-                    reply["cold_loads_s"] = sampled(rule, longest_s, lambda: self._load_s(index, files, unloads_s))
-            reply["unloads_s"] = unloads_s
+                reasons.append(why_not_cold(files))
+                if reasons[0] is None:
+                    samples["unload"].clear()
+                    samples["cold_load"] = sampled(
+                        rule, longest_s, lambda: self._load_s(index, files, samples["unload"])
+                    )
         loaded = self._layers.load(index) if files else None
         read = {name: self._values[name] for name in layer.inputs}
         try:
             begun = time.perf_counter()
             made: Values = dict(self._layers.execute(index, loaded, read))
-            reply["first_execute_s"] = time.perf_counter() - begun
-            reply["executions_s"] = sampled(rule, longest_s, lambda: self._execute_s(index, loaded, read))
+            first_execute_s = time.perf_counter() - begun
+            samples["execute"] = sampled(rule, longest_s, lambda: self._execute_s(index, loaded, read))
             peaks = [rise_bytes(lambda: self._layers.execute(index, loaded, read)) for _ in range(_PEAKS)]
-            reply["peak_bytes"] = max(filter(None, peaks), default=None if None in peaks else 0)
         finally:
             read.clear()
             if loaded is not None:
                 self._layers.unload(loaded)
         self._values.update(made)
         self._forget(index)
-        return reply
+        peak_bytes = max(filter(None, peaks), default=None if None in peaks else 0)
+        reasons.append("peak: not told" if peak_bytes is None else None)
+        columns = {"load_s": 0.0, "first_execute_s": first_execute_s, "peak_bytes": peak_bytes}
+        return {"samples": samples, "columns": {**columns, "reason": "; ".join(filter(None, reasons)) or None}}
 
     def _load_s(self, index: int, dropped: Sequence[Path], unloads_s: list[float]) -> float:
-        """Return what a load takes, its files dropped before and after, and note what the unload took."""
+        """Return the time of a load, its files dropped before and after, and note the time of the unload."""
         for path in dropped:
             drop_cached(path)
         begun = time.perf_counter()
@@ -128,7 +131,7 @@ class LayerBench:
         return taken_s
 
     def _forget(self, index: int) -> None:
-        """Drop what no layer after this one reads."""
+        """Drop values that no layer after this one reads."""
         assert self._prepared is not None
         wanted = {name for layer in self._prepared.layers[index + 1 :] for name in layer.inputs}
         self._values = {name: value for name, value in self._values.items() if name in wanted}
@@ -154,14 +157,12 @@ def measure_whole(command: Mapping[str, Any]) -> dict[str, Any]:
     bench = WholeBench(prepared, command, files)
     rule, longest_s = StoppingRule(**command["rule"]), command["longest_s"]
     bench.cycle(drop=False)  # what ONNX Runtime sets up once is no network's
-    reply: dict[str, Any] = {"cached": bench.measure(rule, longest_s, drop=False), "stored": None, "cold_reason": None}
-    if command["cold"]:
-        reply["cold_reason"] = why_not_cold(files)
-        if reply["cold_reason"] is None:
-            reply["stored"] = bench.measure(rule, longest_s, drop=True)
-    reply["peak_bytes"] = rise_bytes(bench.hold)
-    reply["resident_bytes"] = bench.held_bytes
-    return reply
+    samples = dict(zip(("load", "execute", "unload"), bench.measure(rule, longest_s, drop=False), strict=True))
+    reason = why_not_cold(files) if command["cold"] else None
+    if command["cold"] and reason is None:
+        samples |= zip(("cold_load", "cold_execute", "unload"), bench.measure(rule, longest_s, drop=True), strict=True)
+    columns = {"peak_bytes": rise_bytes(bench.hold), "resident_bytes": bench.held_bytes, "reason": reason}
+    return {"samples": samples, "columns": columns}
 
 
 class WholeBench:
@@ -174,8 +175,8 @@ class WholeBench:
         self._files = files
         self.held_bytes: int | None = None
 
-    def measure(self, rule: StoppingRule, longest_s: float, *, drop: bool) -> dict[str, list[float]]:
-        """Return what loads, executions and unloads took."""
+    def measure(self, rule: StoppingRule, longest_s: float, *, drop: bool) -> list[list[float]]:
+        """Return the times of loads, of executions and of unloads, s."""
         taken: list[tuple[float, float, float]] = []
 
         def once() -> float:
@@ -183,11 +184,10 @@ class WholeBench:
             return sum(taken[-1])
 
         sampled(rule, longest_s, once)
-        loads_s, executions_s, unloads_s = map(list, zip(*taken, strict=True))
-        return {"loads_s": loads_s, "executions_s": executions_s, "unloads_s": unloads_s}
+        return [list(times_s) for times_s in zip(*taken, strict=True)]
 
     def cycle(self, *, drop: bool) -> tuple[float, float, float]:
-        """Load, execute and unload; return what each took."""
+        """Load, execute and unload; return the time of each, s."""
         if drop:
             self._drop()
         at_s = [time.perf_counter()]
@@ -208,7 +208,7 @@ class WholeBench:
             drop_cached(path)
 
     def hold(self) -> None:
-        """Load and execute, and see what stays while it is loaded."""
+        """Load and execute, and note the memory that is held while it is loaded."""
         before = resident_bytes()
         loaded = self._network.load(0)
         made = self._network.execute(0, loaded, self._values)

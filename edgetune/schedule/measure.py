@@ -63,7 +63,7 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
     Args:
         prepared: Its folder.
         options: How.
-        on_layer: Told every row once there is one.
+        on_layer: Called with every row.
 
     Raises:
         DeviceError: no process can be started.
@@ -74,7 +74,8 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
         for index, layer in enumerate(prepared.layers):
             row = replace(_row(prepared, index), sessions_bytes=opened.get("sessions_bytes"))
             if lost is None:
-                reply, failure = _asked(child, _measuring(index, options), options.timeout_s)
+                command = {"command": "layer", "index": index, **_how(options)}
+                reply, failure = _asked(child, command, options.timeout_s)
                 row = _measured(row, reply) if failure is None else _lost(row, failure)
                 lost = failure and f"layer {layer.name} before it failed"
             else:
@@ -89,10 +90,10 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
 
 
 def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, float]:
-    """Return what tasks cost each other, and what the process takes that runs them; see ``costs.machine_of``.
+    """Return how tasks slow each other down, and the memory of the process that runs them; see ``machine.machine_of``.
 
     Measured on the network whose second largest layer is the largest of all: two loads are to be under way for long.
-    Nothing, where the process is lost: layers are known without it.
+    The result is empty where the process is lost: layers are known without it.
 
     Args:
         networks: That can be measured on.
@@ -123,10 +124,6 @@ def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dic
         return {}, f"it took longer than {format_duration(timeout_s)}"
 
 
-def _measuring(index: int, options: LayerOptions) -> dict[str, Any]:
-    return {"command": "layer", "index": index, **_how(options)}
-
-
 def _how(options: LayerOptions) -> dict[str, Any]:
     return {"rule": asdict(options.rule), "longest_s": options.longest_s, "cold": options.cold}
 
@@ -141,22 +138,11 @@ def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRo
     with closing(Child(_LAYERS, environment=environment_of(form))) as child:
         command = {"command": "whole", **_common(prepared, options), **_how(options), "form": form}
         reply, failure = _asked(child, command, options.timeout_s)
-    if failure is not None:
-        return _lost(row, failure)
-    cached, stored = reply["cached"], reply["stored"] or {}
-    row = replace(row, peak_bytes=reply["peak_bytes"], resident_bytes=reply["resident_bytes"])
-    return _with_figures(
-        replace(row, reason=reply["cold_reason"]),
-        load=cached["loads_s"],
-        execute=cached["executions_s"],
-        unload=stored.get("unloads_s", cached["unloads_s"]),
-        cold_load=stored.get("loads_s", ()),
-        cold_execute=stored.get("executions_s", ()),
-    )
+    return _lost(row, failure) if failure is not None else _measured(row, reply)
 
 
 def _row(prepared: Prepared, index: int) -> LayerCostRow:
-    """Return what is known of a layer before it is measured."""
+    """Return the row of a layer before it is measured."""
     layer: PreparedLayer = prepared.layers[index]
     return LayerCostRow(
         prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
@@ -169,23 +155,9 @@ def _lost(row: LayerCostRow, reason: str) -> LayerCostRow:
 
 
 def _measured(row: LayerCostRow, reply: dict[str, Any]) -> LayerCostRow:
-    """Return the row with its figures; a layer without weights takes no time to load."""
-    peak = reply["peak_bytes"]
-    reason = "; ".join(filter(None, (reply["cold_reason"], "peak: not told" if peak is None else None)))
-    first_s = reply["first_execute_s"]
-    known = replace(row, load_s=0.0, peak_bytes=peak, reason=reason or None, first_execute_s=first_s)
-    return _with_figures(
-        known,
-        load=reply["loads_s"],
-        cold_load=reply["cold_loads_s"],
-        execute=reply["executions_s"],
-        unload=reply["unloads_s"],
-    )
-
-
-def _with_figures(row: LayerCostRow, **samples: Sequence[float]) -> LayerCostRow:
-    """Return a row with the figures of which there are samples."""
-    return replace(row, **{k: v for name, of in samples.items() if of for k, v in _figures(name, of).items()})
+    """Return the row with its columns, and with the figures of which there are samples."""
+    figures = {column: v for name, of in reply["samples"].items() if of for column, v in _figures(name, of).items()}
+    return replace(row, **{**reply["columns"], **figures})
 
 
 def _figures(figure: str, samples: Sequence[float]) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
+from edgetune.schedule.policies import POLICIES
+from edgetune.schedule.policies.policy import SchedulePolicy, in_order
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020
@@ -298,7 +300,35 @@ def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
 
 
 def test_every_policy_is_named_where_one_is_chosen(edgetune):
-    from edgetune.schedule.policies import POLICIES
-
     text = edgetune("schedule", "run", "--help").out.replace(",", " ").replace(";", " ").split()
     assert set(POLICIES) <= set(text)
+
+
+def test_a_policy_added_to_the_table_is_chosen_by_its_name_and_taken_away_again(edgetune, jobs):
+    class Last(SchedulePolicy):
+        """Last come, first served."""
+
+        name = "last"
+
+        def choose(self, view):
+            return in_order(view, reversed(view.requests.values()))
+
+    file = jobs()
+    POLICIES["last"] = Last
+    try:
+        assert simulate(edgetune, file, "--policy", "last,fcfs").code == 0
+        assert {row.policy for row in io.read_timeline("t.parquet").rows} == {"last", "fcfs"}
+    finally:
+        del POLICIES["last"]
+    gone = simulate(edgetune, file, "--policy", "last")
+    assert_two_lines(gone, 2)
+    assert gone.lines[0] == "error: there is no policy 'last'"
+
+
+def test_optimum_follows_the_plan_that_was_made_for_all_requests(edgetune, jobs):
+    pytest.importorskip("ortools")
+    ended = simulate(edgetune, jobs(JOBS_OF_ONE.replace("costs.parquet", "COSTS")), "--policy", "optimum")
+    assert ended.code == 0
+    (turn,) = io.read_timeline("t.parquet").header.conditions["policies"]["optimum"]
+    assert turn["plan"]["proved"]
+    assert "optimum: the mean response is planned to be" in ended.out
