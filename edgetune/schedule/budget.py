@@ -49,12 +49,12 @@ def check_budget(
 
 
 _ALLOWANCE_BYTES = 8 << 20
-"""What this process takes beside its base and what tasks hold: pages of ONNX Runtime's code touched when it first runs,
+"""Memory of this process beside its base and that of tasks: pages of ONNX Runtime's code touched when it first runs,
 workspaces of its kernels, records not sent yet. 3 to 8 MB for nine networks of the zoo, YOLOv8n the most."""
 
 
 _UNSTEADY_BYTES = 1 << 20
-"""What the base may be more in the next run, which has another layout in memory: six runs differed by 0.1 MB."""
+"""By how much the base may grow in the next run, with another layout in memory: six runs differed by 0.1 MB."""
 
 
 def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int] = MappingProxyType({})) -> int:
@@ -82,13 +82,13 @@ def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int]
 
 
 _LOOK_NS = NS // 10
-"""How often to look: a look reads three small files, some 50 microseconds."""
+"""Time between looks: each reads three small files, in some 50 microseconds."""
 _CALM_NS = 2 * NS
-"""How long there must have been plenty before the budget grows; what was let go is not taken back at once."""
+"""How long there must be plenty before the budget grows: memory that was let go is not taken back at once."""
 _RESERVE_SHARE = 0.05
 _RESERVE_MOST_BYTES = 256 << 20
-"""What is left to others: a twentieth of the machine, which on the smallest boards (2 GB) is 100 MB, and not more than
-the kernel's own watermarks and page cache need on large ones."""
+"""The memory left to others: a twentieth of the machine, which on the smallest boards (2 GB) is 100 MB, and not more
+than the kernel's own watermarks and page cache need on large ones."""
 _STALLED = 10.0
 """Percent of the last 10 s in which something waited for memory, from which on a kernel that has little to spare is
 taken to be short of it (accounting/psi.rst). Where there is plenty it is a control group that waits, as this run's may.
@@ -99,7 +99,7 @@ _STEP = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How much memory there is for others.
+    """The memory that is available to others.
 
     Args:
         available_bytes: What could be used without swapping.

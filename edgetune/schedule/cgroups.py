@@ -232,7 +232,7 @@ class ScopeV2(GroupV2):
         return self._last
 
     def admit(self, pid: int) -> None:
-        """Have systemd put the process into a scope of its own."""
+        """Ask systemd to put the process into a scope of its own."""
         name = f"{GROUP_PREFIX}{os.getpid()}-{next(_numbers)}.scope"
         properties = [("PIDs", "au", "1", str(pid)), *self._properties]
         given = [word for each in properties for word in each]

@@ -33,7 +33,7 @@ from edgetune.workloads.prepared import open_prepared
 _LEAST_BYTES = 1 << 20
 """Smaller loads than this are over before anything could get into their way."""
 _SMALL_SHARE = 1 / 64
-"""What a small load is beside a large one: its own time is then short beside the time for which it waits."""
+"""Size of a small load beside a large one: its own time is then short beside the time for which it waits."""
 _KINDS = 3
 """A large load, another large one, and a small one."""
 _LAYERS = 200
@@ -41,8 +41,8 @@ _LAYERS = 200
 _RUNS = 5
 """Of that network: other work on the processor shows in some."""
 _MOMENT_BYTES = 4 << 20
-"""What such a layer sums up, in half a millisecond: the loop has gone to sleep then, as it does between real tasks, and
-waking it takes longer than telling it something while it is awake."""
+"""Bytes that such a layer sums up, in half a millisecond: the loop has gone to sleep then, as it does between real
+tasks, and waking it takes longer than a message to a loop that is awake."""
 
 Timed = Callable[[], float]
 """Does something, and returns what it took, s."""
@@ -72,7 +72,7 @@ class _Bench:
         self._prepared, self._longest_s = open_prepared(folder), longest_s
         self._layers, sessions_bytes = open_weighed(self._prepared, {}, drop_cache=True)
         self.base_bytes = resident_bytes() - sessions_bytes
-        """What the process takes beside sessions."""
+        """Memory of the process beside sessions, bytes."""
         self._reads = self._read_by_each(np.random.default_rng(seed))
         layers = self._prepared.layers
         large = [index for index, layer in enumerate(layers) if layer.weight_bytes >= _LEAST_BYTES]

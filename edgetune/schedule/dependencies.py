@@ -1,4 +1,4 @@
-"""Which loads, executions and unloads of a network wait for which, by mode; and in how many orders they can run.
+"""The loads, executions and unloads of a network that wait for each other, by mode, and the number of their orders.
 
     partial   load 0 -> execute 0 -> unload 0                 nothing but what has to be
               load 1 -> execute 1 -> unload 1   (execute 0 -> execute 1)
@@ -122,7 +122,7 @@ MOST_DOWNSETS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class LinearExtensions:
-    """How many orders there are.
+    """The number of orders.
 
     Args:
         least, most: Between these; the same where the number is known.

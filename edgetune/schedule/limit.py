@@ -54,7 +54,7 @@ _UNLIMITED_BYTES = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """Where control groups are mounted, and which group that folder is."""
+    """The folder where control groups are mounted, and the group of that folder."""
 
     point: Path
     group: str

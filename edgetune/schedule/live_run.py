@@ -52,7 +52,7 @@ class LiveNetwork:
 
 @dataclass(frozen=True, slots=True)
 class LiveOptions:
-    """How to run.
+    """The settings of a run.
 
     Args:
         policy: Name of the policy.

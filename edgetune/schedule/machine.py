@@ -1,4 +1,4 @@
-"""What tasks share on a machine: cores, storage and memory, and what it costs to hold more than fits.
+"""The resources that tasks share on a machine: cores, storage and memory, and the cost of holding more than fits.
 
     held:  [======== in memory, up to the limit ========|== excess, on storage ==]
     a task touches some of it, and waits for the part that is not there
@@ -20,7 +20,7 @@ from edgetune.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """How much longer a task takes while more is held than fits.
+    """A model of the time that paging adds to a task while more is held than fits.
 
     Of the bytes that a task touches, the share ``thrash * excess / held``, at most all, is not there. A ``thrash`` of 1
     stands for pages that leave at random. The kernel lets the pages leave first that were used longest ago, which are
@@ -53,7 +53,7 @@ FITS = Paging(s_per_byte=0.0)
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What tasks share.
+    """The resources that tasks share.
 
     Args:
         cores: How many executions run at full speed at once.

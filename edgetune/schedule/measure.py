@@ -35,7 +35,7 @@ _OPEN_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class LayerOptions:
-    """How layers are measured.
+    """The settings of measuring layers.
 
     Args:
         rule: When a figure has been sampled enough.

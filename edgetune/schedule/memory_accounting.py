@@ -18,12 +18,12 @@ from edgetune.schedule.network import LayeredNetwork, consumers
 from edgetune.schedule.tasks import LayerTask
 
 Kind = Literal["weights", "activations", "scratch", "inputs"]
-"""What memory is held for; activations are the outputs of layers."""
+"""The purpose of held memory; activations are the outputs of layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """How many layers of a network read the outputs of each layer, and how many read its input."""
+    """The number of layers of a network that read the outputs of each layer, and its input."""
 
     network: LayeredNetwork
     readers: tuple[int, ...]

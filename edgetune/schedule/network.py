@@ -14,7 +14,7 @@ from typing import Literal
 from edgetune.units import NS
 
 LayerKind = Literal["conv", "fc", "other"]
-"""What a layer's weights are of: DeepEye treats convolutions and fully connected layers differently."""
+"""The kind of a layer: DeepEye treats convolutions and fully connected layers differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Layer:
         weight_bytes: Held from when loading begins until it is unloaded.
         output_bytes: Of all its outputs; held from when it begins to execute until its last consumer has executed.
         scratch_bytes: Held beside weights, inputs and outputs while it executes.
-        load_s: What loading takes alone, s.
-        execute_s: What executing takes alone, s.
+        load_s: Time to load alone, s.
+        execute_s: Time to execute alone, s.
         after: Indices of the layers whose outputs it reads, ascending; each is less than its own.
-        unload_s: What giving its weights back takes, s.
-        first_execute_s: What executing takes the first time in a run, s; ``None`` where that is no different.
+        unload_s: Time to give its weights back, s.
+        first_execute_s: Time of the first execution in a run, s; ``None`` where that is no different.
         load_scratch_bytes: Held beside its weights while they are loaded.
-        mapped_load_s: What loading another copy takes while one is there, s: files that are mapped again are the same
-            memory. ``None`` where every copy is memory of its own.
+        mapped_load_s: Time to load another copy while one is there, s: files that are mapped again share the memory.
+            ``None`` where every copy has memory of its own.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Layer:
 
     @property
     def load_ns(self) -> int:
-        """What loading takes alone, ns; nothing for a layer without weights, for which there is nothing to load."""
+        """Time to load the weights alone, ns; 0 for a layer without weights."""
         return round(self.load_s * NS) if self.weight_bytes else 0
 
     @property
     def execute_ns(self) -> int:
-        """What executing takes alone, ns."""
+        """Time to execute alone, ns."""
         return round(self.execute_s * NS)
 
 
@@ -82,7 +82,7 @@ class LayeredNetwork:
 
     @property
     def service_s(self) -> float:
-        """What one request takes alone, a layer at a time, s."""
+        """Time of one request alone, a layer at a time, s."""
         return sum(layer.load_s + layer.execute_s for layer in self.layers)
 
 

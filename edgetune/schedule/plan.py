@@ -19,7 +19,7 @@ Objective = Literal["response", "makespan"]
 
 @dataclass(frozen=True, slots=True)
 class SchedulingProblem:
-    """What is to be scheduled.
+    """Requests to schedule, and the machine for them.
 
     Args:
         networks: By name.

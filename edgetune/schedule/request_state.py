@@ -147,7 +147,7 @@ class Weights:
         layers = tables.network.layers
         self.residence: list[Residence] = ["absent" if layer.weight_bytes else "resident" for layer in layers]
         self.users = [0] * len(layers)
-        """How many executions use each layer now."""
+        """The number of running executions of each layer."""
         self.wanting: list[list[int]] = [[] for _ in layers]
         """For each layer a heap of the requests that want it, some of which may have executed it since."""
         self.open: list[dict[int, RequestProgress]] = [{} for _ in layers]
@@ -157,7 +157,7 @@ class Weights:
         self.loads: dict[int, LayerTask] = {}
         """The loads that are ready, by layer."""
         self.absent_ns = sum(tables.load_ns)
-        """What loading takes for all layers that are not resident."""
+        """The time to load all layers that are not resident, ns."""
 
     def become(self, layer: int, residence: Residence) -> None:
         """Change the residence of the weights of a layer, and the loading time of the requests that wait for them."""
@@ -202,7 +202,7 @@ class RequestProgress:
     """Its executions that are ready, by layer."""
     execute_left_ns: int = field(init=False)
     done_absent_ns: int = 0
-    """What loading takes for the layers that it has executed and that are not resident any more."""
+    """The time to load the layers that it has executed and that are not resident any more, ns."""
 
     def __post_init__(self) -> None:
         tables = self.weights.tables

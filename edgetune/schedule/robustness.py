@@ -1,4 +1,4 @@
-"""How much wrong durations change which policy is best: everything is run again with layers that take other times.
+"""How much wrong durations change the order of policies: jobs are run again with layers that take other times.
 
     as measured     reuse < masa < fcfs        order of the mean responses
     +- 25 %         reuse < fcfs < masa        Kendall's tau of the two orders: (pairs in order - pairs not) / pairs
@@ -25,7 +25,7 @@ from edgetune.schedule.tasks import RequestRecord
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is run again and again.
+    """The jobs and policies that are run again and again.
 
     Args:
         networks: As measured, by name.
@@ -48,7 +48,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
-    """What came of one amount of noise.
+    """The result of one amount of noise.
 
     Args:
         noise: Factors are between 1 less this and 1 plus this.

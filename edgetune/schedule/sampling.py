@@ -1,4 +1,4 @@
-"""What processes that measure layers and whole networks have in common: samples, peaks, inputs, files not cached."""
+"""Shared by processes that measure layers and whole networks: samples, memory, made-up inputs, uncached files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def why_not_cold(files: Sequence[Path]) -> str | None:
 
 
 def rise_bytes(work: Callable[[], Any]) -> int | None:
-    """Return by how much some work raises what is resident, at the most; ``None`` where the kernel does not tell."""
+    """Return the most by which some work raises resident memory, bytes; ``None`` where the kernel does not tell."""
     give_back()
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
@@ -85,7 +85,7 @@ def open_weighed(prepared: Prepared, changed_ns: Mapping[str, int], *, drop_cach
 
 
 def give_back() -> None:
-    """Have the C library return what it keeps, or work would be served from memory that is resident already."""
+    """Return free memory of the C library to the system, or work would be served from resident memory."""
     gc.collect()
     with contextlib.suppress(AttributeError):  # of glibc
         ctypes.CDLL(None).malloc_trim(0)

@@ -60,16 +60,16 @@ class View:
         self._resident: dict[tuple[str, int], LayerTask] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
         self._came_in: dict[tuple[str, int], int] = {}
-        """How many weights had come in before these."""
+        """The number of weights that had come in before these."""
         self._loaded = 0
         self._unwanted: list[tuple[int, str, int]] = []
         """The resident weights that no request wants, after how many others they came in."""
         self._unloads: tuple[LayerTask, ...] | None = None
-        """What ``unloads`` returns, until anything changes."""
+        """The value of ``unloads``, until anything changes."""
 
     @property
     def held_bytes(self) -> int:
-        """What is held or promised to tasks that run."""
+        """Bytes that are held, or promised to running tasks."""
         return self.memory.held_bytes
 
     @property

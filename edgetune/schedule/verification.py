@@ -1,4 +1,4 @@
-"""What is checked around a run for real: files before it, answers after it, both outside the memory limit.
+"""Checks around a run for real: files before it, answers after it, both outside the memory limit.
 
 The first answer of every network must be what the whole network answers to the same sample, by the measure with which
 ``edgetune schedule prepare`` compared the layers (``workloads.partition.check``): layers add up in another order, and

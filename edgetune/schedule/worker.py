@@ -37,9 +37,9 @@ Command = Mapping[str, Any]
 _ENTERED = "entered"
 _STOP = (signal.SIGTERM, signal.SIGINT)
 _LOOK_NS = NS // 10
-"""How often to look for memory pressure while nothing happens."""
+"""Time between looks for memory pressure while nothing happens."""
 _FLUSH_NS = NS // 5
-"""How often records are sent: each time wakes the parent, on cores that networks need."""
+"""Time between sending records: each time wakes the parent, on cores that networks need."""
 
 
 def main(arguments: list[str]) -> None:

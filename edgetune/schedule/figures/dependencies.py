@@ -1,4 +1,4 @@
-"""Which tasks of a network wait for which: a column for each layer, loads over executions over unloads.
+"""The graph of tasks that wait for each other: a column for each layer, loads over executions over unloads.
 
 load       o--->o    o
            |    |    |

@@ -1,4 +1,4 @@
-"""What each worker did when, above what was held meanwhile, under the budget.
+"""The tasks of each worker over time, above the memory that was held under the budget.
 
     worker 0  [//load//][ execute ][ execute  ]
     worker 1       [//load//////]  [//load//]
@@ -6,7 +6,7 @@
               ___/----\\____/-------\\__________
 
 Bars have the colour of their network; loads are pale and hatched. Of a long run a part from its middle is drawn. Bars
-that would be narrower than a line are drawn as one with their neighbours, and of what is held one sees the most.
+that would be narrower than a line are drawn as one with their neighbours, and of held memory the most is drawn.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def written(name: str) -> str:
 _HATCHED = 1 / 120
 """Width from which hatching can be seen as such."""
 _PALE = 0.62
-"""How much of a colour's distance to white a load has lost."""
+"""Share of a colour's distance to white by which a load is paler."""
 _MIB = 2.0**20
 _MOST_BARS = 400
 """Above which a figure would be stripes, so that a part of the time is drawn."""
 _PART_BARS = 160
-"""How many a part has: about a line between two of them in every twentieth of an inch."""
+"""Bars of a part: about one in every twentieth of an inch."""
 
 
 TaskKind = tuple[str, str, bool]

@@ -1,4 +1,4 @@
-"""How long requests took, policy by policy: boxes, means, the longest, and what was not answered.
+"""Responses by policy: boxes, means, the longest, and a note of requests without an answer.
 
 response |   O    O        O  longest
          |   |    |

@@ -37,7 +37,7 @@ class Optimum(SchedulePolicy):
     def __init__(self, variant: Objective = "response", plan: LayerSchedule | None = None) -> None:
         self.variant = variant
         self._uses: dict[tuple[str, int], int] = {}
-        """How many executions have still to use the weights that are resident."""
+        """The number of executions that have still to use resident weights."""
         self._seen: set[int] = set()
         self._lost = False
         """Whether something happened that the plan did not know of."""

@@ -20,7 +20,7 @@ class SchedulePolicy:
     whole: ClassVar[bool] = False
     """Whether it takes networks as one layer, loaded and executed as a whole (``bulk``)."""
     variants: ClassVar[Sequence[str]] = ()
-    """What its argument ``variant`` can be, the default first; none where it has no such argument."""
+    """The values of its argument ``variant``, the default first; none where it has no such argument."""
     plans_ahead: ClassVar[bool] = False
     """Whether its argument ``plan`` can be a plan that knows requests to come, which there is on a clock only."""
     overcommits: bool = False

@@ -36,7 +36,7 @@ class Footprint:
         self.load_ns = tuple(layer.load_ns for layer in layers)
         self.execute_ns = tuple(layer.execute_ns for layer in layers)
         self.before_ns = tuple(accumulate(self.execute_ns, initial=0))
-        """What executing the layers before each takes, and at the end what all of them take."""
+        """The time to execute the layers before each, and at the end that of all layers, ns."""
         self._readers = [sum(1 << reader for reader in readers) for readers in consumers(network)]
         self._sources = sum(1 << index for index, layer in enumerate(layers) if not layer.after)
         self._known: dict[int, tuple[int, int, int]] = {}

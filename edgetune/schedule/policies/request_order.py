@@ -188,7 +188,7 @@ class RequestOrder:
         self.groups: dict[str, RequestGroup] = {}
         self._deadlines = Deadlines(self.groups)
         self._came = self._gone = 0
-        """How many entries of the view's lists were read."""
+        """The number of entries of the view's lists that were read."""
         self._group_of: dict[int, RequestGroup] = {}
         """By the number of a request that is there."""
         self._answered: list[int] = []

@@ -49,7 +49,7 @@ class Reuse(SchedulePolicy):
     def __init__(self) -> None:
         self._request_order = RequestOrder()
         self._planned: deque[LayerTask] = deque()
-        """What is to be chosen next: unloads, and what they make room for."""
+        """The tasks to choose next: unloads, and the task that they make room for."""
 
     def choose(self, view: View) -> LayerTask | None:
         """Return the next task."""

@@ -1,4 +1,4 @@
-"""Which tasks of a network wait for which, and in how many orders they can run: ``edgetune schedule graph``."""
+"""The graphs of tasks of a network that wait for each other, with the number of their orders: ``schedule graph``."""
 
 from __future__ import annotations
 

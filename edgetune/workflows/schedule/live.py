@@ -30,7 +30,7 @@ from edgetune.workflows.schedule.turns import TurnResult, keep
 from edgetune.workflows.stopping import Stopping
 
 _LOOK_S = 0.1
-"""How often to look whether the run has begun or ended."""
+"""Time between looks whether the run has begun or ended."""
 
 
 class LiveRunner:
@@ -159,10 +159,6 @@ def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, st
     weakest = next((turn for turn in turns if turn["enforced_by"] == "accounted"), turns[0])
     reason = weakest.get("not_enforced_for")
     return {"enforced_by": weakest["enforced_by"], **({} if reason is None else {"not_enforced_for": reason})}
-
-
-_LOOK_S = 0.1
-"""How often to look whether the run has begun or ended."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What ``edgetune schedule run`` will run: jobs, networks, policies, memory and output, all checked."""
+"""The plan of ``edgetune schedule run``: jobs, networks, policies, memory and output, all checked."""
 
 from __future__ import annotations
 
