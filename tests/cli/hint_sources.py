@@ -89,7 +89,7 @@ def imports(module: str) -> frozenset[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
+            found.add(node.value.partition(":")[0])  # a row of a registry says where a plug-in is
     return frozenset(found & trees().keys())
 
 

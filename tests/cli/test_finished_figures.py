@@ -155,7 +155,8 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
         longest_s.append(slow["finished_s"] - slow["arrived_s"])
     Path("run.json").write_text(json.dumps(document))
     from edgetune.artifacts.io import read_timeline
-    from edgetune.schedule.figures import gantt_figure, responses_figure
+    from edgetune.schedule.figures.gantt import gantt_figure
+    from edgetune.schedule.figures.responses import responses_figure
 
     timeline = read_timeline("run.json")
     (axes,) = responses_figure(timeline).axes
