@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
@@ -12,8 +14,30 @@ from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print
 from edgetune.errors import InputError
 from edgetune.workflows.output import begin_outputs
 
-if TYPE_CHECKING:
-    from edgetune.artifacts.artifact import Artifact
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """The summary of a kind of artifact: a module of ``cli``, its functions that print and answer, their options."""
+
+    module: str
+    show: str
+    answer: str | None = None
+    options: tuple[str, ...] = ()
+
+    def load(self, function: str) -> Callable[..., object]:
+        """Return one of the functions."""
+        found: Callable[..., object] = getattr(import_module(f"edgetune.cli.{self.module}"), function)
+        return found
+
+
+_REPORTS = {
+    "evaluation": _Report("evaluation_report", "show_evaluation", "evaluation_answer", ("workload",)),
+    "run": _Report("interleave_report", "show_run", "report_answer"),
+    "timeline": _Report("schedule_report", "show_timeline", "report_answer"),
+    "kernel_timeline": _Report("kernel_report", "show_kernel_timeline", "report_answer"),
+    "convergence": _Report("convergence_report", "show_runs"),
+    "ops": _Report("ops_report", "show_ops", None, ("op",)),
+}
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -111,99 +135,41 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     Screen().info(wrote(output))
 
 
-def _show_summary(artifact: Artifact) -> bool:
-    """Print what an artifact comes to, where that is what people read; return whether it is."""
-    from edgetune.artifacts.convergence import Convergence
-    from edgetune.artifacts.evaluation import Evaluation
-    from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.artifacts.ops import OpsTable
-    from edgetune.artifacts.run import Run
-    from edgetune.artifacts.timeline import Timeline
-
-    if isinstance(artifact, Evaluation):
-        from edgetune.cli.evaluation_report import show_evaluation
-
-        show_evaluation(artifact, "workload")
-    elif isinstance(artifact, Run):
-        from edgetune.cli.interleave_report import show_run
-
-        show_run(artifact)
-    elif isinstance(artifact, Timeline):
-        from edgetune.cli.schedule_report import show_timeline
-
-        show_timeline(artifact)
-    elif isinstance(artifact, KernelTimeline):
-        from edgetune.cli.kernel_report import show_kernel_timeline
-
-        show_kernel_timeline(artifact)
-    elif isinstance(artifact, Convergence):
-        from edgetune.cli.convergence_report import show_runs
-
-        show_runs(artifact.rows)
-    elif isinstance(artifact, OpsTable):
-        from edgetune.cli.ops_report import show_ops
-
-        show_ops(artifact, "op")
-    else:
-        return False
-    return True
+def _show_summary(artifact: Any) -> bool:
+    """Print the figures of an artifact, where its kind has a summary; return whether it has."""
+    report = _REPORTS.get(artifact.header.kind)
+    if report is not None:
+        report.load(report.show)(artifact.rows if artifact.header.kind == "convergence" else artifact, *report.options)
+    return report is not None
 
 
-def _show_rows(artifact: Artifact, most: int) -> None:
-    """Print the first rows of a profile, a trace, layer costs, kept pieces or a roofline; 0 prints all."""
-    from edgetune.artifacts.elastic_table import ElasticTable
-    from edgetune.artifacts.layer_costs import LayerCosts
-    from edgetune.artifacts.profile import Profile
-    from edgetune.artifacts.roofline import Roofline
-    from edgetune.artifacts.trace import Trace
+def _show_rows(artifact: Any, most: int) -> None:
+    """Print the first rows of an artifact without a summary; 0 prints all."""
     from edgetune.cli.artifact_report import show_profile_rows, show_roofs, show_trace_rows
+    from edgetune.cli.elastic_table_report import show_pieces
+    from edgetune.cli.layer_costs_report import show_layers
 
-    count = 0
-    if isinstance(artifact, Roofline):
-        count = len(artifact.roofs)
-        show_roofs(artifact, most or count)
-    elif isinstance(artifact, Profile):
-        count = len(artifact.rows)
-        show_profile_rows(artifact.rows[: most or count], whole=artifact.rows)
-    elif isinstance(artifact, Trace):
-        count = len(artifact.rows)
-        show_trace_rows(artifact.rows[: most or count])
-    elif isinstance(artifact, LayerCosts):
-        from edgetune.cli.layer_costs_report import show_layers
-
-        count = len(artifact.rows)
-        show_layers(artifact.rows[: most or count])
-    elif isinstance(artifact, ElasticTable):
-        from edgetune.cli.elastic_table_report import show_pieces
-
-        count = len(artifact.rows)
-        show_pieces(artifact.rows[: most or count])
-    if most and count > most:
-        print_lines(f"... and {count - most} more rows (--rows 0 prints all)")
+    kind = artifact.header.kind
+    rows = artifact.roofs if kind == "roofline" else artifact.rows
+    shown = rows[: most or len(rows)]
+    if kind == "roofline":
+        show_roofs(artifact, len(shown))
+    elif kind == "profile":
+        show_profile_rows(shown, whole=rows)
+    else:
+        others: dict[str, Callable[..., None]] = {
+            "trace": show_trace_rows, "layer_costs": show_layers, "elastic_table": show_pieces
+        }  # fmt: skip
+        others[kind](shown)
+    if len(shown) < len(rows):
+        print_lines(f"... and {len(rows) - len(shown)} more rows (--rows 0 prints all)")
 
 
-def _for_machines(artifact: Artifact) -> object:
+def _for_machines(artifact: Any) -> object:
     """Return everything in it; of an evaluation, a run or a timeline, which may have a million rows, its figures."""
-    from edgetune.artifacts.evaluation import Evaluation
-    from edgetune.artifacts.kernel_timeline import KernelTimeline
     from edgetune.artifacts.plain import plain
-    from edgetune.artifacts.run import Run
-    from edgetune.artifacts.timeline import Timeline
 
-    if isinstance(artifact, Evaluation):
-        from edgetune.cli.evaluation_report import evaluation_answer
-
-        return evaluation_answer(artifact, "workload")
-    if isinstance(artifact, Run):
-        from edgetune.cli.interleave_report import report_answer
-
-        return report_answer(artifact)
-    if isinstance(artifact, Timeline):
-        from edgetune.cli.schedule_report import report_answer as timeline_answer
-
-        return timeline_answer(artifact)
-    if isinstance(artifact, KernelTimeline):
-        from edgetune.cli.kernel_report import report_answer as kernel_answer
-
-        return kernel_answer(artifact)
-    return plain(artifact)
+    report = _REPORTS.get(artifact.header.kind)
+    if report is None or report.answer is None:
+        return plain(artifact)
+    return report.load(report.answer)(artifact, *report.options)
