@@ -9,9 +9,9 @@ from pathlib import Path
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Task
-from edgetune.devices import twin
+from edgetune.devices.twin import calibration
 from edgetune.devices.twin.calibration import CheckRow
-from edgetune.devices.twin.constants import CalibrationInfo, LeftOut
+from edgetune.devices.twin.constants import CalibrationInfo, LeftOut, dump
 from edgetune.devices.twin.device import load_twin
 from edgetune.errors import InputError
 from edgetune.workflows.output import Target
@@ -46,8 +46,8 @@ def check(name: str, *, leave_one_out: bool) -> TwinCheck:
         InputError: the device is not a twin.
     """
     _require_twin(name)
-    figures, fit = twin.check(tables, name), load_twin(name)[0].fit
-    return TwinCheck(figures, twin.leave_one_out(tables, name) if leave_one_out else fit.leave_one_out, fit)
+    figures, fit = calibration.check(tables, name), load_twin(name)[0].fit
+    return TwinCheck(figures, calibration.leave_one_out(tables, name) if leave_one_out else fit.leave_one_out, fit)
 
 
 def calibrate(name: str, output: str) -> Path:
@@ -58,7 +58,7 @@ def calibrate(name: str, output: str) -> Path:
     """
     _require_twin(name)
     Target(Path(output)).check("set of constants", "--calibrate")
-    return write_atomically(twin.dump(twin.calibrate(tables, name)).encode(), output)
+    return write_atomically(dump(calibration.calibrate(tables, name)).encode(), output)
 
 
 def _require_twin(name: str) -> None:

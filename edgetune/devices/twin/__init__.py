@@ -1,8 +1,8 @@
 """Digital twins: a board's time and power from a physical model, calibrated on published measurements.
 
     open_twin("twin:orin-agx")                    a device like any other, on a virtual clock
-    check(tables)                                 every published figure beside the twin's
-    calibrate(tables)                             the constants, fitted to another set of operator tables
+    calibration.check(tables, NAME)               every published figure beside the twin's
+    calibration.calibrate(tables, NAME)           the constants, fitted to another set of operator tables
 
 ``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer does not cost networks itself. NumPy, SciPy and
 PyYAML are imported on first use.
@@ -11,20 +11,9 @@ PyYAML are imported on first use.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from edgetune.artifacts.ops import OpsTable
-from edgetune.artifacts.profile import Task
 from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.devices.twin.calibration import CheckRow
-    from edgetune.devices.twin.constants import LeftOut, TwinFile
-
-Tables = Callable[[str, Task, int], OpsTable]
-"""Gives the FP32 operator table of a network of the zoo, by name, task and batch size."""
 
 
 def list_boards() -> tuple[str, ...]:
@@ -39,38 +28,6 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
     from edgetune.devices.twin import device
 
     return device.open_twin(name, seed=seed, noise=noise)
-
-
-def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
-    """Return every published figure beside the twin's; see ``edgetune.devices.twin.calibration``."""
-    from edgetune.devices.twin import calibration
-
-    return calibration.check(tables, name)
-
-
-def leave_one_out(
-    tables: Tables, name: str = "twin:orin-agx", *, progress: Callable[[str], None] | None = None
-) -> tuple[LeftOut, ...]:
-    """Calibrate again without each network and return how far it is then; a minute."""
-    from edgetune.devices.twin import calibration
-
-    return calibration.leave_one_out(tables, name, progress=progress)
-
-
-def calibrate(
-    tables: Tables, name: str = "twin:orin-agx", *, progress: Callable[[str], None] | None = None
-) -> TwinFile:
-    """Return the twin with its constants fitted to ``tables``, a minute's work; ``dump`` makes it a file."""
-    from edgetune.devices.twin import calibration
-
-    return calibration.calibrate(tables, name, progress=progress)
-
-
-def dump(twin: TwinFile) -> str:
-    """Return a twin's constants as YAML, for ``twin:BOARD?constants=FILE``."""
-    from edgetune.devices.twin import constants
-
-    return constants.dump(twin)
 
 
 def _listings() -> list[Listing]:

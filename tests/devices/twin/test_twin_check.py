@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.twin import check, leave_one_out
 from edgetune.devices.twin.anchors import MODES_96, AnchorEvaluator, load_anchors
-from edgetune.devices.twin.calibration import REMARKS, ROOFS, fit
+from edgetune.devices.twin.calibration import REMARKS, ROOFS, check, fit, leave_one_out
 from edgetune.devices.twin.constants import load_board
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of

@@ -10,8 +10,8 @@ from twin_tables import LOW, MAXN, mixed
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device
-from edgetune.devices.twin import dump, list_boards, open_twin
-from edgetune.devices.twin.constants import load_board
+from edgetune.devices.twin import list_boards, open_twin
+from edgetune.devices.twin.constants import dump, load_board
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
