@@ -11,10 +11,7 @@ from edgetune.plugins import Registry
 
 POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
     "policy",
-    {
-        "managed": "edgetune.interleave.policies.managed:Managed",
-        "native": "edgetune.interleave.policies.native:Native",
-    },
+    {"managed": "edgetune.interleave.policies.managed:Managed", "native": "edgetune.interleave.policies.native:Native"},
     group="edgetune.policies",
     prefix="interleave.",
     contract=NamedInterleavePolicy,

@@ -215,11 +215,7 @@ slowest is about the 95th percentile."""
 
 
 def measure_shared(
-    device: Device,
-    tenants: Sequence[TenantMeasurements],
-    points: Mapping[str, Sequence[Point]],
-    *,
-    seed: int,
+    device: Device, tenants: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]], *, seed: int
 ) -> dict[str, list[ProfileRow]]:
     """Return a row for each point of each tenant; a point that cannot run has the reason, and the others go on.
 
