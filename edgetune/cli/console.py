@@ -1,4 +1,4 @@
-"""TODO"""
+"""What rich draws: progress bars, and tables that renew themselves."""
 
 from __future__ import annotations
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 def report(found: Sequence[Placed], *, json: bool) -> None:
     """Print the device's roof of each precision, the network beneath them, and what other clocks would change."""
-
     if json:
         answer(machine(found[0]) if len(found) == 1 else machine_of_several(found))
         return
@@ -78,7 +77,6 @@ def machine_of_several(found: Sequence[Placed]) -> dict[str, Any]:
 
 def show_device(found: Sequence[Placed]) -> None:
     """Print the roofs that count, their balance points, and what holds over all modes measured."""
-
     roofline, roofs = found[0].roofline, [placed.roof for placed in found]
     if len({(roof.mode, roof.measured) for roof in roofs}) == 1:
         heads = [f"{roofline.device}, {', '.join(roof.precision for roof in roofs)}, {_mode(roofs[0])}"]
@@ -164,7 +162,6 @@ def _correlations(placed: Placed) -> list[Correlation]:
 
 def _show_correlations(found: Sequence[Placed]) -> None:
     """Print the correlation matrix of clocks and peaks, where several modes were measured."""
-
     for placed in found:
         rows: dict[str, dict[str, str | None]] = {}
         peaks = [(r.flops_per_s, r.bytes_per_s) for r in placed.roofline.roofs if r.precision == placed.roof.precision]

@@ -29,7 +29,6 @@ def of_pass(placement: Placement, sentence: str) -> str:
 
 def show_tokens(found: Sequence[Placed]) -> None:
     """Print what the roofs allow a language model, and where it does not fit into memory; nothing for another."""
-
     bounds = [(placed, bound) for placed in found for bound in token_bounds(placed)]
     if not bounds:
         return

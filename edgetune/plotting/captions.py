@@ -65,7 +65,6 @@ def left_out_of(figure: Figure) -> list[str]:
 
 def set_title(axes: Any, *lines: str) -> None:
     """Write the title over ``axes``, from its left edge; a long name takes further lines."""
-
     axes.set_title(
         "\n".join(
             textwrap.fill(cut_in_middle(visible(line), _LONGEST_TITLE), _TITLE_CHARACTERS) for line in lines if line

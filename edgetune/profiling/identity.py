@@ -30,7 +30,6 @@ def origin_of(workload: Workload, options: ProfileOptions) -> dict[str, Any]:
     names the batch axes of a file's graph. Dimensions, batch axes, precision and the file of inputs are included where
     they are not the default.
     """
-
     named, axes = workload.kind == "name", workload.batch_axes
     own = workload.has_graph and workload.kind == "onnx"
     found: dict[str, Any] = {

@@ -73,7 +73,6 @@ def best_scaling_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak
         knobs: Names of the columns.
         peak: Whether the figure is a rate, which ``waits`` describes, or an energy or power, which ``sums`` does.
     """
-
     clocks, values = _merged(clocks, values)
     highest = clocks.max(axis=0)
     relative, found = clocks / highest, []
@@ -90,7 +89,6 @@ def best_scaling_law(clocks: Array, values: Array, knobs: Sequence[str], *, peak
 def _merged(clocks: Array, values: Array) -> tuple[Array, Array]:
     """Return each row of clocks once, with the median of its values: modes that differ in other knobs are one to a law
     without these, and a spline goes through one value of each."""
-
     alone, row_of = np.unique(clocks, axis=0, return_inverse=True)
     return alone, np.array([np.median(values[row_of.ravel() == row]) for row in range(len(alone))])
 
@@ -101,7 +99,6 @@ def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
     Where every corner of the box of clocks was measured, all other modes lie inside it, and leaving a
     corner out would test an extrapolation that is never used.
     """
-
     corner = ((clocks == clocks.min(axis=0)) | (clocks == clocks.max(axis=0))).all(axis=1)
     asked = np.flatnonzero(~corner) if corner.sum() == 2 ** clocks.shape[1] < len(values) else np.arange(len(values))
     errors = []

@@ -140,7 +140,6 @@ def varied_knobs(modes: Sequence[Mode]) -> tuple[str, ...]:
 
 def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
     """Return one row per mode and one column per knob."""
-
     return np.array([[getattr(mode, knob) for knob in knobs] for mode in modes], dtype=np.float64)
 
 
@@ -172,7 +171,6 @@ def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw 
     Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
     measurements scatter, and carries that to modes that were not measured.
     """
-
     known = [roof for roof in roofs if getattr(roof, name)]
     if not known or varied_knobs([roof.mode for roof in known]) != tuple(varied):
         return None

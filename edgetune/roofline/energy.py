@@ -116,7 +116,6 @@ def _constants(runs: Sequence[KernelRun], clear: Sequence[KernelRun], static_w: 
 
 def _equations(runs: Sequence[KernelRun], static_w: float | None) -> tuple[Array, Array]:
     """Return ``A`` and ``b``, a row per kernel, as shares of its energy."""
-
     work = np.array([[run.flops, run.bytes_moved, run.seconds] for run in runs])
     power_w = np.array([run.power_w for run in runs], dtype=np.float64)
     shares = work / (power_w * work[:, 2])[:, None]

@@ -85,7 +85,6 @@ def time_ratios(
     explanations: Sequence[Explanation], roofs: Sequence[Roof], here: Roof, at_roofs: Array, at_roofs_share: float
 ) -> Array:
     """Return the time of every mode as a multiple of the reference's, a row per explanation."""
-
     compute = here.flops_per_s / np.array([roof.flops_per_s for roof in roofs])
     memory = here.bytes_per_s / np.array([roof.bytes_per_s for roof in roofs])
     known = min(at_roofs_share, LEAST)

@@ -143,7 +143,6 @@ def _between_visits(deviation: float) -> tuple[float, float]:
 
 def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: ProfileRow | None) -> Share:
     """Return the range of the time's change over all explanations; without a measurement any of them may hold."""
-
     now_s, then_s = layer_sums(table, roof)[0], layer_sums(table, other)[0]
     at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
     explanations = possible_explanations(table, at_roofs_share, None)

@@ -84,13 +84,11 @@ class Forecast:
     @property
     def energies_j(self) -> Array:
         """Energy of one minibatch, J, in the layout of ``ratios``."""
-
         return np.asarray(self.beyond_j + _static(self.roofs) * self.seconds * self.ratios)
 
     @property
     def weights(self) -> Array:
         """Probability of each explanation."""
-
         odds = np.exp(self.log_odds - self.log_odds.max())
         return np.asarray(odds / odds.sum())
 
@@ -117,7 +115,6 @@ class Forecast:
             ratio: Its time as a multiple of that of the reference.
             energy_j: Energy of one minibatch in it, J.
         """
-
         misses = np.log(ratio / self.ratios[:, column]) / MODEL_ERROR
         known = replace(self, log_odds=self.log_odds - misses**2 / 2)
         slower = _missed(known.expected(column)[0] - 1, ratio - 1)
@@ -242,7 +239,6 @@ def _with_energy(roofs: Sequence[Roof], reference: Mode) -> tuple[Roof, list[Roo
 
 def _work(table: OpsTable, here: Roof, layers: Layers | None) -> Array:
     """Return FLOP and bytes, a row per layer; of layers that were timed those that would take as long at the roof."""
-
     if layers is None:
         return np.array([[row.flops, row.bytes_read + row.bytes_written] for row in table.rows], dtype=np.float64)
     scaled = []
@@ -261,7 +257,6 @@ def _layer_times(work: Array, roofs: Sequence[Roof]) -> tuple[Array, Array]:
 
     With the layers in order of intensity each mode's balance point splits them in two, and sums are looked up.
     """
-
     flops, moved = work[:, 0], work[:, 1]
     intensity = np.divide(flops, moved, out=np.full_like(flops, np.inf), where=moved > 0)
     order = np.argsort(intensity, kind="stable")
@@ -283,7 +278,6 @@ def _explanations_of(
 
 def _beyond(table: OpsTable, roofs: Sequence[Roof], here: Roof, measured_j: float) -> Array:
     """Return what is drawn beyond static power, J: that of the reference as measured, scaled as FLOP and bytes say."""
-
     costs = [cost for roof in roofs if (cost := costs_of(roof)) is not None]
     beyond = np.array([cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in costs])
     column = roofs.index(here)

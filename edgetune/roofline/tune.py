@@ -239,7 +239,6 @@ def _bound(allowed_share: float, noise: float) -> float:
 
 def _next(forecast: Forecast, tuning: _Tuning) -> Candidate | None:
     """Return the mode of largest expected saving; ``None`` where none is worth a measurement."""
-
     best, tried = tuning.best, tuning.tried
     to_beat_j = forecast.energy_j * (1 - (best.saving_share or 0.0 if best is not None else 0.0))
     savings_j = (to_beat_j - forecast.energies_j).clip(min=0.0)
@@ -263,7 +262,6 @@ def _by(values: Array, forecast: Forecast) -> list[int]:
     """Return columns by ascending values, shares of the reference's energy. Of those equal to a tenth of a percent,
     which no law of the clocks tells apart, that with fewest knobs changed comes first: a knob of which nothing is
     expected is better left alone."""
-
     changed = np.array([_changed(roof.mode, forecast.reference) for roof in forecast.roofs])
     return [int(column) for column in np.lexsort((changed, values.round(3)))]
 

@@ -44,7 +44,7 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class FigureView:
     """A figure of an artifact.
 
     Args:
@@ -73,7 +73,7 @@ def views_of(kind: str) -> list[str]:
     return [name.partition(".")[2] for name in FIGURES if name.startswith(f"{kind}.")]
 
 
-def choose_view(kind: str, words: str | None = None) -> View:
+def choose_view(kind: str, words: str | None = None) -> FigureView:
     """Return the figure that the words of ``--view`` name.
 
     Args:
@@ -87,7 +87,7 @@ def choose_view(kind: str, words: str | None = None) -> View:
     if not views:
         raise InputError(f"a file of kind {kind} has no figure", "leave out --plot")
     if words is None:
-        return View(kind, views[0])
+        return FigureView(kind, views[0])
     chosen, at, times = words.partition("@")
     word, _, name = chosen.partition(":")
     if word not in views:
@@ -98,10 +98,10 @@ def choose_view(kind: str, words: str | None = None) -> View:
         raise InputError(f"--view: the figure {word} shows everything, and has no part {words[len(word) :]!r}",
                          f"write --view {word}")  # fmt: skip
     part = {named: name} if named is not None and name else {}
-    return View(kind, word, part | (_times(times) if at else {}))
+    return FigureView(kind, word, part | (_times(times) if at else {}))
 
 
-def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = False) -> View | None:
+def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = False) -> FigureView | None:
     """Refuse a figure that cannot be drawn, before anything is run for it; return the one to draw, if it is one.
 
     Args:

@@ -41,7 +41,6 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
     Raises:
         InputError: they differ in device, network, options or software.
     """
-
     differs = first_difference(first.header, other.header) or rows_difference(first.rows, other.rows)
     if differs is not None:
         message = f"{name} and {other_name} do not fit together: {differs.what} {differs.ours} and {differs.theirs}"
@@ -50,7 +49,6 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
 
 def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Profile:
     """Return the tables as one; it can grow by ``edgetune profile`` where all of them answer the same request."""
-
     requests = [profile.header.inputs.get("request", {}) for profile in profiles]
     inputs: dict[str, Any] = {"tables": list(origins)}
     if len({request.get("sha256") for request in requests}) == 1 and requests[0].get("sha256"):
@@ -61,7 +59,6 @@ def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Pr
 
 def _check(output: str | None, tables: Sequence[str]) -> None:
     """Refuse an output that holds something else; one of the tables may be it, whose rows all are in the new one."""
-
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:
         check_outputs({"-o": output}, tables, {"-o": "profile"})

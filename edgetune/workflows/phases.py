@@ -84,7 +84,6 @@ def _sized(lengths: Lengths, dimensions: Mapping[str, int], phase: str, context:
 
 def _lengths(workload: Workload) -> Lengths | None:
     """Return the lengths of a language model; ``None`` of another network."""
-
     if workload.kind == "llm":
         return Lengths("tokens", "past")
     return open_lengths(load_model(workload, weights=False)) if workload.kind == "onnx" else None
@@ -102,6 +101,5 @@ def _needed(workload: Workload) -> Lengths:
 
 def _default_context(workload: Workload) -> int:
     """Return the tokens where none are said: fewer where a model has fewer positions, one of which is the next's."""
-
     positions = read_decoder(workload.path).positions if workload.kind == "llm" and workload.path is not None else 0
     return min(_CONTEXT, positions - 1) if positions > 1 else _CONTEXT

@@ -156,7 +156,6 @@ def sweep_state(request: ProfileRequest) -> SweepState:
     Raises:
         InputError: the file holds something else, which is not overwritten unasked; the first difference is named.
     """
-
     device, workload, points, options = request.device, request.workload, request.points, request.options
     path = _regular(request.target)
     if path is None or not path.is_file():
@@ -185,7 +184,6 @@ def sweep_state(request: ProfileRequest) -> SweepState:
 
 def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) -> str | None:
     """Return in what a table differs from a request; ``None`` where it was measured in the same way."""
-
     differs = first_difference(table.header, request)
     if differs is not None:
         return str(differs)

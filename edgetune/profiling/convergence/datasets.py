@@ -166,7 +166,6 @@ def load_dataset(reference: str) -> Dataset:
     Raises:
         InputError: no such name or file, or a file that is not such a data set.
     """
-
     if reference in DRAWN:
         draw = {"shapes": draw_shapes, "gratings": draw_gratings}[reference]
         x, y = draw(_TRAINED + _HELD_OUT, seed=0)
@@ -187,7 +186,6 @@ def load_dataset(reference: str) -> Dataset:
 
 def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any]) -> Dataset:
     """Return samples to learn from and held out, both scaled by the figures of the first."""
-
     mean, deviation = float(x[0].mean(dtype=np.float64)), float(x[0].std(dtype=np.float64)) or 1.0
     learnt, held_out = (_standard(part, mean, deviation) for part in x)
     return Dataset(name, sha256, learnt, y[0].astype(np.int64), held_out, y[1].astype(np.int64))
@@ -195,7 +193,6 @@ def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any
 
 def _standard(samples: Any, mean: float, deviation: float) -> Any:
     """Return ``samples`` scaled, some at a time: bytes become numbers eight times as long in between."""
-
     scaled = np.empty(samples.shape, np.float32)
     for start in range(0, len(samples), _AT_ONCE):
         scaled[start : start + _AT_ONCE] = (samples[start : start + _AT_ONCE] - mean) / deviation
@@ -219,7 +216,6 @@ def _checked(arrays: dict[str, Any], x_name: str, y_name: str, reference: str) -
     Raises:
         InputError: one is missing, of another length or type, or holds what is no number.
     """
-
     for name in (x_name, y_name):
         if name not in arrays:
             raise InputError(f"{reference} has no array {name}", _FORMAT)

@@ -25,7 +25,6 @@ def check_figure(opts: RooflineOptions) -> None:
     Raises:
         InputError: no known format or view, or a view without a figure or without what it shows.
     """
-
     if opts.view is not None:
         if opts.plot is None:
             raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
@@ -52,7 +51,6 @@ def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
     Raises:
         InputError: there is; the hint says how to come by several.
     """
-
     if len(set(modes)) > 1:
         return
     hint = "name --peaks of several modes"
@@ -75,7 +73,6 @@ def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | 
         InputError: there is nothing to draw.
         DeviceError: matplotlib is missing.
     """
-
     if is_page(target):
         roofline, networks = found[0].roofline, _networks(found)
         return roofline_page(

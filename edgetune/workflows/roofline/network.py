@@ -35,7 +35,6 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
     Raises:
         InputError: see ``profile_options``.
     """
-
     dim, precision = dimension_words(table, asked), precision_to_run(asked, table)
     return profile_options(PointOptions(inputs=asked.inputs, dim=dim, precision=precision, seed=asked.seed))
 
@@ -55,7 +54,6 @@ def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Poi
 
 def tabled(source: str, point: Point) -> ProfileRow | None:
     """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
-
     rows = one_per_point(read_profile(source).rows).rows
     return next((row for row in rows if point_key(row.point) == point_key(point)), None)
 
@@ -64,7 +62,6 @@ def next_changes(
     device: Device, asked: RooflineOptions, placed: Placed, reporter: Reporter
 ) -> dict[int, tuple[Change, ...]]:
     """Return what the next clocks change for the first batch size, measuring the network with those not yet visited."""
-
     roofs = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
     beside = [mode for _, mode in next_modes(placed.roof.mode, [roof.mode for roof in roofs])]
     found = {}
@@ -82,7 +79,6 @@ def _rows_with(
     device: Device, asked: RooflineOptions, table: OpsTable, modes: Sequence[Mode], reporter: Reporter
 ) -> dict[Mode, ProfileRow]:
     """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
-
     points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]
     if asked.profile is not None:
         return {point.mode: row for point in points if (row := tabled(asked.profile, point)) is not None}
@@ -101,5 +97,4 @@ def _rows_with(
 
 def _repeats_exactly(device: Device) -> bool:
     """Return whether a mode measured twice gives the same figures: a table, and a simulation without noise."""
-
     return is_table(device) or (device.simulated and not device.conditions.get("noise"))

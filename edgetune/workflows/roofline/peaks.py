@@ -38,7 +38,6 @@ def kernel_precision(device: Device, precision: str, asked: Sequence[str] = ()) 
         precision: Of the network.
         asked: All that were asked for; where TF32 is one of them, FP32 is meant to be without it.
     """
-
     on_cpu = isinstance(device.source, LiveSource) and device.source.torch_device == "cpu"
     return "tf32" if precision == "fp32" and not on_cpu and "tf32" not in asked else precision
 
@@ -58,7 +57,6 @@ def measured_peaks(
     Raises:
         InputError, DeviceError: nothing could be measured.
     """
-
     if isinstance(device.source, TableSource):
         raise InputError(f"{device.name} is a table: kernels cannot run on it", "--peaks FILE gives its device's peaks")
     limits = buffer_limits_on(device)
@@ -90,7 +88,6 @@ _AGAIN = 12
 @contextmanager
 def bench_on(device: Device) -> Iterator[KernelBench]:
     """Have a device to this process, run kernels on it, and put it back."""
-
     with device.exclusive(), KernelBench(device) as bench:
         try:
             yield bench
@@ -119,7 +116,6 @@ class KernelBench:
     @property
     def data_warnings(self) -> tuple[DataWarning, ...]:
         """Warnings about kernels that other processes disturbed each time."""
-
         if not self._disturbed:
             return ()
         most = max(row.others_cpu_share or 0.0 for row in self._disturbed)
@@ -128,7 +124,6 @@ class KernelBench:
 
     def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
         """Measure one kernel in one mode, again while others use the CPUs: undisturbed, else the fastest counts."""
-
         rows = [self._once(workload, mode)]
         while (rows[-1].others_cpu_share or 0.0) >= BUSY_SHARE and len(rows) < _TRIES and self._again_left > 0:
             self._again_left -= 1
@@ -173,7 +168,6 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: 
     Raises:
         InputError: there is none, or too few modes were measured to infer that of another.
     """
-
     alike = roofs_in(roofline, precision)
     if mode is None:
         beside = [roof for roof in alike if like is not None and roof.mode == like.mode]
@@ -201,7 +195,6 @@ def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, repo
 
     Where one still does, the roofline says so in a warning.
     """
-
     for _ in range(0 if device.simulated else TIMES):
         beaten = _beaten(found)
         if not beaten:
@@ -225,7 +218,6 @@ def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, repo
 
 def _beaten(found: Sequence[Placed]) -> list[Roof]:
     """Return the measured roofs that a network beats: in a mode, those of all precisions that it computes in."""
-
     roofs = []
     for each in (each for placed in found for each in placed.everywhere if _excess_of(each) > NOTABLY):
         used = {row.precision for placement in each.placements for row in placement.rows if row.flops}
@@ -245,7 +237,6 @@ def _excess_of(placed: Placed) -> float:
 
 def _measured_again(device: Device, roofline: Roofline, beaten: Sequence[Roof], *, quick: bool) -> Roofline:
     """Measure the best sizes of the beaten roofs' kernels again; of two runs of a kernel the faster counts."""
-
     runs = {_key(run): run for run in roofline.runs}
     with bench_on(device) as bench:
         for roof in beaten:
@@ -270,7 +261,6 @@ def _key(run: KernelRun) -> tuple[object, ...]:
 
 def _best_kernels(device: Device, roofline: Roofline, roof: Roof, *, quick: bool) -> list[BenchmarkKernel]:
     """Return the kernels of a roof, of each family the size that was fastest for its work."""
-
     limits = buffer_limits_on(device)
     planned = plan_kernels(limits.memory_bytes, [roof.precision], cache_bytes=limits.cache_bytes, quick=quick)
     best: dict[str, KernelRun] = {}
@@ -286,7 +276,6 @@ def _rate(run: KernelRun) -> float:
 
 def _beneath(placed: Placed, roofline: Roofline) -> Placed:
     """Return the network beneath the same roofs of another roofline, as it was measured."""
-
     same = (each for each in roofline.roofs if (each.mode, each.precision) == (placed.roof.mode, placed.roof.precision))
     roof = next(same, placed.roof)
     others = roofs_beside(roofline, roof)

@@ -77,7 +77,6 @@ class Placed:
     @property
     def measured_j(self) -> tuple[float | None, ...]:
         """Energy of one minibatch as measured, J, one per placement."""
-
         return tuple(None if row is None else energy_of(row) for row in self.rows)
 
     @property
@@ -93,7 +92,6 @@ def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
         InputError: a phase or context that is none, or for what is no language model; several operating points where
             the measurements or the plan are of one.
     """
-
     if opts.model is None:
         if opts.phase is not None or opts.context is not None:
             raise InputError(
@@ -120,7 +118,6 @@ def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
 
 def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> RooflineOptions:
     """Return the options without measuring a configuration on a real device: it has no weights; a note says so."""
-
     configured = opts.model is not None and opts.model.startswith(PREFIX)
     if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
         return opts
@@ -132,7 +129,6 @@ def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> R
 
 def memory_known(device: Device, opts: RooflineOptions) -> int | None:
     """Return the memory of the device, bytes; ``None`` where it is unknown."""
-
     return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
 
 
@@ -144,7 +140,6 @@ def firsts(placements: Sequence[Placement]) -> list[int]:
 
 def statements_of(found: Sequence[Placed]) -> list[str]:
     """Return what holds over the modes of the roofline, one sentence each; none without energy."""
-
     told = []
     for placed in found:
         alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
@@ -161,5 +156,4 @@ def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
 
 def is_table(device: Device) -> bool:
     """Return whether measurements are looked up: they repeat exactly, and power is in them."""
-
     return isinstance(device.source, TableSource)

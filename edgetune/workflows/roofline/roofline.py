@@ -233,7 +233,6 @@ def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     A mode with no knob below another's never comes after it. Knobs of the host count only between modes that are alike
     otherwise, for peaks of an accelerator do not go with them; one that is left alone holds nothing back.
     """
-
     tops: dict[str, float] = {}
     for mode in modes:
         tops |= {knob: max(value, tops.get(knob, value)) for knob, value in mode.knobs().items()}
@@ -252,13 +251,11 @@ def parse_precisions(text: str) -> tuple[str, ...]:
     Raises:
         InputError: one is unknown.
     """
-
     return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
 
 def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
     """Refuse what no device could do, and return where the roofline is to be written."""
-
     kinds = {"-o": "roofline" if opts.tune is None else "plan"}
     check_outputs({"-o": opts.output, "--plot": opts.plot}, (opts.model, opts.peaks, opts.profile), kinds)
     check_figure(opts)
@@ -393,7 +390,6 @@ def _placed(
         roofs: That of its precision first, then those of others.
         reporter: Told why there is no measured time.
     """
-
     roof, *others = roofs
     point = Point(table.workload, table.task, table.batch_size, roof.mode)
     row, reason = None, "it was not asked for"
@@ -414,7 +410,6 @@ def _placed(
 
 def _layers(device: Device, opts: RooflineOptions, table: OpsTable, roof: Roof) -> Layers:
     """Return the times of the network's layers at the batch size of ``table``, joined to their costs."""
-
     workload = workload_of(opts)
     options = measuring(opts, table)
     if opts.fused:

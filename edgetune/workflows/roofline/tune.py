@@ -39,7 +39,6 @@ _MOST_MODES = 100_000
 
 def peak_modes(space: ModeSpace) -> list[Mode]:
     """Return the modes in which to measure peaks, so that those of all others follow; the highest first."""
-
     top = highest_mode(space)
     grid = {knob: evenly_spaced(values, _LEVELS[knob]) for knob, values in space.knobs.items() if knob in _LEVELS}
     modes = [Mode.of({**top.knobs(), **mode.knobs()}) for mode in modes_of(grid)] if grid else []
@@ -58,7 +57,6 @@ def space_of(device: Device) -> ModeSpace:
     Raises:
         InputError: it has no modes, or tells no power.
     """
-
     if isinstance(device.modes, Absent):
         raise InputError(f"{device.name} has no modes to tune: {device.modes.reason}", "name a board, e.g. jetson")
     if isinstance(device.power, Absent) and not is_table(device):
@@ -99,7 +97,6 @@ def candidates(device: Device, table: OpsTable, text: str | None) -> Sequence[Mo
     Raises:
         InputError: see ``space_of``; they are too many, or the table has the network in none of them.
     """
-
     space_of(device)
     modes = choose_modes(device, text or "all").modes
     if len(modes) > _MOST_MODES:
