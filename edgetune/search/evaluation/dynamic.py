@@ -94,8 +94,6 @@ def repeated(rates: Sequence[float], windows: int) -> tuple[float, ...]:
 
 def poisson_rates(mean_per_s: float, *, windows: int = WINDOWS, seed: int = 0) -> tuple[float, ...]:
     """Return a rate per window, drawn from a Poisson distribution with this mean."""
-    import numpy as np
-
     return tuple(float(rate) for rate in np.random.default_rng(seed).poisson(mean_per_s, windows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -145,8 +146,6 @@ def evaluation_figure(evaluation: Evaluation) -> Figure:
 
 
 def _title(head: str, runs: tuple[EvaluationRun, ...]) -> str:
-    import textwrap
-
     line = f"{runs[0].family}: {solvable_problems(runs):,} solvable problems"
     return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
 
