@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Union
 
@@ -191,3 +192,17 @@ def read(path: str | os.PathLike[str]) -> Artifact:
     from edgetune.artifacts.io import read_any
 
     return read_any(os.fspath(path), {})
+
+
+def report(sources: Source | Sequence[Source], path: str | os.PathLike[str]) -> Path:
+    """Write one self-contained page of artifacts or files: where each comes from, its first rows and its figure.
+
+    Raises:
+        InputError: a file cannot be read, or the page cannot be written.
+    """
+    from edgetune.artifacts.artifact import Artifact
+    from edgetune.workflows.report import report as workflow
+
+    begin_outputs()
+    given = [sources] if isinstance(sources, str | os.PathLike | Artifact) else sources
+    return workflow([each if isinstance(each, Artifact) else read(each) for each in given], os.fspath(path))

@@ -151,3 +151,16 @@ def test_a_schedule_is_simulated(tmp_path, monkeypatch):
     timeline = interface.schedule("made.yaml", simulate=True, policy="linear,reuse")
     assert {row.policy for row in timeline.rows} == {"linear", "reuse"}
     assert timeline.header.simulated
+
+
+def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
+    pytest.importorskip("matplotlib")
+    written = tables[1].save(tmp_path / "train.parquet")
+    plan = interface.search(tables[1], power_budget=30.0, strategy="gmd")
+    page = interface.report([written, plan], tmp_path / "report.html").read_text()
+    assert page.count("<section>") == 2
+    assert page.count("class=simulated>") == 2
+    assert "data:image/svg+xml" in page
+    assert "http" not in re.sub(r"base64,[^\"]*", "", page)
+    with pytest.raises(edgetune.EdgetuneError, match="is a page"):
+        interface.report(plan, tmp_path / "report.pdf")
