@@ -129,7 +129,7 @@ class Multiprocessors:
         self._bytes_per_ns = gpu.bandwidth_bytes_per_s / NS
         self._drawn, self._over = 0.0, 1.0
         self._ends: list[tuple[int, int, int]] = []
-        """A heap of when the first group of a multiprocessor is over, its number and the version of that knowledge."""
+        """A heap: the end of the first group of a multiprocessor, its number and the version of that estimate."""
         self._changed: dict[int, _Multiprocessor] = {}
         self._freed: list[_Multiprocessor] = []
 

@@ -119,7 +119,7 @@ class Sizes:
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self._took_s: dict[tuple[int, int, int, int], tuple[Call, float]] = {}
-        """By identity of the call, which is kept so that nothing else gets it."""
+        """By identity of the call; the call is kept, so that no other object gets its identity."""
         self._alone: dict[int, tuple[Call, PieceShape]] = {}
         self._lasting: dict[tuple[int, PieceShape], tuple[Call, PieceShape]] = {}
 

@@ -77,12 +77,11 @@ class SimulatedGpu:
         most_residencies: int | None = None,
     ) -> None:
         self.residencies: list[Residency] = []
-        """Where blocks were, in the order in which they ended; those of a launch follow each other on a multiprocessor
-        without a pause, or are two."""
+        """Residencies in the order of their ends; two of a launch on a multiprocessor have a pause between them."""
         self.residencies_until_ns: int | None = None
-        """Until when they were kept; ``None`` where all were."""
+        """The end of the kept residencies; ``None`` where all are kept."""
         self.blocks = 0
-        """Physical blocks that were run."""
+        """Physical blocks that have run."""
         self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
         self._model = model or GpuTimingModel()
         self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
@@ -91,14 +90,14 @@ class SimulatedGpu:
         self._waited_for: dict[int, list[str]] = {}
         """Streams whose head may go on once a launch has ended."""
         self._ready: list[tuple[int, int, int, _Queued]] = []
-        """A heap of those at the head of their stream with blocks to place: the most urgent first."""
+        """A heap of launches at the head of their stream with blocks to place: the most urgent first."""
         self._running: dict[int, _Queued] = {}
         self._on = Multiprocessors(gpu, clock.now_ns())
         self._happened: list[LaunchEvent] = []
         self._no_room: int | None = None
         """The launch of which a block had no room anywhere when it was last tried."""
         self._demands: dict[tuple[int, int, bool], tuple[Call, BlockDemand | None]] = {}
-        """By identity of the call, of which there are few, and form."""
+        """By identity of the call and form."""
 
     def now_ns(self) -> int:
         """Return simulated time, ns."""

@@ -86,9 +86,9 @@ class Tree:
             raise ValueError(f"a call has at least one logical block, not {blocks}")
         self.root = BlockRange(0, blocks)
         self._virtual: BlockRange | None = self.root
-        """What nobody took yet: blocks are taken from the front, so that it is always one range."""
+        """The blocks that are not taken yet: blocks are taken from the front, so that it is one range."""
         self._running: dict[int, BlockRange] = {}
-        """By first block: dispatched and not over."""
+        """By first block: launched and not ended."""
 
     @property
     def left(self) -> int:
@@ -208,9 +208,9 @@ class TaskProgress:
         self.state = TaskState(task, self.arrived_ns, left=task.network.calls[0].logical.blocks)
         self.state.in_flight = self.in_flight
         self.open: dict[int, Open] = {}
-        """By number: begun, and not answered yet."""
+        """Requests that have begun and are not answered, by number."""
         self.idle_since_ns = 0
-        """When it last had nothing to do any more."""
+        """When the task last became idle."""
         self._begun = 0
         self._current: Open | None = None
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cuda_scene import BLOCK_US, BLOCKS, US, Machine, network, task
-from test_cuda_ready import ready
+from test_gpu_session import ready
 
 from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
 from edgetune.elastic.work import GpuTask

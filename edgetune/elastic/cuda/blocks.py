@@ -72,8 +72,8 @@ class EventTimes:
             context.synchronise(self._stream)
             self._set(_NEVER_NS)
         self._first_ns = self.uncertain_ns = self._apart_ns
-        """How far times may have been off so far, ns: half of what lay between the host's readings, and by how much the
-        clocks had moved apart when they were set against each other anew."""
+        """Uncertainty of times so far, ns: half the time between the host's readings, and the drift of the clocks
+        between two settings."""
 
     def at_ns(self, event: Any) -> int:
         """Return when an event that is over happened; never in the future."""
@@ -150,7 +150,7 @@ class GlobalTimer:
         self._kernel = _OneThread(context, image, TIMER_KERNEL, self._address)
         self._readings: list[tuple[int, int]] = []
         self.uncertain_ns = 0
-        """How far times may be off, ns, at the readings; in between a clock may have drifted away from the line."""
+        """Uncertainty of times at the readings, ns; in between a clock may have drifted away from the line."""
 
     def read(self) -> None:
         """Read both clocks: the closest of several readings."""

@@ -74,8 +74,7 @@ class Context:
         self.driver, self.facts = driver, facts
         self.now_ns, self.sleep_s = now_ns, sleep_s
         self.hung = False
-        """Whether a kernel does not end: then nothing is freed, as freeing waits for it, and only the end of the
-        process stops it."""
+        """Whether a kernel hangs: then nothing is freed, as freeing would wait for it."""
         self._made: list[tuple[str, Any]] = []
 
     def allocate(self, size_bytes: int) -> int:

@@ -232,7 +232,7 @@ class Packed:
             self._bytes[offset : offset + len(value)] = np.frombuffer(value, np.uint8)
         self._pointers = np.array([self._bytes.ctypes.data + offset for offset in offsets[:-1]], np.uint64)
         self.address = int(self._pointers.ctypes.data)
-        """What ``cuLaunchKernel`` is given."""
+        """The address of the arguments for ``cuLaunchKernel``."""
         self._part = None if logical is None else self._words(offsets[len(values)], abi.SIZE_BYTES)
         self._records = self._bytes[offsets[-2] : offsets[-1]].view(np.uint64)[:1] if recorded else None
 

@@ -149,13 +149,13 @@ class GpuSession:
     ) -> None:
         self.context = context
         self.residencies: tuple[Residency, ...] = ()
-        """Where blocks of the last stage's launches were, where they were recorded."""
+        """Residencies of the last backend, where blocks were recorded."""
         self.unrecorded = 0
-        """Launches of the last stage for whose records there was no room."""
+        """Launches of the last backend for whose records there was no room."""
         self.records_apart_ns: int | None = None
-        """How far times of those blocks may be off on the host's clock, ns; ``None`` where none were recorded."""
+        """Uncertainty of their times on the host's clock, ns; ``None`` where none were recorded."""
         self.lost: str | None = None
-        """Why nothing can be run any more; ``None`` where it can."""
+        """Why the GPU cannot be used any more; ``None`` where it can."""
         self._recorded, self._seed, self._patience = recorded, seed, patience
         self._builder, self._made_timer_image = builder, timer_image
         self._programs: dict[str, Program] = {}

@@ -40,7 +40,7 @@ class Elastic:
     def __init__(self, tables: Tables | None = None) -> None:
         self._tables = dict(tables or {})
         self._chains: dict[str, tuple[LaunchChain]] = {}
-        """Made once, so that nothing is made on the critical path."""
+        """Made once for each task, as allocation takes time on the critical path."""
         self._sizes: Sizes | None = None
 
     def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
