@@ -10,6 +10,10 @@ Compiling takes seconds, so that compiled kernels are kept in files, by everythi
 
 A source that includes headers of its own is not kept: their contents may change, and its text does not show them. A
 file that is damaged, or is something else, counts as missing and is written anew.
+
+NVRTC has no headers of its own. Those that kernels commonly include are the files of ``cuda_headers``; the others are
+empty, as NVRTC knows their contents, or come from the CUDA toolkit, where one is installed. Values of limits: ISO C,
+for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and double).
 """
 
 from __future__ import annotations
@@ -22,14 +26,52 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.headers import ALWAYS, STAND_INS, toolkit_folder
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.version import __version__
+
+ALWAYS = "edgetune_always.h"
+"""What nvcc includes before every source, as far as kernels see it: sources rely on it."""
+_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", ALWAYS)
+_ALIASES = {
+    "cstdint": "stdint.h", "inttypes.h": "stdint.h", "cinttypes": "stdint.h", "climits": "limits.h",
+    "cfloat": "float.h",
+}  # fmt: skip
+_EMPTY = """
+    cuda.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h device_functions.h device_atomic_functions.h
+    math_functions.h vector_types.h vector_functions.h builtin_types.h sm_20_intrinsics.h sm_30_intrinsics.h
+    stdio.h cstdio stdlib.h cstdlib string.h cstring stddef.h cstddef assert.h cassert time.h ctime
+"""
+"""Kernels can use no more of these headers than NVRTC provides without them."""
+
+
+def _stand_ins() -> dict[str, str]:
+    folder = files(__package__).joinpath("cuda_headers")
+    texts = dict.fromkeys(_EMPTY.split(), "#pragma once\n")
+    texts |= {name: folder.joinpath(name).read_text("utf-8") for name in _WRITTEN}
+    return texts | {alias: texts[name] for alias, name in _ALIASES.items()}
+
+
+STAND_INS: Mapping[str, str] = MappingProxyType(_stand_ins())
+"""The text of each header by the name that sources include."""
+
+
+def toolkit_folder() -> str | None:
+    """Return the folder with the headers of the CUDA toolkit; ``None`` where none is installed."""
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        return None
+    find = getattr(pathfinder, "find_nvidia_header_directory", None)  # of pathfinder 1.2 and later
+    folder: str | None = find("cudart") if find else None
+    return folder
+
 
 MOST_FILES = 200
 """Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. The least recently used files go first."""
@@ -123,7 +165,7 @@ class CompileOptions:
         fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
             kernel, so that forms are certainly equal bit by bit only without.
         include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
-            itself, see ``headers``.
+            itself, see ``STAND_INS``.
         define: Macros, e.g. ``TILE=16``.
     """
 

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgetune.elastic.compiler import ARCHES, CompileOptions, arch_of, compile, resources_in
+from edgetune.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile, resources_in
 from edgetune.elastic.forms import compile_forms
 from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.headers import STAND_INS
 from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.errors import DeviceError, InputError
 
