@@ -147,10 +147,7 @@ def interleave(opts: InterleaveOptions) -> Run:
     """
     from edgetune.workflows.interleave.interleave import interleave as workflow
 
-    finished = workflow(opts, _Notes())
-    if finished.result.failure is not None:
-        raise finished.result.failure
-    return finished.run
+    return workflow(opts, _Notes()).checked()
 
 
 @_takes(ScheduleOptions)
@@ -161,10 +158,7 @@ def schedule(opts: ScheduleOptions) -> Timeline:
     """
     from edgetune.workflows.schedule.run import schedule as workflow
 
-    finished = workflow(opts, _Notes())
-    if finished.failure is not None:
-        raise finished.failure
-    return finished.timeline
+    return workflow(opts, _Notes()).checked()
 
 
 def measure(

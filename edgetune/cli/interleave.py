@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgetune.cli.command import PlanningTerminal, command
-from edgetune.errors import ExitCode, InputError
+from edgetune.errors import InputError
 from edgetune.units import format_duration
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option
 
 if TYPE_CHECKING:
-    from edgetune.workflows.interleave.interleave import FinishedInterleave, InterleaveRequest
+    from edgetune.workflows.interleave.interleave import InterleaveRequest
     from edgetune.workflows.interleave.planning import InterleaveJob
     from edgetune.workflows.interleave.turns import InterleaveSetup
 
@@ -40,11 +39,13 @@ def interleave(opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
 
     Every request and every training step becomes a row of the table that is written; a summary is printed.
     """
+    from edgetune.cli.interleave_report import report_answer, show_run
+    from edgetune.cli.plot import report_finished
     from edgetune.workflows.interleave import interleave as workflow
 
     _check_figure(opts, explain=terminal.explain)
     if not (terminal.dry_run or terminal.explain):
-        _report(workflow.interleave(opts, terminal.screen), opts, terminal)
+        report_finished(workflow.interleave(opts, terminal.screen), opts, terminal, report_answer, show_run)
         return
     with workflow.requested(opts, terminal.screen) as request:
         if terminal.dry_run:
@@ -65,31 +66,6 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
 
     if check_plot(opts.plot, opts.view, "run", pages=not explain) is not None and explain:
         choose((opts.view or "cycle").partition(":")[0], ("cycle",), what="view")
-
-
-def _report(done: FinishedInterleave, opts: InterleaveOptions, terminal: InterleaveTerminal) -> None:
-    """Print what came of a run, and draw it.
-
-    Raises:
-        BaseException: what ended the run early; its rows are written.
-        typer.Exit: a signal ended it, or a tenant was lost.
-    """
-    from edgetune.cli.interleave_report import report_answer, show_run
-    from edgetune.cli.plot import draw_kept
-    from edgetune.cli.screen import answer
-
-    run, target, result = done.run, done.target, done.result
-    if terminal.json:
-        answer(report_answer(run))
-    elif not terminal.quiet:
-        show_run(run, stream=sys.stderr if target.path is None else None)
-    draw_kept(run, opts.plot, terminal.screen, view=opts.view, file=target.file)
-    if result.failure is not None:
-        raise result.failure
-    if result.stopped_by is not None:
-        raise typer.Exit(128 + result.stopped_by)
-    if result.lost:
-        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def _report_dry_run(request: InterleaveRequest) -> None:

@@ -1,20 +1,27 @@
-"""``edgetune show FILE --plot FIGURE``: an artifact drawn."""
+"""Draws artifacts: with ``edgetune show FILE --plot FIGURE``, and once a command has written one."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from edgetune.cli.screen import Screen, print_lines
-from edgetune.errors import InputError
+import typer
+
+from edgetune.cli.screen import Screen, answer, print_lines
+from edgetune.errors import ExitCode, InputError
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
 
 if TYPE_CHECKING:
     from edgetune.artifacts.artifact import Artifact
-    from edgetune.cli.screen import Screen
+    from edgetune.cli.command import Terminal
+    from edgetune.workflows.interleave.options import InterleaveOptions
+    from edgetune.workflows.kept_rows import FinishedRun
+    from edgetune.workflows.schedule.options import ScheduleOptions
+
+Made = TypeVar("Made", bound="Artifact")
 
 
 def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | None = None) -> None:
@@ -89,6 +96,32 @@ def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: s
     """Draw the artifact that a command has written to ``file``; see ``draw_finished``."""
     again = None if file is None else f"edgetune show {file} --plot {target}{f' --view {view}' if view else ''}"
     draw_finished(lambda: drawing_of(artifact, str(target), view), target, screen, again)
+
+
+def report_finished(
+    finished: FinishedRun[Made],
+    opts: InterleaveOptions | ScheduleOptions,
+    terminal: Terminal,
+    answer_of: Callable[[Made], Any],
+    show: Callable[..., None],
+) -> None:
+    """Show or answer the figures of a run, draw it, and end as it ended.
+
+    Raises:
+        BaseException: the failure that ended it.
+        typer.Exit: a signal stopped it, or a tenant or policy ended early.
+    """
+    made, target = finished.artifact, finished.target
+    if terminal.json:
+        answer(answer_of(made))
+    elif not terminal.quiet:
+        show(made, stream=sys.stderr if target.path is None else None)
+    draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
+    finished.checked()
+    if finished.stopped_by is not None:
+        raise typer.Exit(128 + finished.stopped_by)
+    if finished.lost:
+        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:

@@ -84,14 +84,15 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
       edgetune schedule run jobs.yaml --policy bulk,masa,reuse --turns 5
       edgetune schedule run jobs.yaml --simulate --costs costs.parquet --plot gantt.svg
     """
-    from edgetune.cli.schedule_report import report_plan, report_run
+    from edgetune.cli.plot import report_finished
+    from edgetune.cli.schedule_report import report_answer, report_plan, show_timeline
     from edgetune.workflows.schedule.plan import plan_schedule
     from edgetune.workflows.schedule.run import schedule as workflow
 
     if terminal.dry_run:
         report_plan(plan_schedule(opts, terminal.screen), terminal.screen)
     else:
-        report_run(workflow(opts, terminal.screen), opts, terminal)
+        report_finished(workflow(opts, terminal.screen), opts, terminal, report_answer, show_timeline)
 
 
 @dataclass(frozen=True, kw_only=True)

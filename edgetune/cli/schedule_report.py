@@ -7,10 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-
 from edgetune.cli.screen import answer, print_folded, print_lines, table
-from edgetune.errors import ExitCode
 from edgetune.units import NS, format_bytes, format_duration, format_si
 
 if TYPE_CHECKING:
@@ -22,11 +19,10 @@ if TYPE_CHECKING:
     from edgetune.schedule.network import LayeredNetwork
     from edgetune.schedule.summary import PolicySummary, Responses
     from edgetune.workflows.schedule.graph import ModeGraph
-    from edgetune.workflows.schedule.options import GenerationOptions, GraphOptions, ScheduleOptions
+    from edgetune.workflows.schedule.options import GenerationOptions, GraphOptions
     from edgetune.workflows.schedule.plan import SchedulePlan
     from edgetune.workflows.schedule.prepare import PlannedFolder
     from edgetune.workflows.schedule.robustness import RobustnessReport
-    from edgetune.workflows.schedule.run import FinishedSchedule
     from edgetune.workloads.prepared import Prepared
 
 _Figures = dict[str, Callable[["PolicySummary"], str | None]]
@@ -59,29 +55,6 @@ def report_plan(plan: SchedulePlan, screen: Screen) -> None:
             layers = policy.form == "layers"
             what = "ONNX Runtime and the sessions of all layers take" if layers else "ONNX Runtime takes"
             screen.info(f"{policy.words}: {what} {format_bytes(taken_bytes)} of {limit} before anything is loaded")
-
-
-def report_run(finished: FinishedSchedule, opts: ScheduleOptions, terminal: Terminal) -> None:
-    """Show or answer the figures of a run, draw it, and end as it ended.
-
-    Raises:
-        BaseException: the failure that ended it.
-        typer.Exit: it was stopped by a signal, or a policy was killed at its limit.
-    """
-    from edgetune.cli.plot import draw_kept
-
-    timeline, target = finished.timeline, finished.target
-    if terminal.json:
-        answer(report_answer(timeline))
-    elif not terminal.quiet:
-        show_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    draw_kept(timeline, opts.plot, terminal.screen, view=opts.view, file=target.file)
-    if finished.failure is not None:
-        raise finished.failure
-    if finished.stopped_by is not None:
-        raise typer.Exit(128 + finished.stopped_by)
-    if finished.lost:
-        raise typer.Exit(ExitCode.PARTIAL)
 
 
 def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:

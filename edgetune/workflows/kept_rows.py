@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Generic, TypeVar, cast
 
 from edgetune.artifacts import io
 from edgetune.artifacts.artifact import Artifact
@@ -16,6 +17,37 @@ from edgetune.artifacts.timeline import Timeline
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.workflows.output import Target, unused
 from edgetune.workflows.reporting import Reporter
+
+Made_co = TypeVar("Made_co", bound=Artifact, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun(Generic[Made_co]):
+    """A run that is written, and how it ended.
+
+    Args:
+        artifact: Its rows and header.
+        target: Where it was written.
+        lost: Tenants or policies that ended early.
+        stopped_by: Number of the signal that ended the run early.
+        failure: The error that ended it, or kept a file from being written; to be raised once the figures are shown.
+    """
+
+    artifact: Made_co
+    target: Target
+    lost: Collection[str] = ()
+    stopped_by: int | None = None
+    failure: BaseException | None = None
+
+    def checked(self) -> Made_co:
+        """Return the artifact.
+
+        Raises:
+            BaseException: the failure, if there is one.
+        """
+        if self.failure is not None:
+            raise self.failure
+        return self.artifact
 
 
 def keep_rows(

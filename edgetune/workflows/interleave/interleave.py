@@ -44,7 +44,7 @@ from edgetune.workflows.interleave.tenants import (
     tenants_of_options,
 )  # fmt: skip
 from edgetune.workflows.interleave.turns import InterleaveResult, InterleaveSetup, Turns
-from edgetune.workflows.kept_rows import keep_rows, write_run
+from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
@@ -82,22 +82,7 @@ class InterleaveRequest:
     points: Mapping[str, Sequence[Point]]
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedInterleave:
-    """A run that is written.
-
-    Args:
-        run: Its rows and header.
-        target: Where it was written.
-        result: Why it ended, and which tenants were lost.
-    """
-
-    run: Run
-    target: Target
-    result: InterleaveResult
-
-
-def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedInterleave:
+def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
     """Plan, run every engine in turn and write the run, whatever ended it.
 
     Raises:
@@ -135,7 +120,7 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedInterleav
         result.failure = error
     for note in result.notes:
         reporter.info(note)
-    return FinishedInterleave(run, request.target, result)
+    return FinishedRun(run, request.target, result.lost, result.stopped_by, result.failure)
 
 
 @contextmanager

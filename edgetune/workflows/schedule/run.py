@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from edgetune.artifacts import timeline as timelines
@@ -12,13 +11,12 @@ from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.errors import EdgetuneError, PartialError
+from edgetune.errors import EdgetuneError
 from edgetune.schedule.policies import PolicyChoice
 from edgetune.schedule.timeline import chrome_trace
 from edgetune.workflows.device_option import open_named
-from edgetune.workflows.kept_rows import keep_rows, write_run
+from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load
-from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.schedule.live import LiveRunner, enforced_by
 from edgetune.workflows.schedule.options import ScheduleOptions
@@ -26,26 +24,7 @@ from edgetune.workflows.schedule.plan import SchedulePlan, plan_schedule
 from edgetune.workflows.schedule.turns import ScheduleResult, SimulatedRunner, TurnRunner, run_turns
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedSchedule:
-    """A timeline that was written, and how its run ended.
-
-    Args:
-        timeline: All rows.
-        target: Where it went.
-        lost: Why turns of a policy ended before their time, by policy.
-        stopped_by: Number of the signal that ended the run early.
-        failure: What else ended it, or kept a file from being written; to be raised once the figures are shown.
-    """
-
-    timeline: Timeline
-    target: Target
-    lost: Mapping[str, PartialError] = field(default_factory=dict)
-    stopped_by: int | None = None
-    failure: BaseException | None = None
-
-
-def schedule(opts: ScheduleOptions, reporter: Reporter) -> FinishedSchedule:
+def schedule(opts: ScheduleOptions, reporter: Reporter) -> FinishedRun[Timeline]:
     """Run every policy in turn and write the timeline.
 
     Raises:
@@ -84,7 +63,9 @@ def _runner(plan: SchedulePlan, rows: RowsFile | None = None) -> Iterator[TurnRu
             yield live
 
 
-def _finish(plan: SchedulePlan, outcome: ScheduleResult, reporter: Reporter, rows: RowsFile | None) -> FinishedSchedule:
+def _finish(
+    plan: SchedulePlan, outcome: ScheduleResult, reporter: Reporter, rows: RowsFile | None
+) -> FinishedRun[Timeline]:
     """Write the timeline.
 
     Raises:
@@ -105,7 +86,7 @@ def _finish(plan: SchedulePlan, outcome: ScheduleResult, reporter: Reporter, row
         failure = failure or error
     for policy, lost in outcome.lost.items():
         reporter.info(f"{policy}: {lost.message}")
-    return FinishedSchedule(timeline, plan.target, outcome.lost, outcome.stopped_by, failure)
+    return FinishedRun(timeline, plan.target, outcome.lost, outcome.stopped_by, failure)
 
 
 def timeline_of(plan: SchedulePlan, outcome: ScheduleResult) -> Timeline:
