@@ -1,4 +1,4 @@
-"""Which part of a run a figure is of, and what its title says."""
+"""Names and notes that the figures of a run share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME_CHARACTERS = 24
 
 
 def left_out(run: Run, rows: Sequence[RunRow], view: str, *, part: bool = False) -> list[str]:
-    """Return what a figure of one engine's turn leaves out: engines, turns, in a part of the time the longest request.
+    """Return notes of what a figure of one turn leaves out: engines, turns, in a part of the time the longest request.
 
     Args:
         run: All that ran.

@@ -1,4 +1,4 @@
-"""A few cycles minibatch by minibatch: requests come, fill a batch and are answered; training runs in between.
+"""Draws a few cycles minibatch by minibatch: requests fill a batch and are answered; training runs in between.
 
 requests  | |  ||  | | |   ||
 answers            [8]           [8]
@@ -28,7 +28,7 @@ from edgetune.units import format_si
 CYCLES = 3
 """Batches of requests that a figure shows."""
 AFTER = 0.1
-"""Room behind the last of them, as a share of their time, in which one sees what follows."""
+"""Time shown after the last batch, as a share of the time of all."""
 _NARROWEST = 1 / 500
 """Of the width of the figure, which is about as many times as wide as a line."""
 _LOWER = 0.07
@@ -39,7 +39,7 @@ _DIGIT_SHARE = 0.013
 _IDLE = {"facecolor": "white", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 _BAR = 0.66
 _MOST_WORDS = 60
-"""Bars of a lane above which they carry no number: it would not be read."""
+"""Most bars of a lane that carry a number; on more it is unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def cycle_figure(run: Run, *, engine: str | None = None) -> Figure:
 
 
 def cycles_of(rows: Sequence[RunRow]) -> Cycles:
-    """Return some cycles from the middle of one turn; where nothing was asked, as many training minibatches.
+    """Return some cycles from the middle of one turn; without requests, as many training minibatches.
 
     Raises:
         InputError: no minibatch ran.
@@ -198,7 +198,7 @@ def _style(bar: Bar[Busy]) -> dict[str, Any]:
 def _number_bars(
     axes: Any, bars: Sequence[Bar[Busy]], heights: Mapping[tuple[str, str], float], factor: float, whole_s: float
 ) -> None:
-    """Write how many samples each minibatch has into its bar, where the number fits."""
+    """Write the number of samples of each minibatch into its bar, where it fits."""
     for bar in bars if len(bars) <= _MOST_WORDS else ():
         samples = bar.kind.samples
         inside = bar.start_s >= 0 and bar.end_s <= whole_s
@@ -210,7 +210,7 @@ def _number_bars(
 
 
 def _idle(cycles: Cycles) -> list[tuple[float, float]]:
-    """Return when nothing was on the device, s; what would be nothing but its own outline is left out."""
+    """Return the idle spans of the device, s; without those too short to be seen."""
     gaps, free_s = [], cycles.from_s
     least_s = _NARROWEST * (cycles.to_s - cycles.from_s)
     for each in sorted(cycles.busy, key=lambda busy: busy.start_s):

@@ -1,4 +1,4 @@
-"""Latency by engine as box plots under the budget, and the training throughput that each engine left room for.
+"""Draws latency by engine as box plots under the budget, with the training throughput of each engine.
 
 latency |  --- budget -----------------    samples/s
         |   |            o peak       <>
@@ -78,7 +78,7 @@ def latency_figure(run: Run) -> Figure:
 
 
 def _left_out(rows: Sequence[RunRow], summaries: Sequence[EngineSummary], tenants: Sequence[str]) -> list[str]:
-    """Return the notes of which workloads have no panel, and of how many requests were not answered."""
+    """Return notes of the workloads without a panel, and of the requests that were not answered."""
     silent = [tenant for tenant in tenants_of(list(rows), "request") if tenant not in tenants]
     notes = [f"not drawn, because no request of theirs was answered: {', '.join(silent)}"] if silent else []
     lost = [row for row in rows if row.event == "request" and row.status != "ok"]

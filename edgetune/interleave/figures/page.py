@@ -46,7 +46,7 @@ def run_page(run: Run, tables: Sequence[Table] = (), notes: Sequence[str] = ()) 
 
 
 def _drawn(figures: Sequence[tuple[str, Callable[[], Figure]]]) -> list[tuple[str, Figure | str]]:
-    """Return the figures, each with its name; in place of one with nothing to draw the reason."""
+    """Return the figures, each with its name; in place of an empty one, the reason."""
     found: list[tuple[str, Figure | str]] = []
     for name, figure in figures:
         try:

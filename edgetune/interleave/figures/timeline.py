@@ -1,4 +1,4 @@
-"""A run over time: requests per second, how long each waited, what was trained, batch size and clocks, power.
+"""Draws a run over time: request rate, latency, training throughput, batch size, clocks and power.
 
 All panels share the time. Grey bands are exploring, thin upright lines are plans made anew and steps of the power
 governor. What happened and did not change has no panel.
@@ -42,12 +42,12 @@ Panel = Callable[[Any], None]
 _WINDOWS = 80
 """About as many windows of time as a panel has room for."""
 _MANY = 3000
-"""Requests from which they are drawn as bands, not one by one."""
+"""Most requests that are drawn one by one; more are drawn as bands."""
 _LAST = 0.5
-"""Share of a window that the last one must have to be one."""
+"""Least length of the last window, as a share of a window."""
 _PALE_BLUE = "#BFDBEA"
 _LINE_COLOURS = tuple(colour for colour in COLOURS if colour != VERMILLION)
-"""Of several tenants; vermillion is for budgets."""
+"""Colours of several tenants; vermillion is for budgets."""
 _LINES = ("-", "--", ":", "-.")
 
 
@@ -107,7 +107,7 @@ class _Time:
 
 
 def _panels(rows: list[RunRow], scale: _Time) -> list[tuple[float, Panel]]:
-    """Return what there is to draw, from the top, each with its height relative to the others."""
+    """Return the panels from the top, each with its relative height."""
     panels: list[tuple[float, Panel]] = []
     asked = _by_tenant(rows, "request")
     if asked:
@@ -229,7 +229,7 @@ def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:
 
 
 def _since_s(row: RunRow) -> float:
-    """Return since when a plan or mode holds, s; what was tried held while it was."""
+    """Return when a plan or mode began to hold, s; a trial's when the trial began."""
     return row.finished_s if row.started_s is None else row.started_s
 
 
@@ -261,7 +261,7 @@ def _draw_power(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
 
 
 def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bool) -> None:
-    """Draw across a panel when it was explored, planned anew and when the governor changed the mode."""
+    """Mark the times of trials, of new plans and of steps of the governor across a panel."""
     for row in rows:
         if row.event == "plan" and row.started_s is not None:
             axes.axvspan(scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0",

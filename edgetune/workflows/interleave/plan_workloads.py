@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetune.artifacts.file_names import as_found, storable
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import HalfFigures, Plan
+from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InputError
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.plan import HalfFigures, Plan
-    from edgetune.artifacts.profile import ProfileRow, Task
-    from edgetune.workloads.workload import Workload
-
+from edgetune.workloads import zoo
+from edgetune.workloads.workload import Workload
 
 _SAID: dict[str, type] = {
     "reference": str, "path": str, "sha256": str, "dimensions": dict, "precision": str, "inputs": str,
@@ -62,8 +60,6 @@ class PlannedWorkload:
             InputError: the plan names no file, or it is not where it was, or has changed; the option that names it is
                 told.
         """
-        from edgetune.workloads import zoo
-
         if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
             return f"zoo:{self.name}"
         candidates = [as_found(each) for each in (self.path, self.reference) if each is not None]
@@ -96,8 +92,6 @@ class PlannedWorkload:
 
     def row(self, workload: Workload) -> ProfileRow | None:
         """Return the measurements as a row of a profile, under the workload's name; ``None`` if there are none."""
-        from edgetune.artifacts.profile import ProfileRow
-
         figures = self.measured
         if figures is None or figures.minibatch_s is None or self.batch_size is None:
             return None
@@ -125,8 +119,6 @@ def workloads_of(plan: Plan) -> dict[Task, PlannedWorkload]:
             "infer": _workload(plan, "infer", "workload", chosen.infer_batch_size, measured.infer),
             "train": _workload(plan, "train", "background", chosen.train_batch_size, measured.train),
         }
-    from edgetune.artifacts.plan import HalfFigures
-
     task: Task = "infer" if kind == "infer" else "train"
     figures = HalfFigures(measured.minibatch_s, measured.power_w, measured.energy_j)
     return {task: _workload(plan, task, "workload", chosen.batch_size, figures)}
