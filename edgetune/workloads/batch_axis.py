@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from edgetune.workloads import shapes
-from edgetune.workloads.control_flow import captured
+from edgetune.workloads.graphs import captured
 from edgetune.workloads.lazy import onnx
 
 Shape = tuple[int, ...]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.errors import InputError
+from edgetune.workloads.graphs import captured
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
@@ -269,20 +270,6 @@ def _body(
     inside = around.seen.body(node, name)
     runs = inside.observed.body_runs(inside.prefix, graph) if around.seen.observed else None
     return Body(name, around.infer(model, inside.prefix), repeats, frozenset(outer), runs)
-
-
-def captured(graph: onnx.GraphProto) -> set[str]:
-    """Return the tensors that a body, or a body in it, reads from around it."""
-    made = {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
-    made |= {weight.values.name for weight in graph.sparse_initializer}
-    found: set[str] = set()
-    for node in graph.node:
-        found |= {name for name in node.input if name and name not in made}
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                found |= captured(attribute.g) - made
-        made |= set(node.output)
-    return found | {value.name for value in graph.output if value.name not in made}
 
 
 def _set_shape(value: onnx.ValueInfoProto, dims: list[int]) -> None:

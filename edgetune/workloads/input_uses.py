@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgetune.workloads import shapes
-from edgetune.workloads.control_flow import captured
+from edgetune.workloads.graphs import captured
 from edgetune.workloads.lazy import onnx
 
 Role = Literal["index", "length", "trips", "condition", "size", "other"]

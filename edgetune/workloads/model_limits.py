@@ -5,13 +5,13 @@ Limits are checked before a model is worked on: 1 kB of functions that call each
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 
 from edgetune import limits
 from edgetune.errors import InputError
+from edgetune.workloads.graphs import constant_nodes, nested_nodes, tensor_bytes
 from edgetune.workloads.lazy import onnx
 
 HINT = "check the model with onnx.checker, or export it again"
@@ -74,15 +74,14 @@ def check_constants(model: onnx.ModelProto, name: str) -> None:
     """
     graph = model.graph
     declared = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
-    stored = {each.name: _bytes(each.data_type, each.dims) for each in graph.initializer}
-    constants, made = {*stored, ""}, 0
-    for node in graph.node:
-        if not constants.issuperset(node.input):
-            continue
-        constants.update(node.output)
+    stored = {each.name: tensor_bytes(each.data_type, each.dims) for each in graph.initializer}
+    made = 0
+    for node in constant_nodes(graph.node, stored, operands=lambda node: node.input):
         for output in node.output if node.op_type != "Constant" else ():
             if output in declared and declared[output].HasField("shape"):
-                made += _bytes(declared[output].elem_type, [size.dim_value for size in declared[output].shape.dim])
+                made += tensor_bytes(
+                    declared[output].elem_type, [size.dim_value for size in declared[output].shape.dim]
+                )
     limits.check("constant_bytes", made, name, at_least=8 * sum(stored.values()))
 
 
@@ -98,19 +97,16 @@ def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size
         InputError: beyond the limit.
     """
     types = [value.type.tensor_type for value in inputs]
-    fed = sum(_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types)
+    fed = sum(tensor_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types)
     limits.check("input_bytes", fed // batch_size, name)
-
-
-def _bytes(data_type: int, sizes: Iterable[int]) -> int:
-    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:
     """Return how many operators a model has once its functions are inlined; each function is counted once."""
     functions = {_key(each.domain, each.name, each): each for each in model.functions}
     calls = {
-        key: {_key(n.domain, n.op_type, n) for n in _nodes(f.node)} & functions.keys() for key, f in functions.items()
+        key: {_key(n.domain, n.op_type, n) for n in nested_nodes(f.node)} & functions.keys()
+        for key, f in functions.items()
     }
     sizes: dict[_Key, int] = {}
     try:
@@ -123,18 +119,9 @@ def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:
     return _count(model.graph.node, sizes)
 
 
-def _count(nodes: Iterable[onnx.NodeProto], sizes: Mapping[_Key, int]) -> int:
-    return sum(sizes.get(_key(node.domain, node.op_type, node), 1) for node in _nodes(nodes))
+def _count(nodes: Sequence[onnx.NodeProto], sizes: Mapping[_Key, int]) -> int:
+    return sum(sizes.get(_key(node.domain, node.op_type, node), 1) for node in nested_nodes(nodes))
 
 
 def _key(domain: str, name: str, of: onnx.NodeProto | onnx.FunctionProto) -> _Key:
     return domain, name, getattr(of, "overload", "")
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes and those of their bodies."""
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _nodes(graph.node)

@@ -7,7 +7,6 @@ inside the model's folder and refused anywhere else.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from edgetune import limits
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.files import writing
 from edgetune.errors import InputError
+from edgetune.workloads.graphs import nested_bodies, nested_nodes, tensor_bytes
 from edgetune.workloads.lazy import onnx
 
 _READ_OVER = 8
@@ -119,38 +119,23 @@ def _entry(tensor: onnx.TensorProto) -> External:
 def _needed_bytes(tensor: onnx.TensorProto) -> int:
     # Packed types take half a byte or less, which numpy does not know; their length entry is checked instead.
     try:
-        if onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED:
-            return 0
-        item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+        packed = onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED
+        return 0 if packed else tensor_bytes(tensor.data_type, tensor.dims)
     except (KeyError, TypeError, ValueError):
         return 0
-    return math.prod(int(size) for size in tensor.dims) * item_bytes
 
 
 def _all_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
-    yield from _graph_tensors(model.graph)
-    for function in model.functions:
-        for node in function.node:
-            yield from _node_tensors(node)
-
-
-def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
-    yield from graph.initializer
-    for sparse in graph.sparse_initializer:
-        yield from (sparse.values, sparse.indices)
-    for node in graph.node:
-        yield from _node_tensors(node)
-
-
-def _node_tensors(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("t"):
-            yield attribute.t
-        yield from attribute.tensors
-        if attribute.HasField("g"):
-            yield from _graph_tensors(attribute.g)
-        for graph in attribute.graphs:
-            yield from _graph_tensors(graph)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    for graph in (model.graph, *nested_bodies(nodes)):
+        yield from graph.initializer
+        for sparse in graph.sparse_initializer:
+            yield from (sparse.values, sparse.indices)
+    for node in nested_nodes(nodes):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
 
 
 EXTERNAL_ABOVE_BYTES = 1_500_000_000

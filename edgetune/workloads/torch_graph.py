@@ -11,6 +11,7 @@ import torch
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from edgetune.errors import InputError
+from edgetune.workloads import graphs
 from edgetune.workloads.initial_weights import has_data, role_of
 
 _SETTINGS: Mapping[str, tuple[int, ...]] = {
@@ -26,15 +27,9 @@ def needed_nodes(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[onnx.Nod
     """The nodes that the wanted values depend on, in the graph's order."""
     available = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     made = {name for node in graph.node for name in node.output}
-    needed = set(wanted)
-    for name in sorted(needed - available - made):
+    for name in sorted(set(wanted) - available - made):
         raise InputError(f"the graph has no value {name!r}", "name one of its outputs, or leave them out")
-    nodes = []
-    for node in reversed(graph.node):
-        if needed.intersection(node.output):
-            needed.update(node.input)
-            nodes.append(node)
-    return nodes[::-1]
+    return graphs.needed_nodes(graph.node, wanted)
 
 
 def trainable(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, onnx.TensorProto]) -> set[str]:

@@ -25,7 +25,7 @@ from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.ops import Phase
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.torch_module import training_step
+from edgetune.workloads.torch_module import trainer
 from edgetune.workloads.workload import RunOptions, Workload
 
 _NODE = "edgetune.node:"
@@ -87,7 +87,7 @@ def measure_training(
         torch.set_num_threads(how.threads)
     fixed = fixed_model(workload, batch_size, how.dimensions, weights=True)
     rows = rows_of_graph(fixed)
-    step = training_step(fixed, batch_size, device=device, seed=how.seed, label=_NODE)
+    step = trainer(fixed, batch_size, device=device, seed=how.seed, label=_NODE).step
     for _ in range(warmup):
         step()
     events = record(step, minibatches, accelerated=device.startswith("cuda"))

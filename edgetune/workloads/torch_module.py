@@ -301,23 +301,7 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     model = fixed_model(workload, batch_size, options.dimensions, weights=True)
-    return training_step(model, batch_size, device=options.torch_device, seed=options.seed)
-
-
-def training_step(
-    model: onnx.ModelProto,
-    batch_size: int,
-    *,
-    device: str = "cpu",
-    seed: int = 0,
-    loss: torch_losses.Kind | None = None,
-    learning_rate: float | None = None,
-    label: str | None = None,
-) -> Callable[[], float]:
-    """The step of ``trainer`` alone."""
-    return trainer(
-        model, batch_size, device=device, seed=seed, loss=loss, learning_rate=learning_rate, label=label
-    ).step
+    return trainer(model, batch_size, device=options.torch_device, seed=options.seed).step
 
 
 def trainer(

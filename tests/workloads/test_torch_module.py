@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.errors import InputError
 from edgetune.workloads import zoo
-from edgetune.workloads.torch_module import OnnxModule, to_onnx, training_step
+from edgetune.workloads.torch_module import OnnxModule, to_onnx, trainer
 
 
 def graph_of(nodes, inputs, outputs, weights=(), *, functions=()):
@@ -88,7 +88,7 @@ def test_module_answers_as_onnx_runtime_does_at_any_batch(name):
     ],
 )
 def test_loss_falls(name, batch, steps):
-    step = training_step(zoo.weightless(name), batch)
+    step = trainer(zoo.weightless(name), batch).step
     losses = [step() for _ in range(steps)]
     assert all(np.isfinite(losses))
     assert losses[-1] < losses[0]
@@ -107,14 +107,14 @@ def test_gradients_reach_every_parameter(name):
 
 def test_a_step_is_the_same_for_the_same_seed():
     losses = [
-        [step() for _ in range(2)] for step in (training_step(zoo.weightless("lstm"), 2, seed=s) for s in (3, 3, 4))
+        [step() for _ in range(2)] for step in (trainer(zoo.weightless("lstm"), 2, seed=s).step for s in (3, 3, 4))
     ]
     assert losses[0] == losses[1]
     assert losses[0] != losses[2]
 
 
 def test_first_loss_of_an_untrained_language_model_is_the_log_of_its_vocabulary():
-    assert training_step(zoo.weightless("lstm"), 8)() == pytest.approx(np.log(6000), rel=0.01)
+    assert trainer(zoo.weightless("lstm"), 8).step() == pytest.approx(np.log(6000), rel=0.01)
 
 
 def test_state_dict_reads_as_torchvision_names_it():
@@ -215,10 +215,10 @@ def test_what_trains_in_a_users_graph():
 
 
 def test_a_users_classifier_trains_on_labels_and_anything_else_on_a_target():
-    step = training_step(two_layers("Identity"), 6, learning_rate=0.05)
+    step = trainer(two_layers("Identity"), 6, learning_rate=0.05).step
     losses = [step() for _ in range(20)]
     assert losses[-1] < 0.9 * losses[0]
-    step = training_step(two_layers("Identity", classes=1), 6, learning_rate=0.05)
+    step = trainer(two_layers("Identity", classes=1), 6, learning_rate=0.05).step
     regression = [step() for _ in range(20)]
     assert regression[-1] < regression[0]
     assert regression != losses
@@ -228,7 +228,7 @@ def test_a_fixed_batch_that_differs_is_changed():
     model = two_layers()
     for value in (*model.graph.input, *model.graph.output):
         value.type.tensor_type.shape.dim[0].dim_value = 1
-    assert np.isfinite(training_step(model, 4)())
+    assert np.isfinite(trainer(model, 4).step())
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_a_weight_without_data_is_named():
 def test_a_network_without_weights_cannot_train():
     model = graph_of([helper.make_node("Relu", ["x"], ["y"])], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, ["n", 3])})
     with pytest.raises(InputError, match="no weights to train"):
-        training_step(model, 2)
+        trainer(model, 2)
 
 
 def test_values_are_dropped_after_their_last_use():

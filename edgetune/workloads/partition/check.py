@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from edgetune.errors import InputError
+from edgetune.workloads.graphs import tensor_bytes
 from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.network_inputs import random_inputs
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.ort_session import one_line, require_onnxruntime
 from edgetune.workloads.partition.optimised import Level
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.workload import Workload
@@ -65,12 +65,8 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
         InputError: no network with a graph, or one whose dimensions cannot be fixed so.
     """
     model = fixed_model(workload, batch_size, dimensions, weights=False)
-    total_bytes = 0
     with refuse_malformed(f"the weights of {workload.reference}"):
-        for tensor in model.graph.initializer:
-            dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-            total_bytes += math.prod(tensor.dims) * int(dtype.itemsize)
-    return total_bytes
+        return sum(tensor_bytes(tensor.data_type, tensor.dims) for tensor in model.graph.initializer)
 
 
 TOLERANCE = 1e-4
@@ -139,7 +135,7 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
             made = _session(prepared.folder / layer.graph, optimised=False).run(list(layer.outputs), fed)
         except Exception as error:  # its exception types share no base class but Exception
             raise InputError(
-                f"layer {layer.name} of {prepared.reference} does not run alone: {' '.join(str(error).split())[:300]}",
+                f"layer {layer.name} of {prepared.reference} does not run alone: {one_line(error)}",
                 _OTHERWISE,
             ) from None
         values.update(zip(layer.outputs, made, strict=True))

@@ -27,7 +27,8 @@ import onnx
 from onnx import helper
 
 from edgetune.errors import InputError
-from edgetune.workloads.partition.optimised import StoredGraph, bodies, reads
+from edgetune.workloads.graphs import constant_nodes, needed_nodes, nested_nodes, reads
+from edgetune.workloads.partition.optimised import StoredGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,7 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
 
 def _domains(nodes: tuple[onnx.NodeProto, ...]) -> set[str]:
     """Return the operator sets that nodes and their bodies use; the standard one always."""
-    found = {""}
-    for node in nodes:
-        found.add("" if node.domain == "ai.onnx" else node.domain)
-        for body in bodies(node):
-            found |= _domains(tuple(body.node))
-    return found
+    return {"", *("" if node.domain == "ai.onnx" else node.domain for node in nested_nodes(nodes))}
 
 
 def _known_bytes(graph: StoredGraph, name: str) -> int:
@@ -213,14 +209,13 @@ def static_nodes(graph: StoredGraph) -> dict[str, onnx.NodeProto]:
     What is drawn at random is made once, and what is an output of the network is made by a piece of its own.
     """
     outputs = {value.name for value in graph.model.graph.output}
-    known = {*graph.weights, *graph.constants}
-    found: dict[str, onnx.NodeProto] = {}
-    for node in graph.model.graph.node:
+
+    def varies(node: onnx.NodeProto) -> bool:
         random = node.op_type.startswith("Random") or node.op_type in ("Bernoulli", "Multinomial")
-        if not random and known.issuperset(reads(node)) and outputs.isdisjoint(node.output):
-            known.update(node.output)
-            found.update(dict.fromkeys((name for name in node.output if name), node))
-    return found
+        return random or not outputs.isdisjoint(node.output)
+
+    static = constant_nodes(graph.model.graph.node, {*graph.weights, *graph.constants}, varies=varies)
+    return {name: node for node in static for name in node.output if name}
 
 
 def weights_of(names: Iterable[str], graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> list[str]:
@@ -268,13 +263,8 @@ def _piece(
 
 def _closure(nodes: list[onnx.NodeProto], static: dict[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
     """Return the static nodes that ``nodes`` need, in the order of the graph."""
-    wanted = {name for node in nodes for name in reads(node) if name in static}
-    needed = []
-    for node in reversed(list({id(node): node for node in static.values()}.values())):
-        if wanted.intersection(node.output):
-            needed.append(node)
-            wanted.update(name for name in reads(node) if name in static)
-    return needed[::-1]
+    wanted = {name for node in nodes for name in reads(node)}
+    return needed_nodes(list({id(node): node for node in static.values()}.values()), wanted)
 
 
 def _kind(node: onnx.NodeProto) -> Kind:

@@ -11,7 +11,6 @@ in twice the bytes; ``extended`` leaves them as they are.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,8 +23,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_tensor
 
 from edgetune.errors import InputError
-from edgetune.workloads.control_flow import captured
-from edgetune.workloads.ort_session import require_onnxruntime
+from edgetune.workloads.graphs import needed_nodes, nested_bodies, tensor_bytes
+from edgetune.workloads.ort_session import one_line, require_onnxruntime
 
 _FED_KINDS = "biuf"
 """Kinds of numpy type that a caller can feed; others (text, four bits, brain floats) stay inside the graph."""
@@ -72,8 +71,7 @@ def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
     if value is None or not _is_known(value):
         return None
     kind = value.type.tensor_type
-    dtype: Any = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-    return math.prod(int(dim.dim_value) for dim in kind.shape.dim) * int(dtype.itemsize)
+    return tensor_bytes(kind.elem_type, [dim.dim_value for dim in kind.shape.dim])
 
 
 def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path) -> StoredGraph:
@@ -109,20 +107,10 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
                 f"output {output.name!r} of the network is made by no operator: it is an input or a constant",
                 "export the network without this output",
             )
-    _drop_unread(model.graph)
+    nodes = needed_nodes(model.graph.node, [output.name for output in model.graph.output])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
     return StoredGraph(model, weights, constants, values)
-
-
-def _drop_unread(graph: onnx.GraphProto) -> None:
-    """Take operators out that no output of the network depends on."""
-    wanted = {value.name for value in graph.output}
-    needed = []
-    for node in reversed(graph.node):
-        if not wanted.isdisjoint(node.output):
-            needed.append(node)
-            wanted.update(reads(node))
-    del graph.node[:]
-    graph.node.extend(needed[::-1])
 
 
 def refuse_bodies(graph: StoredGraph) -> None:
@@ -134,30 +122,15 @@ def refuse_bodies(graph: StoredGraph) -> None:
         InputError: naming the operator.
     """
     for node in graph.model.graph.node:
-        held_bytes = sum(_body_bytes(body) for body in bodies(node))
+        inside = [tensor for body in nested_bodies([node]) for tensor in body.initializer]
+        sizes = [tensor_bytes(tensor.data_type, tensor.dims) for tensor in inside]
+        held_bytes = sum(size for size in sizes if size >= SMALL_BYTES)  # small constants are no weights
         if held_bytes:
             raise InputError(
                 f"operator {node.name or node.output[0]!r} ({node.op_type}) holds weights of {held_bytes} bytes in its "
                 "body, where the network cannot be cut",
                 "edgetune schedule prepare --whole makes one layer of the whole network",
             )
-
-
-def _body_bytes(body: onnx.GraphProto) -> int:
-    """Return what weights inside a body take, those of bodies in it included; small constants are none."""
-    total_bytes = sum(_body_bytes(inner) for node in body.node for inner in bodies(node))
-    for tensor in body.initializer:
-        size_bytes = math.prod(tensor.dims) * int(helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
-        total_bytes += size_bytes if size_bytes >= SMALL_BYTES else 0
-    return total_bytes
-
-
-def reads(node: onnx.NodeProto) -> list[str]:
-    """Return the tensors that a node reads, those that its bodies read from around them included, each once."""
-    found = [name for name in node.input if name]
-    for body in bodies(node):
-        found += sorted(captured(body))
-    return list(dict.fromkeys(found))
 
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
@@ -211,21 +184,13 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
         options.add_session_config_entry(f"session.{key}", value)
     _load(str(source), options)
     model = onnx.load(str(scratch / _GRAPH), load_external_data=False)
-    for node in model.graph.node:
-        for body in bodies(node):
-            _embed_all(body, scratch)
+    for body in nested_bodies(model.graph.node):  # nobody can feed what a body holds
+        for tensor in body.initializer:
+            embed(tensor, scratch)
     found = _types(model)
     del model.graph.value_info[:]
     model.graph.value_info.extend(found)
     return model
-
-
-def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """Return the graphs inside a control-flow node."""
-    found = []
-    for attribute in node.attribute:
-        found += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
-    return found
 
 
 def embed(tensor: onnx.TensorProto, folder: Path) -> None:
@@ -234,15 +199,6 @@ def embed(tensor: onnx.TensorProto, folder: Path) -> None:
         load_external_data_for_tensor(tensor, str(folder))
         tensor.data_location = onnx.TensorProto.DEFAULT
         del tensor.external_data[:]
-
-
-def _embed_all(body: onnx.GraphProto, folder: Path) -> None:
-    """Embed what bodies hold: nobody can feed it."""
-    for tensor in body.initializer:
-        embed(tensor, folder)
-    for node in body.node:
-        for inner in bodies(node):
-            _embed_all(inner, folder)
 
 
 def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
@@ -296,7 +252,7 @@ def _load(source: str | bytes, options: Any) -> Any:
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exception types share no base class but Exception
         raise InputError(
-            f"ONNX Runtime cannot load the network: {' '.join(str(error).split())[:300]}",
+            f"ONNX Runtime cannot load the network: {one_line(error)}",
             "check the model with onnx.checker, and its opset against the version of onnxruntime",
         ) from None
 

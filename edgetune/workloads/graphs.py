@@ -1,0 +1,90 @@
+"""Walks through ONNX graphs, the bodies of control flow included: what nodes read, need and make of constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from edgetune.workloads.lazy import onnx
+
+
+def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """Return the graphs inside a control-flow node."""
+    found = []
+    for attribute in node.attribute:
+        found += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+    return found
+
+
+def nested_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
+    """Yield the bodies of nodes, and the bodies inside these, at any depth."""
+    for node in nodes:
+        for body in bodies(node):
+            yield body
+            yield from nested_bodies(body.node)
+
+
+def nested_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes and the nodes of their bodies."""
+    yield from nodes
+    for body in nested_bodies(nodes):
+        yield from body.node
+
+
+def captured(graph: onnx.GraphProto) -> set[str]:
+    """Return the tensors that a body, or a body in it, reads from around it."""
+    made = {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
+    made |= {weight.values.name for weight in graph.sparse_initializer}
+    found: set[str] = set()
+    for node in graph.node:
+        found |= {name for name in node.input if name and name not in made}
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found |= captured(attribute.g) - made
+        made |= set(node.output)
+    return found | {value.name for value in graph.output if value.name not in made}
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """Return the tensors that a node reads, those that its bodies read from around them included, each once."""
+    found = [name for name in node.input if name]
+    for body in bodies(node):
+        found += sorted(captured(body))
+    return list(dict.fromkeys(found))
+
+
+def needed_nodes(nodes: Sequence[onnx.NodeProto], wanted: Iterable[str]) -> list[onnx.NodeProto]:
+    """Return the nodes that the wanted tensors depend on, in the order of the graph."""
+    names, needed = set(wanted), []
+    for node in reversed(nodes):
+        if not names.isdisjoint(node.output):
+            needed.append(node)
+            names.update(reads(node))
+    return needed[::-1]
+
+
+def constant_nodes(
+    nodes: Iterable[onnx.NodeProto],
+    known: Collection[str],
+    *,
+    operands: Callable[[onnx.NodeProto], Iterable[str]] = reads,
+    varies: Callable[[onnx.NodeProto], bool] = lambda _: False,
+) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes that depend on no input of the network, in the order of the graph.
+
+    Args:
+        nodes: In topological order.
+        known: Names of weights and constants.
+        operands: Returns the tensors that a node reads.
+        varies: Whether the outputs of a node count as variable although its operands are constant.
+    """
+    constants = {*known, ""}
+    for node in nodes:
+        if constants.issuperset(operands(node)) and not varies(node):
+            constants.update(node.output)
+            yield node
+
+
+def tensor_bytes(data_type: int, sizes: Iterable[int]) -> int:
+    """Return the bytes of a tensor of an ONNX element type."""
+    return int(onnx.helper.tensor_dtype_to_np_dtype(data_type).itemsize) * math.prod(sizes)
