@@ -21,7 +21,7 @@ from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
 from edgetune.errors import InputError
 from edgetune.interleave.sessions import TrainingSession
-from edgetune.plotting import style
+from edgetune.plotting import figure_file
 from edgetune.workflows.output import Target
 from fakes.file_faults import FAULTS, NAMES, Crash, Faults
 
@@ -46,7 +46,7 @@ def artifact(path):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Make the bytes of a file once: they are the same for every fault."""
-    for module, name in ((io, "to_bytes"), (style, "figure_bytes")):
+    for module, name in ((io, "to_bytes"), (figure_file, "figure_bytes")):
         monkeypatch.setattr(module, name, once(getattr(module, name)))
 
 
