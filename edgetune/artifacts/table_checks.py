@@ -183,11 +183,15 @@ def check_limits(table: Any, row_type: type, *, name: str, counted: Any = None) 
 
 
 def _possible(array: Any, finite: Any, limit: Limit) -> Any:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
+    def bound(value: float) -> float:  # a whole number beside a fraction would be compared as one, with 53 bits
+        return int(value) if pa.types.is_integer(array.type) and float(value).is_integer() else value
+
     if limit.lowest is not None:
-        finite = pc.and_(finite, (pc.greater if limit.above else pc.greater_equal)(array, limit.lowest))
-    return finite if limit.highest is None else pc.and_(finite, pc.less_equal(array, limit.highest))
+        finite = pc.and_(finite, (pc.greater if limit.above else pc.greater_equal)(array, bound(limit.lowest)))
+    return finite if limit.highest is None else pc.and_(finite, pc.less_equal(array, bound(limit.highest)))
 
 
 def _lists_not_finite(array: Any, column: Column) -> Any:
