@@ -17,7 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Union
 
-from edgetune.cli.screen import Screen
+from edgetune.artifacts import opened
+from edgetune.cli.screen import Screen, report_moved
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.output import begin_outputs
 from edgetune.workflows.profile_options import ProfileCommandOptions
@@ -61,6 +62,12 @@ class _Notes(Screen):
         return "none"
 
 
+def _begin(*, force: bool = False) -> None:
+    """Forget the outputs of the call before; a result whose file another program wrote meanwhile is reported."""
+    opened.on_moved = report_moved
+    begin_outputs(force=force)
+
+
 def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O], R]], Workflow[P, R]]:
     """Return a decorator: the function takes the fields of an options dataclass instead of the dataclass."""
 
@@ -71,7 +78,7 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
                 first = () if source is None else (_words(source, folder),)
                 named: dict[str, Any] = {name: _words(value, folder) for name, value in given.items()}
                 opts: Any = options(*first, *args, **named)
-                begin_outputs(force=bool(getattr(opts, "force", False)))
+                _begin(force=bool(getattr(opts, "force", False)))
                 return function(opts)
 
         call.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]
@@ -197,6 +204,6 @@ def report(sources: Source | Sequence[Source], path: str | os.PathLike[str]) -> 
     from edgetune.artifacts.artifact import Artifact
     from edgetune.workflows.report import report as workflow
 
-    begin_outputs()
+    _begin()
     given = [sources] if isinstance(sources, str | os.PathLike | Artifact) else sources
     return workflow([each if isinstance(each, Artifact) else read(each) for each in given], os.fspath(path))

@@ -7,11 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import FrameType
 
 from edgetune.artifacts import opened
-from edgetune.cli.screen import print_document, print_lines, show_warnings
+from edgetune.cli.screen import print_document, print_lines, report_moved, show_warnings
 from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
 from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
@@ -33,7 +32,7 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     """
     hold_closed_streams()
     show_warnings()
-    opened.on_moved = _report_moved
+    opened.on_moved = report_moved
     stop_on_signals()
     _heard.clear()
     try:
@@ -43,12 +42,6 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     except BaseException as error:
         code = _end(error, verbose="--verbose" in argv)
     return code
-
-
-def _report_moved(asked: Path, written: Path) -> None:
-    """Report, even when quiet, that another program wrote an output file meanwhile."""
-    told = f"{asked} was written by another program since this command began; this result is in {written}"
-    print_lines(f"warning: {one_line(told)}", stream=sys.stderr)
 
 
 def _invoke(argv: list[str]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from edgetune.cli.console import console
@@ -50,6 +51,12 @@ def print_document(text: str, stream: TextIO | None = None) -> None:
 def print_over(text: str, *, last: bool = False) -> None:
     """Print a line over the one that was printed so before, on a terminal's standard error; the last one vanishes."""
     write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
+
+
+def report_moved(asked: Path, written: Path) -> None:
+    """Report, even when quiet, that another program wrote an output file meanwhile."""
+    text = f"{asked} was written by another program since this command began; this result is in {written}"
+    print_lines(f"warning: {one_line(text)}", stream=sys.stderr)
 
 
 def show_warnings() -> None:

@@ -9,6 +9,7 @@ import pytest
 from edgetune.artifacts import opened
 from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.output_folder import partial_name
+from edgetune.cli.screen import report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.output import Target, begin_outputs
 
@@ -95,7 +96,8 @@ def test_root_follows_no_link_of_another_user(tmp_path):
     assert victim.read_bytes() == b""
 
 
-def test_the_later_of_two_runs_goes_to_a_free_name_and_says_so(tmp_path, capsys):
+def test_the_later_of_two_runs_goes_to_a_free_name_and_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(opened, "on_moved", report_moved)  # as the command and the Python interface do
     target, free = tmp_path / "run.parquet", tmp_path / "run-2.parquet"
     target.write_bytes(b"before")
     Target(target).check()
