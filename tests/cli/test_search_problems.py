@@ -98,7 +98,7 @@ def test_a_live_plan_without_an_arrival_rate_is_interleaved_with_arrivals_given_
     assert_two_lines(ended, 2)
     assert "nothing says how requests arrive" in ended.err
     assert "--arrivals uniform:60" in ended.err
-    ended = edgetune(*run, "--arrivals", "uniform:10")
+    ended = edgetune(*run, "--arrivals", "uniform:10", "-o", str(tmp_path / "run.parquet"))
     assert ended.code == 0, ended.err
 
 

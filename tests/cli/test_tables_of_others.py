@@ -122,11 +122,11 @@ def plan(edgetune, named, tmp_path):
     return path
 
 
-def test_a_plan_with_a_mode_by_name_is_of_use_where_the_device_knows_the_name(edgetune, plan):
+def test_a_plan_with_a_mode_by_name_is_of_use_where_the_device_knows_the_name(edgetune, plan, tmp_path):
     preset = json.loads(edgetune("device", "modes", "twin:orin-agx", "30W", "--json").out)
     assert json.loads(edgetune("device", "modes", "twin:orin-agx", plan, "--json").out) == preset
     run = ("interleave", plan, "--device", "twin:orin-agx", "--arrivals", "uniform:10", "--duration", "1s")
-    ended = edgetune(*run, "--best-effort", "--explain")
+    ended = edgetune(*run, "--best-effort", "--explain", "-o", str(tmp_path / "run.parquet"))
     assert ended.code == 0, ended.err
     assert f"GPU {preset[0]['gpu_mhz']:g} MHz" in ended.out + ended.err
 
