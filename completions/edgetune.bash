@@ -44,7 +44,7 @@ _edgetune() {
         "zoo") options="--json --help -h" arguments="list export" ;;
         "zoo list") options="--json --help -h" arguments="" ;;
         "zoo export") options="--output -o --batch-size --seed --force --quiet -q --help -h" arguments="mobilenet_v3_large mobilenet_v2 resnet18 resnet50 yolov8n lstm bert_base bert_large alexnet squeezenet agenet gendernet facenet sos memnet scenenet emotionnet googlenet tinyyolo" ;;
-        "show") options="--plot --view --output -o --column --rows --force --json --help -h" arguments="" ;;
+        "show") options="--column --rows --output -o --plot --view --force --json --help -h" arguments="" ;;
         "help") options="--help -h" arguments="" ;;
         "doctor") options="--root --json --help -h" arguments="" ;;
     esac
@@ -367,12 +367,12 @@ _edgetune() {
         "zoo export -o") values=""; expects=1 ;;
         "zoo export --batch-size") values=""; expects=1 ;;
         "zoo export --seed") values=""; expects=1 ;;
-        "show --plot") values=""; expects=1 ;;
-        "show --view") values="front steps trajectory"; expects=1 ;;
-        "show --output") values=""; expects=1 ;;
-        "show -o") values=""; expects=1 ;;
         "show --column") values=""; expects=1 ;;
         "show --rows") values=""; expects=1 ;;
+        "show --output") values=""; expects=1 ;;
+        "show -o") values=""; expects=1 ;;
+        "show --plot") values=""; expects=1 ;;
+        "show --view") values="front steps trajectory"; expects=1 ;;
         "doctor --root") values=""; expects=1 ;;
     esac
     if (( expects )); then

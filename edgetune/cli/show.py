@@ -9,10 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
-from edgetune.cli import options
+from edgetune.cli.command import AnswerTerminal, command
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_lines
 from edgetune.errors import InputError
-from edgetune.workflows.output import begin_outputs
+from edgetune.workflows import options
+from edgetune.workflows.options import Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +43,41 @@ _REPORTS = {
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-def show(
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions:
+    """The options of ``edgetune show``."""
+
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE", help="A profile, plan, trace, run, timeline, ops, roofline, ... file; - for stdin."
+        Option(
+            "A profile, plan, trace, run, timeline, ops, roofline, ... file; - for stdin.",
+            metavar="FILE",
+            argument=True,
         ),
-    ],
-    *,
-    plot: Annotated[
-        str | None,
-        typer.Option(metavar="FIGURE", help="Draw it instead: .svg, .png, .pdf; a roofline or a run also .html."),
-    ] = None,
-    view: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VIEW",
-            help="Of a trace: steps, front, trajectory; of a run: latency, timeline, cycle, or timeline:ENGINE; of a "
-            "timeline: gantt, gantt:POLICY@2s-5s, responses; of a roofline: clocks.",
-        ),
-    ] = None,
+    ]
+    column: options.Column = ()
+    rows: Annotated[int, Option("Most rows to print; 0 prints all.", (), "Output", "N", least=0)] = 500
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it instead, as .csv, .json, .parquet or .yaml."),
-    ] = None,
-    column: options.Column = None,
-    rows: Annotated[int, typer.Option(min=0, metavar="N", help="Most rows to print; 0 prints all.")] = 500,
-    force: options.Force = False,
-    json: options.Json = False,
-) -> None:
+        Option("Write it instead, as .csv, .json, .parquet or .yaml.", ("-o", "--output"), "Files", "FILE"),
+    ] = None
+    plot: Annotated[
+        str | None,
+        Option("Draw it instead: .svg, .png, .pdf; a roofline or a run also .html.", (), "Files", "FIGURE"),
+    ] = None
+    view: Annotated[
+        str | None,
+        Option(
+            "Of a trace: steps, front, trajectory; of a run: latency, timeline, cycle, or timeline:ENGINE; of a "
+            "timeline: gantt, gantt:POLICY@2s-5s, responses; of a roofline: clocks.",
+            (), "Files", "VIEW",
+        ),
+    ] = None  # fmt: skip
+    force: options.Force = False
+
+
+@command(app)
+def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """Print any edgetune file for people: where it comes from, its rows, and what to beware of.
 
     \b
@@ -90,32 +96,32 @@ def show(
     from edgetune.cli.artifact_report import show_header
     from edgetune.workflows.parse_options import parse_columns
 
-    begin_outputs(force=force)
-    said = parse_columns(column or ())
-    if output is not None:
-        _export(file, output, said)
+    file, plot = opts.file, opts.plot
+    said = parse_columns(opts.column)
+    if opts.output is not None:
+        _export(file, opts.output, said)
         if plot is None:
             return
     if plot is not None:
         from edgetune.cli.plot import draw
 
-        draw(lambda name: read_any(name, said), file, plot, view)
+        draw(lambda name: read_any(name, said), file, plot, opts.view)
         return
-    if view is not None:
+    if opts.view is not None:
         raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
     artifact = read_any(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
         document = to_bytes(artifact).decode()
-        answer(yaml.safe_load(document)) if json else print_document(document)
+        answer(yaml.safe_load(document)) if terminal.json else print_document(document)
         return
-    if json:
+    if terminal.json:
         answer(_for_machines(artifact))
         return
     if artifact.header.simulated:
         print_lines(SIMULATED)
     show_header(artifact.header)
     if not _show_summary(artifact):
-        _show_rows(artifact, rows)
+        _show_rows(artifact, opts.rows)
 
 
 def _export(file: str, output: str, columns: Mapping[str, str]) -> None:

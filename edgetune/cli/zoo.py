@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgetune.cli.app import LightGroup
-from edgetune.cli.options import Force, Json, Quiet, Seed
-from edgetune.workflows.output import begin_outputs
+from edgetune.cli.command import command
+from edgetune.workflows import options
+from edgetune.workflows.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgetune.workloads.zoo import Input
 
+_JSON = typer.Option("--json", help="Answer in JSON, for machines.")
+
 app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
-def zoo(ctx: typer.Context, json: Json = False) -> None:
+def zoo(ctx: typer.Context, json: Annotated[bool, _JSON] = False) -> None:
     """List the networks defined in edgetune, and export them as ONNX files.
 
     Any command that takes a model takes zoo:NAME.
@@ -30,7 +34,7 @@ def zoo(ctx: typer.Context, json: Json = False) -> None:
 
 
 @app.command("list")
-def list_networks(json: Json = False) -> None:
+def list_networks(json: Annotated[bool, _JSON] = False) -> None:
     """List the networks, as edgetune zoo alone does."""
     show_networks(json=json)
 
@@ -67,18 +71,22 @@ def show_networks(*, json: bool) -> None:
     table(("name", "parameters>", "GMAC>", "one sample", "defined after"), rows)
 
 
-@app.command()
-def export(
-    name: Annotated[str, typer.Argument(metavar="NETWORK", help="As edgetune zoo lists it.")],
-    output: Annotated[str | None, typer.Option("-o", "--output", metavar="FILE", help="Default: NETWORK.onnx.")] = None,
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """The options of ``edgetune zoo export``."""
+
+    name: Annotated[str, Option("As edgetune zoo lists it.", metavar="NETWORK", argument=True)]
+    output: Annotated[str | None, Option("Default: NETWORK.onnx.", ("-o", "--output"), "Files", "FILE")] = None
     batch_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Fix the batch size. Default: left open.")
-    ] = None,
-    *,
-    seed: Seed = 0,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
+        int | None, Option("Fix the batch size. Default: left open.", (), "Problem", "N", least=1)
+    ] = None
+    seed: options.Seed = 0
+    force: options.Force = False
+    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
+
+
+@command(app)
+def export(opts: ExportOptions) -> None:
     """Write a network of the zoo as an ONNX file.
 
     Its weights are drawn at random from the seed: it costs what the trained network costs, but knows nothing.
@@ -87,13 +95,12 @@ def export(
     from edgetune.workflows.output import Target
     from edgetune.workloads import zoo as networks
 
-    begin_outputs(force=force)
-    name = name.removeprefix("zoo:")
+    name = opts.name.removeprefix("zoo:")
     networks.network(name)
-    path = Path(output or f"{name}.onnx")
+    path = Path(opts.output or f"{name}.onnx")
     Target(path).check("network")
-    networks.export(name, path, batch_size=batch_size, seed=seed)
-    Screen(quiet).info(f"wrote {path}")
+    networks.export(name, path, batch_size=opts.batch_size, seed=opts.seed)
+    Screen(opts.quiet).info(f"wrote {path}")
 
 
 def _sample(inputs: Sequence[Input]) -> str:
