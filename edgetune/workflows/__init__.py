@@ -1,4 +1,4 @@
-"""One workflow per thing that a person asks for: it joins devices, workloads and stages, and returns an artifact.
+"""One workflow per command: a workflow joins devices, workloads and stages, and returns an artifact.
 
     cli/profile.py      parse: the fields of ProfileCommandOptions are the options; print: cli/profile_report.py
         v

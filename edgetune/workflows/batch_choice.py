@@ -1,4 +1,4 @@
-"""At which batch sizes a network is used: those asked for, else the one that its file was exported for."""
+"""The batch sizes of a network: the requested ones, else the one that its file was exported for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NOTHING: Mapping[str, int] = {}
 
 
 def parse_batch_axes(words: Sequence[str]) -> Axes | None:
-    """Return the axes in ``x=1``, by input, none at all for ``none``; ``None`` where nothing is said.
+    """Return the batch axes in ``x=1`` by input: an empty mapping for ``none``, and ``None`` without a text.
 
     Raises:
-        InputError: not ``input=axis``, an input named twice, or ``none`` beside another.
+        InputError: the text is not ``input=axis``, names an input twice, or has ``none`` beside an axis.
     """
     found: dict[str, int] = {}
     texts = [text.strip() for word in words for text in word.split(",")]
@@ -47,16 +47,16 @@ def choose_batch_sizes(
     default: tuple[int, ...] = (1,),
     use: str = "measured",
 ) -> tuple[tuple[int, ...], str | None]:
-    """Return batch sizes, having checked that the network can be given them, and what to say of a fixed batch.
+    """Return the batch sizes, checked against the network, and a note on a fixed batch.
 
     Args:
         workload: Anything that ``resolve`` returns.
-        sizes: Those asked for; none leaves the choice.
+        sizes: The requested sizes; empty leaves the choice to this function.
         task: What the network does.
         dimensions: Sizes of its open dimensions.
-        inputs, seed: What it is fed when its answers are compared, see ``check_batch``.
-        default: The sizes where none is asked for and the network's own is open.
-        use: What is done at these sizes.
+        inputs, seed: The inputs with which its answers are compared, see ``check_batch``.
+        default: The sizes where none is requested and the network's batch axis is open.
+        use: The operation at these sizes, for messages.
 
     Raises:
         InputError: see ``network_batch`` and ``check_batch``.

@@ -1,4 +1,4 @@
-"""Where the command keeps what it would have to make again."""
+"""The cache folders of compiled kernels and prepared networks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def cache_folder(kind: str) -> Path:
-    """Return the folder for one kind of things (XDG Base Directory Specification, ``XDG_CACHE_HOME``)."""
+    """Return the cache folder of one kind of files (XDG Base Directory Specification, ``XDG_CACHE_HOME``)."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "edgetune" / kind
 
@@ -18,5 +18,5 @@ def compiled_folder() -> Path:
 
 
 def prepared_folder() -> Path:
-    """Return where networks are prepared that nobody named a folder for."""
+    """Return the default folder of prepared networks."""
     return cache_folder("prepared")

@@ -36,13 +36,13 @@ _GPU_JOBS = 4
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """Training runs as asked for.
+    """The requested training runs.
 
     Args:
-        proxy: What is trained, its data set loaded.
+        proxy: The task to train, its data set loaded.
         tasks: Batch size and seed of each run.
-        jobs: Runs at a time.
-        target: Where the table goes.
+        jobs: Number of parallel runs.
+        target: The output of the table.
     """
 
     proxy: Proxy
@@ -52,20 +52,20 @@ class TrainingRequest:
 
 
 def refuse_training(opts: ConvergenceOptions) -> None:
-    """Refuse options of training where nothing is trained.
+    """Refuse options of training without ``--convergence``.
 
     Raises:
-        InputError: one is given.
+        InputError: such an option is given.
     """
     for option in given(opts, ConvergenceOptions):
         raise InputError(f"{option} is for --convergence, which is not given", f"add --convergence, or drop {option}")
 
 
 def convergence(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Convergence, Target]:
-    """Train every run that is not in the file yet, and write the table; return it with where it went.
+    """Train every run that is missing in the file and write the table; return the table and its target.
 
     Raises:
-        InputError: an option has no use here or cannot be used.
+        InputError: an option does not apply here or is invalid.
     """
     request = training_request(opts, reporter)
     request.target.check("convergence")
@@ -73,7 +73,7 @@ def convergence(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Conver
 
 
 def training_request(opts: ProfileCommandOptions, reporter: Reporter) -> TrainingRequest:
-    """Return the runs to train; nothing is trained yet."""
+    """Return the runs to train, without training any."""
     _refuse_measuring(opts)
     proxy = _proxy(opts)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
@@ -99,10 +99,10 @@ def _refuse_measuring(opts: ProfileCommandOptions) -> None:
 
 
 def _proxy(opts: ProfileCommandOptions) -> Proxy:
-    """Return what is to be trained, its data set loaded and everything checked.
+    """Return the task to train, checked and with its data set loaded.
 
     Raises:
-        InputError: something cannot be used as asked.
+        InputError: an option or the data set is invalid.
     """
     workload, device = resolve_proxy(opts.model), _torch_device(opts.device)
     sizes = parse_batch_sizes(opts.batch_sizes or _DEFAULT_SIZES)
@@ -131,10 +131,10 @@ def _target_accuracy(text: str | float | None, reference: str) -> float:
 
 
 def _torch_device(name: str) -> str:
-    """Return the PyTorch device that a device's name stands for.
+    """Return the PyTorch device of an edgetune device's name.
 
     Raises:
-        InputError: a simulated or recorded device, on which nothing can be trained.
+        InputError: the device is simulated or recorded, and cannot train.
     """
     kind, _, number = name.partition(":")
     if name in ("auto", "host", "cpu"):
@@ -150,7 +150,7 @@ def _default_jobs(device: str) -> int:
 
 
 def train_missing(request: TrainingRequest, *, fresh: bool, reporter: Reporter) -> Convergence:
-    """Train what neither the journal nor the table has yet, write the table, and only then discard the journal."""
+    """Train the runs that neither the journal nor the table has, write the table, then discard the journal."""
     proxy, tasks, target = request.proxy, request.tasks, request.target
     regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
     journal = default_journal_path(regular, proxy.identity, tasks)
@@ -192,10 +192,10 @@ def _report_run(progress: RunProgress, reporter: Reporter) -> None:
 
 
 def _earlier(path: Path, request_sha256: str) -> Convergence | None:
-    """Return the table in an existing file when its runs are of this very request; batch sizes and seeds may differ.
+    """Return the table in an existing file if its runs match the request; batch sizes and seeds may differ.
 
     Raises:
-        InputError: it is something else, which is not overwritten unasked.
+        InputError: the file holds other runs, which ``--fresh`` replaces, or is of another kind.
     """
     hint = "name another file with -o, or --fresh to replace it"
     try:
@@ -222,7 +222,7 @@ def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, repor
         reporter: For notes.
 
     Raises:
-        InputError: it was never trained at one of the sizes, or misses the target at all of them.
+        InputError: the table has no run at one of the sizes, or misses the target at all sizes.
     """
     found, sizes = epochs_of(table, name=name), set(sizes)
     require_sizes(sizes, [*found.by_batch, *found.absent], name=name, command=command_of(table, name))
@@ -233,7 +233,7 @@ def trained_epochs(table: Convergence, sizes: Iterable[int], *, name: str, repor
 
 
 def command_of(table: Convergence, path: str) -> str:
-    """Return the command that adds batch sizes to a table, less the sizes."""
+    """Return the command that adds batch sizes to a table, without the sizes."""
     header = table.header
     model = header.inputs.get("workload", {}).get("reference", "MODEL")
     words = ["edgetune", "profile", "--convergence", model]

@@ -1,4 +1,4 @@
-"""Where to run, as named on the command line: a device, or a board whose kernel's files lie below another folder."""
+"""Opens the device named on the command line, or a board whose kernel files lie below another folder."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
 
     Args:
         name: As ``edgetune device`` lists it.
-        root: The folder that has the board's files; one that ``edgetune.testing`` made is a fake board.
+        root: The folder of the board's files; a folder made by ``edgetune.testing`` is a fake board.
         seed: Seed of a twin's noise.
 
     Raises:
-        InputError: no such device, or ``root`` is not the folder of a board.
-        DeviceError: it is not here.
+        InputError: the device is unknown, or ``root`` is not the folder of a board.
+        DeviceError: the device is absent.
     """
     if root is None:
         from edgetune.devices.discover import open_device
@@ -38,11 +38,11 @@ def open_named(name: str, root: str | None = None, *, seed: int = 0) -> Device:
 
 
 def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
-    """Return a device's plain name and the command line of its guardian, without opening the device.
+    """Return a device's resolved name and the command line of its guardian, without opening the device.
 
     Raises:
         InputError: ``root`` is not the folder of a board.
-        DeviceError: there is no device that ``auto`` could take.
+        DeviceError: ``auto`` finds no device.
     """
     from edgetune.devices.guardian.client import guardian_command
 
@@ -59,7 +59,7 @@ def guardian_of(name: str, root: str | None = None) -> tuple[str, list[str]]:
 
 
 def recovered(device: Device) -> tuple[str, ...]:
-    """Return what the guardian put back when it started, because an earlier run could not; a sentence each."""
+    """Return one sentence for each setting that the guardian restored at its start after an unfinished run."""
     from edgetune.devices.guardian.client import GuardianModes
 
     return device.modes.recovered if isinstance(device.modes, GuardianModes) else ()
@@ -69,7 +69,7 @@ def _board_at(name: str, root: str) -> str:
     """Return the name of the board below ``root``.
 
     Raises:
-        InputError: it has another name, or there is no such folder.
+        InputError: the board has another name, or the folder does not exist.
         DeviceError: the folder has no board.
     """
     from edgetune.devices.jetson.detect import detect_jetson

@@ -1,4 +1,4 @@
-"""One mode of a device: set for a while or for one command, put back, watched."""
+"""Sets a device's mode, permanently or for one command, restores it, and watches its readings."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from edgetune.workflows.reporting import Reporter, SimulationLabel
 
 @dataclass(frozen=True, slots=True)
 class ModeChange:
-    """A mode that was set, or would be.
+    """A mode change, done or planned.
 
     Args:
         device: Its name.
-        mode: As asked for, or as read back.
-        found: The mode before; ``None`` where nothing was set.
-        code: Exit code of the command that ran in the mode; ``None`` where there was none.
+        mode: The requested mode, or the mode read back.
+        found: The mode before the change; ``None`` where nothing was set.
+        code: Exit code of the command that ran in the mode; ``None`` without a command.
     """
 
     device: str
@@ -42,10 +42,10 @@ class ModeChange:
 
 
 def set_mode(opts: SetOptions, reporter: Reporter) -> ModeChange:
-    """Set one mode, which stays until it is put back or, with a command, as long as that runs.
+    """Set one mode: until ``restore``, or while the given command runs.
 
     Raises:
-        InputError: there is no such device, or the words name no mode or several.
+        InputError: the device is unknown, or the words name no mode or several.
         DeviceError: the device cannot set modes, or none that would outlast this process.
     """
     device = open_named(opts.name, opts.root)
@@ -74,7 +74,7 @@ def _one_mode(device: Device, text: str) -> Mode:
     """Return the one mode that ``text`` names.
 
     Raises:
-        InputError: it names several, or none that the device has.
+        InputError: the text names several modes, or no mode of the device.
     """
     chosen = choose_modes(device, text).modes
     if len(chosen) != 1:
@@ -85,7 +85,7 @@ def _one_mode(device: Device, text: str) -> Mode:
 
 
 def _guarded(device: Device) -> GuardianModes:
-    """Return the device's modes where a guardian sets them.
+    """Return the device's modes if a guardian sets them.
 
     Raises:
         DeviceError: the device cannot set modes, or none that would outlast this process.
@@ -98,14 +98,14 @@ def _guarded(device: Device) -> GuardianModes:
 
 
 def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
-    """Put back what a killed run, a power cut or ``set_mode`` left behind.
+    """Restore the settings that a killed run, a power cut or ``set_mode`` left changed.
 
     Returns:
-        The device's name, and a sentence for each thing that was put back, or would be.
+        The device's name, and a sentence for each setting restored, or to be restored by a dry run.
 
     Raises:
         InputError: the options exclude each other.
-        NotRestoredError: the device is not as it was found.
+        NotRestoredError: a setting could not be restored.
         DeviceError: the guardian cannot be started.
     """
     if opts.dry_run and opts.forget:
@@ -120,7 +120,7 @@ def restore(opts: RestoreOptions, reporter: Reporter) -> tuple[str, list[str]]:
 
 
 def units(opts: UnitsOptions) -> dict[str, str]:
-    """Return the texts of a device's units of systemd by file name, written where a folder is named.
+    """Return the texts of a device's systemd units by file name, and write them to a named folder.
 
     Raises:
         InputError: the device has no guardian, or the folder cannot be used or has a file of that name that differs.
@@ -143,10 +143,10 @@ def units(opts: UnitsOptions) -> dict[str, str]:
 
 
 def watch(opts: WatchOptions) -> tuple[Device, Iterator[Readings]]:
-    """Return a device and its readings, one every interval.
+    """Return a device and an iterator of its readings, one per interval.
 
     Raises:
-        InputError: the device does not run by itself, or the interval is no time.
+        InputError: the device has no live readings, or the interval is not a time.
     """
     every_s = parse_time_s(opts.interval, what="the interval")
     device = open_named(opts.name, opts.root)

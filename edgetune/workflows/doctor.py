@@ -1,7 +1,7 @@
-"""What is installed, what each device can do, and what this user may read and set; nothing is started or changed.
+"""Reports installed libraries, capabilities of devices and permissions of the user, without changing anything.
 
-Libraries are found without importing any, and modules of devices are imported where they are used, so that the report
-comes also where a library of the core is missing.
+Libraries are found without an import, and modules of devices are imported where they are used, so that the report
+works without a library of the core.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A library edgetune uses. ``version`` is ``None`` when it is missing; ``remedy`` then installs it."""
+    """A library that edgetune uses. If it is missing, ``version`` is ``None`` and ``remedy`` installs it."""
 
     name: str
     extra: str | None
@@ -85,7 +85,7 @@ def _remedy(extra: str, name: str, board: JetsonRelease | None) -> str:
 
 
 def conflicts(board: JetsonRelease | None) -> list[str]:
-    """Return what does not go together, each as one sentence with its remedy."""
+    """Return the conflicts between libraries, each as one sentence with its remedy."""
     found = []
     if version_of("onnxruntime") and version_of("onnxruntime-gpu"):
         found.append(
@@ -106,7 +106,7 @@ _SETTINGS = {"cpu_cores": "CPU cores", "cpu_mhz": "CPU clock", "gpu_mhz": "GPU c
 
 
 def board_files(root: Path) -> tuple[Sysfs, str | None]:
-    """Return the kernel's files below ``root``, and what is made up about them, if they are a fake board's."""
+    """Return the kernel's files below ``root``, and the description of a fake board if they are one's."""
     from edgetune.devices.sysfs import Sysfs
 
     if root == Path("/"):
@@ -118,7 +118,7 @@ def board_files(root: Path) -> tuple[Sysfs, str | None]:
 
 
 def examine_board(root: Path) -> dict[str, Any] | None:
-    """Return what the Jetson below ``root`` is and what can be done with it, as plain data; ``None`` without one."""
+    """Return the identity and capabilities of the Jetson below ``root`` as plain data; ``None`` without one."""
     from edgetune.devices.jetson.detect import detect_jetson
     from edgetune.devices.jetson.nvpmodel import read_nvpmodel
 
@@ -203,7 +203,7 @@ def _settings(sysfs: Sysfs) -> Iterator[Row]:
 
 
 def journal_row(device: str, root: Path) -> Row:
-    """Say whether an earlier run, or ``edgetune device set``, left something to be put back."""
+    """Return the row on settings that an earlier run, or ``edgetune device set``, left to be restored."""
     from edgetune.devices.guardian.journal import Journals
     from edgetune.processes.privilege import as_root
 
@@ -238,7 +238,7 @@ ENERGY = "sys/class/powercap/*/energy_uj"
 
 
 def doctor(opts: DoctorOptions) -> dict[str, Any]:
-    """Return the report on this machine, or on the board alone whose files ``opts.root`` has.
+    """Return the report on this machine, or only on the board whose files are in ``opts.root``.
 
     Raises:
         DeviceError: the folder is not that of a Jetson.
@@ -252,10 +252,10 @@ def doctor(opts: DoctorOptions) -> dict[str, Any]:
 
 
 def examine(root: Path) -> dict[str, Any]:
-    """Return everything the report tells, as plain data.
+    """Return the whole report as plain data.
 
     Args:
-        root: Where the file system starts; elsewhere than at ``/`` is a board alone, without this machine's devices.
+        root: The root of the file system; other than ``/``, only the board there is examined.
     """
     from edgetune.devices.discover import list_devices
     from edgetune.devices.software import REMEDIES, detect_board
@@ -282,7 +282,7 @@ def examine(root: Path) -> dict[str, Any]:
 
 
 def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[str]:
-    """Return the devices whose modes the guardian sets, as it is given their names.
+    """Return the names, as the guardian takes them, of the devices whose modes it sets.
 
     Args:
         here: Names of the devices of this machine.
@@ -295,7 +295,7 @@ def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[st
 
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
-    """Return for each capability whether it is here and what it is, or why it is absent."""
+    """Return the presence and description of each capability, or the reason for its absence."""
     from edgetune.devices.device import Absent
 
     found = {}
@@ -308,7 +308,7 @@ def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
 
 
 def abilities(name: str) -> dict[str, str]:
-    """Return what a device that is here can do, by capability, or why it cannot."""
+    """Return the capabilities of a present device by name, or the reason for each absence."""
     from edgetune.devices.device import Absent
 
     try:
@@ -326,7 +326,7 @@ def abilities(name: str) -> dict[str, str]:
 
 
 def _looked_at(name: str) -> Device:
-    """Open a device without its guardian, which would be started to say what it offers to root."""
+    """Open a device without starting its guardian."""
     from edgetune.devices.discover import open_device
     from edgetune.devices.nvml.device import open_nvidia
 
@@ -334,7 +334,7 @@ def _looked_at(name: str) -> Device:
 
 
 def permissions(root: Path) -> list[dict[str, str]]:
-    """Return what this user may read and set, each with what it takes to change that."""
+    """Return the user's permissions to read and set, each with the remedy for a missing one."""
     from edgetune.devices.sysfs import Sysfs
 
     sysfs = Sysfs(root)

@@ -1,6 +1,6 @@
-"""What lets this user set modes: the guardian, the one program that runs as root, and the line of sudoers for it.
+"""Permission to set modes: the guardian, the only program that runs as root, and its line of sudoers.
 
-Nothing is tried and nothing is installed: an administrator does that, who should see first what it allows.
+This module neither starts nor installs the guardian: an administrator reviews and installs it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PLAIN_USER = re.compile(r"[a-z_][a-z0-9_-]*")
 
 
 def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None = None) -> dict[str, Any]:
-    """Return whether the guardian can be started and, where that takes an administrator, what he would do.
+    """Return whether the guardian can be started and, if not, the commands for an administrator.
 
     Args:
-        devices: Names of the devices it is to set, as it is given them.
+        devices: Names of the devices to set, as the guardian takes them.
         root: Where the file system starts.
         launcher: The script that runs as root, ``LAUNCHER`` unless in tests.
     """
@@ -58,7 +58,7 @@ def examine_guardian(devices: Sequence[str], root: Path, launcher: Path | None =
 
 
 def _user() -> str | None:
-    """Return who is to be allowed, as sudoers names him; ``None`` for root itself, unless it came by sudo."""
+    """Return the user to permit, as sudoers names a user; ``None`` for root without sudo."""
     caller = invoking_user()
     uid = os.geteuid() if caller is None else caller.uid
     if uid == 0:
@@ -71,7 +71,7 @@ def _user() -> str | None:
 
 
 def sudoers_line(user: str, devices: Sequence[str], launcher: Path) -> str:
-    """Return the line that allows the guardian of these devices, with no other argument, and nothing else."""
+    """Return the sudoers line that permits only the guardian with exactly these devices as arguments."""
     commands = [f"{launcher} {_SPECIAL.sub(_QUOTED, device)}" for device in devices]
     return f"{user} ALL=(root) NOPASSWD: {', '.join(commands)}"
 
@@ -95,10 +95,10 @@ def _warnings(launcher: Path) -> list[str]:
 
 
 def changeable(launcher: Path) -> list[Path]:
-    """Return the files that root would run and others than root can change: script, Python, modules, their folders.
+    """Return the files that root would run and other users can change: script, Python, modules, their folders.
 
     Args:
-        launcher: The script; nothing is found while it is not there.
+        launcher: The script; without this file the result is empty.
     """
     if not launcher.exists():
         return []
@@ -110,7 +110,7 @@ def changeable(launcher: Path) -> list[Path]:
 
 
 def _interpreter(launcher: Path) -> Iterator[Path]:
-    """Return the program of the script's first line and the Python beside it, as written and where their links lead."""
+    """Return the interpreter of the script's first line and the Python beside it, with and without links resolved."""
     try:
         first = launcher.read_bytes().split(b"\n", 1)[0]
     except OSError:
@@ -122,7 +122,7 @@ def _interpreter(launcher: Path) -> Iterator[Path]:
 
 
 def _linked(environment: Path) -> Iterator[Path]:
-    """Return folders outside the environment from which it takes modules, as ``pip install -e`` makes it do."""
+    """Return the folders outside the environment that it imports modules from, as after ``pip install -e``."""
     for file in environment.glob("lib/python*/site-packages/*.pth"):
         for line in file.read_text(errors="replace").splitlines():
             path = Path(line.strip())
@@ -131,7 +131,7 @@ def _linked(environment: Path) -> Iterator[Path]:
 
 
 def _open_to_others(path: Path) -> bool:
-    """Return whether others than root own or may write a file; in a sticky folder the files themselves decide."""
+    """Return whether a user other than root owns or may write a file; in a sticky folder each file's mode decides."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,7 +1,7 @@
-"""The figures of artifacts, by kind and view: one row per figure, to which installed packages add theirs.
+"""The table of figures by kind of artifact and view; installed packages add rows.
 
-A row is a function of an artifact. Where it takes ``engine`` or ``policy``, the words of ``--view`` may name one, and
-where it takes ``from_s`` and ``to_s``, a part of the time: ``gantt:masa@2s-5s``.
+A row is a function of an artifact. If the function takes ``engine`` or ``policy``, ``--view`` may name one; if it takes
+``from_s`` and ``to_s``, ``--view`` may name a time range: ``gantt:masa@2s-5s``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FigureView:
     Args:
         kind: Of the artifact.
         name: Of the figure.
-        part: Which part of the artifact it shows: ``engine`` or ``policy``, ``from_s`` and ``to_s``; all without them.
+        part: The part of the artifact to show: ``engine`` or ``policy``, ``from_s`` and ``to_s``; empty shows all.
     """
 
     kind: str
@@ -74,7 +74,7 @@ def views_of(kind: str) -> list[str]:
 
 
 def choose_view(kind: str, words: str | None = None) -> FigureView:
-    """Return the figure that the words of ``--view`` name.
+    """Return the figure that ``--view`` names.
 
     Args:
         kind: Of the artifact.
@@ -102,7 +102,7 @@ def choose_view(kind: str, words: str | None = None) -> FigureView:
 
 
 def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = False) -> FigureView | None:
-    """Refuse a figure that cannot be drawn, before anything is run for it; return the one to draw, if it is one.
+    """Check before a run that the requested figure can be drawn; return it, or ``None`` without one.
 
     Args:
         plot: The value of ``--plot``.
@@ -128,7 +128,7 @@ def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = F
 
 
 def _times(words: str) -> dict[str, float | None]:
-    """Return a part of the time, s, from words such as ``2s-5s`` or ``2s-``."""
+    """Return the limits of a time range such as ``2s-5s`` or ``2s-``, s."""
     begin, dash, end = words.partition("-")
     first = begin.strip() in ("", "0", "0s", "0ms", "0us", "0µs")
     from_s = 0.0 if first else parse_time_s(begin, what="--view: where it begins")

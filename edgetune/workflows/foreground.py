@@ -1,4 +1,4 @@
-"""A command run in the foreground, whose end is known whatever signals come."""
+"""Runs a command in the foreground and waits for its end despite signals."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _GRACE_S = 10.0
 
 
 def run_command(command: Sequence[str]) -> int:
-    """Run a command in the foreground until it ends, and return its exit code, as a shell would tell it.
+    """Run a command in the foreground until it ends, and return its exit code by the convention of shells.
 
-    A Ctrl-C in the terminal reaches the command too, and what it means is for the command to say. Whatever else ends
-    this process ends the command first, for the mode is to last as long as it runs.
+    A Ctrl-C in the terminal reaches the command, which decides its effect. Any other signal that ends this process
+    ends the command first, because the mode lasts as long as the command runs.
     """
     sys.stdout.flush()
     with _deaf_to_ctrl_c():
@@ -40,9 +40,9 @@ def run_command(command: Sequence[str]) -> int:
 
 @contextmanager
 def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Let a Ctrl-C pass unheard; what is started meanwhile hears it, unless this process was told to ignore it too.
+    """Ignore Ctrl-C in this process; a process started meanwhile receives it, unless this process already ignored it.
 
-    Hearing it as an exception would not do: one that comes just as a process has ended would lose its exit code.
+    As an exception, a Ctrl-C just after the end of the process would lose the exit code.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.SIG_IGN:
@@ -55,7 +55,7 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def _held_back() -> Iterator[list[int]]:
-    """Note signals that ask to end while a process is started: heard then, they would leave it running unknown."""
+    """Defer termination signals while a process starts: an exception there would leave it running without a handle."""
     noted: list[int] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     heard = {number: handler for number, handler in before.items() if callable(handler)}
@@ -69,7 +69,7 @@ def _held_back() -> Iterator[list[int]]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process to end, and kill it if it does not."""
+    """Terminate a process, and kill it if it does not end."""
     process.terminate()
     try:
         process.wait(_GRACE_S)

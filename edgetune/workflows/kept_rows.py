@@ -1,4 +1,4 @@
-"""Rows of a long run, kept while it goes on: what a full disk at its end, or a kill, would cost otherwise."""
+"""Keeps the rows of a long run in a file while it goes on, against a full disk at its end and against a kill."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Made_co = TypeVar("Made_co", bound=Artifact, covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun(Generic[Made_co]):
-    """A run that is written, and how it ended.
+    """A written run and how it ended.
 
     Args:
         artifact: Its rows and header.
-        target: Where it was written.
+        target: The output it was written to.
         lost: Tenants or policies that ended early.
         stopped_by: Number of the signal that ended the run early.
-        failure: The error that ended it, or kept a file from being written; to be raised once the figures are shown.
+        failure: The error that ended the run or prevented a file; raised after the figures are shown.
     """
 
     artifact: Made_co
@@ -53,16 +53,16 @@ class FinishedRun(Generic[Made_co]):
 def keep_rows(
     target: Target, unfinished: Callable[[], Artifact], row_type: type, reporter: Reporter
 ) -> RowsFile | None:
-    """Begin a file of rows beside the target; ``None`` where that is standard output, a device or a pipe.
+    """Begin a file of rows beside the target; return ``None`` if that is standard output, a device or a pipe.
 
     Args:
-        target: Where the run goes in the end.
-        unfinished: Returns the run as it is before it has any row.
+        target: The final output of the run.
+        unfinished: Returns the run without rows.
         row_type: The dataclass of its rows.
-        reporter: Told of rows that a killed run has left there.
+        reporter: Receives a note on rows that a killed run left there.
 
     Raises:
-        InputError: nothing can be kept there: the disk is full, say.
+        InputError: the file cannot be written, e.g. on a full disk.
     """
     if target.path is None or (target.path.exists() and not target.path.is_file()):
         return None
@@ -76,10 +76,10 @@ def keep_rows(
 
 
 def write_run(target: Target, run: Artifact, rows: RowsFile | None, reporter: Reporter) -> None:
-    """Write a run and say so; the file of its rows is removed then.
+    """Write a run, report its file, and remove the file of its rows.
 
     Raises:
-        InputError: it cannot be written; the hint says where the rows are.
+        InputError: the run cannot be written; the hint names the file of the rows.
     """
     try:
         target.write(run)
@@ -95,9 +95,9 @@ def write_run(target: Target, run: Artifact, rows: RowsFile | None, reporter: Re
 
 
 def _where(target: Target, run: Artifact, rows: RowsFile) -> str:
-    """Return where the rows are of a run that could not be written, and what makes its file of them.
+    """Return the place of the rows of a run that could not be written, and the command that makes its file of them.
 
-    Where the disk was full before all rows came, the run goes to the temporary folder, which may have room.
+    If the disk was full before all rows were kept, write the run to the temporary folder.
     """
     count = len(cast(Run | Timeline, run).rows)
     if rows.kept < count and target.path is not None:

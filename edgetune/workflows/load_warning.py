@@ -1,4 +1,4 @@
-"""Whether the machine is busy with other work, told before anything is measured on it."""
+"""Warnings that other processes use the machine, before and during measurements."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def warn_of_load(device: Device, reporter: Reporter) -> None:
-    """Tell what other processes use of the CPUs, where workloads run on this machine and others use much."""
+    """Warn of the CPU share of other processes if workloads run on this machine and the share is large."""
     if device.load is not None:
         _warn(device.load, device.clock, reporter)
 
 
 def warn_of_host_load(reporter: Reporter) -> None:
-    """Tell the same before something runs on this machine that needs no device."""
+    """Warn of the same before work on this machine that needs no device."""
     from edgetune.devices.clock import MonotonicClock
     from edgetune.devices.cpu import CpuLoad
     from edgetune.devices.sysfs import Sysfs
@@ -36,7 +36,7 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
-    """Tell that others used the CPUs while a point was measured, if they did."""
+    """Warn if other processes used the CPUs while a point was measured."""
     from edgetune.profiling.disturbances import describe_contention
 
     if (words := describe_contention(row.others_cpu_share)) is not None:

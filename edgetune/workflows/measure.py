@@ -1,4 +1,4 @@
-"""Measures what a program does on a device, at a power mode if one is asked for; the mode found is put back."""
+"""Measures a part of a Python program on a device, in a requested power mode, and restores the mode found."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def measure(device: str = "auto", *, mode: str | None = None, root: str | None =
     """Measure the body of the ``with`` statement.
 
     Args:
-        device: As ``edgetune device`` lists it; one that really runs, so neither a twin nor a table.
-        mode: A power mode to set meanwhile, as ``--modes`` names one; the mode as found without it.
-        root: The folder that has the board's files, as ``--root``.
+        device: As ``edgetune device`` lists it; a real device, neither a twin nor a table.
+        mode: A power mode to set meanwhile, as ``--modes`` names one; ``None`` keeps the mode found.
+        root: The folder of the board's files, as ``--root``.
 
     Raises:
-        InputError: no such device or mode, or several modes.
-        DeviceError: the device is not here, runs nothing, or cannot set the mode.
+        InputError: the device or mode is unknown, or there are several modes.
+        DeviceError: the device is absent, cannot run workloads, or cannot set the mode.
     """
     opened = open_named(device, root)
     with opened.exclusive():

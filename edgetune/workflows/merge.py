@@ -1,4 +1,4 @@
-"""Makes one table of several of the same network, device and conditions."""
+"""Merges tables of one network, device and conditions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgetune.workflows.search.candidates import read_table
 
 
 def merge(opts: MergeOptions, reporter: Reporter) -> tuple[Profile, Target, list[int]]:
-    """Write several tables as one; return it, where it was written, and how many rows each table has.
+    """Merge tables and write the result; return it, its target, and the number of rows of each table.
 
     Raises:
         InputError: The tables do not fit together, or the output holds something else.
@@ -36,10 +36,10 @@ def merge(opts: MergeOptions, reporter: Reporter) -> tuple[Profile, Target, list
 
 
 def _refuse_difference(first: Profile, other: Profile, name: str, other_name: str) -> None:
-    """Refuse a table that does not fit the first one.
+    """Refuse a table that does not match the first one.
 
     Raises:
-        InputError: they differ in device, network, options or software.
+        InputError: the tables differ in device, network, options or software.
     """
     differs = first_difference(first.header, other.header) or rows_difference(first.rows, other.rows)
     if differs is not None:
@@ -48,7 +48,7 @@ def _refuse_difference(first: Profile, other: Profile, name: str, other_name: st
 
 
 def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Profile:
-    """Return the tables as one; it can grow by ``edgetune profile`` where all of them answer the same request."""
+    """Return the merged table; ``edgetune profile`` can extend it if all tables have the same request."""
     requests = [profile.header.inputs.get("request", {}) for profile in profiles]
     inputs: dict[str, Any] = {"tables": list(origins)}
     if len({request.get("sha256") for request in requests}) == 1 and requests[0].get("sha256"):
@@ -58,7 +58,7 @@ def _whole(profiles: Sequence[Profile], origins: Sequence[dict[str, str]]) -> Pr
 
 
 def _check(output: str | None, tables: Sequence[str]) -> None:
-    """Refuse an output that holds something else; one of the tables may be it, whose rows all are in the new one."""
+    """Refuse an output with other content; it may be one of the tables, whose rows all are in the new one."""
     same = output is not None and Path(output).resolve() in {Path(table).resolve() for table in tables if table != "-"}
     if not same:
         check_outputs({"-o": output}, tables, {"-o": "profile"})

@@ -1,12 +1,12 @@
-"""How a workflow's options are declared, once: the terminal, the Python interface and the files' headers follow.
+"""Declares a workflow's options once, for the terminal, the Python interface and the headers of files.
 
-An options dataclass has one field per option. The field's annotation holds what the terminal shows of it:
+An options dataclass has one field per option. The field's annotation holds its help in the terminal:
 
     @dataclass(frozen=True, kw_only=True)
     class Options:
         power_budget: Annotated[str | float | None, Option("Mean power at most, e.g. 30W.", metavar="POWER")] = None
 
-The terminal gives the words as people write them; Python may give a number in the base SI unit instead.
+The terminal passes the words as written; Python may pass a number in the base SI unit instead.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Group = Literal["Problem", "Where", "How", "Files", "Output"]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What the terminal shows of a field.
+    """The representation of a field in the terminal.
 
     Args:
         help: One sentence.
         names: As written, e.g. ``--modes``, ``-m``; ``--field-name`` where empty.
         group: Heading in ``--help``.
-        metavar: Stands for the value.
+        metavar: Placeholder of the value.
         least, most: Bounds of a number.
-        argument: Whether it is a word without a name.
+        argument: Whether it is a positional argument.
         repeatable: Whether it may be given several times; the field is a sequence.
         hidden: Whether ``--help`` leaves it out.
     """

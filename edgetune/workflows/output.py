@@ -1,4 +1,4 @@
-"""Where an artifact goes: a named file, or standard output when that is a pipe; never a terminal, never nowhere."""
+"""The output of an artifact: a named file, or standard output if that is a pipe, but never a terminal."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ FORCE = "--force"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where an artifact will go.
+    """The output of an artifact.
 
     Args:
         path: The file; ``None`` for standard output.
-        discards: Whether nothing is written, as when Python takes what a workflow returns.
+        discards: Whether nothing is written, as when a Python program takes the returned artifact.
     """
 
     path: Path | None
@@ -38,21 +38,21 @@ class Target:
 
     @property
     def file(self) -> str | None:
-        """The name of the file, as it was written in the end; ``None`` for standard output."""
+        """The name of the file finally written; ``None`` for standard output."""
         return None if self.path is None else str(opened.written_path(self.path))
 
     def check(self, kind: str | None = None, option: str = "-o", *, overwrites: bool = False) -> None:
-        """Open the place of the file, before long work is begun for it and before any code of a model runs.
+        """Open the place of the file before long work begins and before any code of a model runs.
 
         Args:
-            kind: Of the file, one of ``edgetune.artifacts.kinds.ENDINGS``, with which the ending of its name has to
-                agree; else ``figure`` or ``checkpoint``. ``None`` where what the file holds is checked elsewhere.
-            option: That names the file, for messages.
-            overwrites: Whether a file of another kind may be replaced as well, as with ``--force``.
+            kind: Of the file, one of ``edgetune.artifacts.kinds.ENDINGS``, which the ending of its name must match;
+                else ``figure`` or ``checkpoint``. ``None`` if the content of the file is checked elsewhere.
+            option: The option that names the file, for messages.
+            overwrites: Whether to replace a file of another kind as well, as with ``--force``.
 
         Raises:
             InputError: no file can be made there, its ending is of another format, or it would replace a file that is
-                not of this kind or not of edgetune; nothing has been touched.
+                not of this kind or not of edgetune; no file has been changed.
         """
         if self.path is None:
             return
@@ -71,7 +71,7 @@ class Target:
             check_ending(self.path, kind, option)
 
     def write(self, artifact: Artifact) -> None:
-        """Write the artifact: to a file in the format that its ending says."""
+        """Write the artifact; a file has the format of its ending."""
         from edgetune.artifacts import io
 
         if self.path is not None:
@@ -81,7 +81,7 @@ class Target:
             write_bytes(io.to_bytes(artifact))
 
     def report(self, reporter: Reporter) -> None:
-        """Say that the file is written; of standard output there is nothing to say."""
+        """Report that the file is written; do nothing for standard output."""
         if self.path is not None:
             reporter.info(wrote(self.path))
 
@@ -91,7 +91,7 @@ _force = False
 
 
 def begin_outputs(*, force: bool = False) -> None:
-    """Forget the outputs of a command before in this process; with ``force`` this one replaces any file."""
+    """Forget the outputs of an earlier command in this process; with ``force`` the new command replaces any file."""
     global _force  # noqa: PLW0603 -- one command runs at a time
     _force = force
     opened.forget_all()
@@ -103,7 +103,7 @@ def forced() -> bool:
 
 
 def _refuse_other(output: OutputFile, kind: str, option: str) -> None:
-    """Refuse to replace a file of another kind, or one that edgetune did not write; an empty one holds nothing."""
+    """Refuse to replace a file of another kind, or one that edgetune did not write, unless it is empty."""
     if output.special or not output.exists or not output.read(0, 1):
         return
     found = recognise(output)
@@ -117,7 +117,7 @@ def _refuse_other(output: OutputFile, kind: str, option: str) -> None:
 
 
 def wrote(path: str | Path) -> str:
-    """Return the sentence that the output asked for at ``path`` is written, and what CSV leaves out."""
+    """Return the sentence that the output requested at ``path`` is written, with what CSV omits."""
     path = opened.written_path(Path(path))
     lacks = ": its rows; .json and .parquet keep the conditions too" if path.suffix.lower() == ".csv" else ""
     return f"wrote {path}{lacks}"
@@ -129,19 +129,19 @@ def choose_target(
 ) -> Target:  # fmt: skip
     """Return where ``-o output`` puts an artifact; ``Target.check`` says whether it can be written there.
 
-    Without ``-o`` a pipe or a file on standard output takes the bytes, unless this is the last command of a chain: its
-    summary goes there, and the bytes to a file with a default name. A terminal cannot show them either.
+    Without ``-o``, a pipe or a file on standard output receives the bytes. If standard output is a terminal, or if this
+    is the last command of a chain, whose summary goes there, the bytes go to a file with a default name.
 
     Args:
         output: As written after ``-o``; ``None`` where there is none.
-        default_name: Of the file where none is named; with a number where a file of that name exists.
+        default_name: Name of the file without ``-o``; a number is added if a file of that name exists.
         last: Whether no command reads the artifact from a pipe.
-        resumes: Whether an existing file of the default name is gone on with.
+        resumes: Whether to continue an existing file of the default name.
         json: Whether standard output carries an answer in JSON.
-        stdout: What standard output is for; found out where it is not given.
+        stdout: The use of standard output; ``None`` detects it.
 
     Raises:
-        InputError: standard output cannot carry it, or no file is named.
+        InputError: standard output cannot carry the artifact, or no file is named.
     """
     stdout = stdout or ("answer" if json else "terminal" if sys.stdout.isatty() else "bytes")
     if output == "-":
@@ -161,7 +161,7 @@ def choose_target(
 
 
 def unused(path: Path) -> Path:
-    """Return the path, or with the first number from 2 that no file has: nothing that was measured is overwritten."""
+    """Return the path if it is free, else with the first free number from 2, so that no measurement is overwritten."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(each for each in numbered if not each.exists()) if path.exists() else path
 
@@ -169,16 +169,15 @@ def unused(path: Path) -> Path:
 def check_outputs(
     outputs: Mapping[str, str | None], inputs: Sequence[str | None], kinds: Mapping[str, str | None]
 ) -> None:
-    """Refuse outputs that cannot be written, end in another format, are read too, one file, or hold something else.
+    """Check that outputs are writable, distinct, no inputs, of the right format, and replace only files of their kind.
 
     Args:
-        outputs: The file that each option names; ``None`` and ``-`` are no files.
+        outputs: The file by option; ``None`` and ``-`` are no files.
         inputs: The files that are read.
-        kinds: The kind of file that an option writes, see ``Target.check``; an option that it does not name writes a
-            figure.
+        kinds: The kind of file that an option writes, see ``Target.check``; any other option writes a figure.
 
     Raises:
-        InputError: see above; nothing has been touched.
+        InputError: one of these conditions is violated; no file has been changed.
     """
     read = {Path(name).resolve() for name in inputs if name is not None and name != "-"}
     seen: dict[Path, str] = {}

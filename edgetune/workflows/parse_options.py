@@ -1,4 +1,4 @@
-"""What is to be measured, from the words of the command line: batch sizes, dimensions, modes, options."""
+"""Parses options of measurements: task, batch sizes, precision, dimensions, modes, inputs."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def parse_batch_sizes(text: str | Sequence[int]) -> tuple[int, ...]:
 
 
 def parse_precision(text: str) -> str:
-    """Return the name of a precision that kernels know; which of them a network or a device has, they say themselves.
+    """Return the name of a precision that kernels know; networks and devices check their own support of it.
 
     Raises:
-        InputError: an unknown one.
+        InputError: the precision is unknown.
     """
     from edgetune.workloads.kernels import PRECISIONS
 
@@ -93,10 +93,10 @@ def parse_dimensions(words: Sequence[str]) -> dict[str, int]:
 
 
 def parse_columns(words: Sequence[str]) -> dict[str, str]:
-    """Return what people say of the columns of their tables, in ``lat=minibatch_ms``, by their names.
+    """Return the meanings of foreign columns by name, from words such as ``lat=minibatch_ms``.
 
     Raises:
-        InputError: not ``theirs=ours``, or one column is said to be two.
+        InputError: a word is not ``theirs=ours``, or one column has two meanings.
     """
     found: dict[str, str] = {}
     for word in words:
@@ -109,14 +109,14 @@ def parse_columns(words: Sequence[str]) -> dict[str, str]:
 
 
 def _count(text: str) -> int | None:
-    """Return a whole number above zero that every file and library can hold, or ``None`` when it is none."""
+    """Return a whole number above zero that every file and library can hold; ``None`` for any other text."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST)):
         return None
     return int(text) if 0 < int(text) <= _MOST else None
 
 
 def choose_modes(device: Device, text: str | None) -> Selection:
-    """Return the modes that ``text`` names on ``device``; without it, its highest mode, or all that a table lists.
+    """Return the modes that ``text`` names on ``device``; without a text, the highest mode, or all modes of a table.
 
     Raises:
         DeviceError: the device cannot set modes; the hint says why.
@@ -135,7 +135,7 @@ def choose_modes(device: Device, text: str | None) -> Selection:
 
 
 def mode_here(device: Device, mode: Mode) -> Mode:
-    """Return the mode of a plan as this device takes it; errors as ``known_by_name``."""
+    """Return a plan's mode as a mode of this device; errors as ``known_by_name``."""
     from edgetune.devices.device import Absent
     from edgetune.devices.modes import known_by_name
 
@@ -143,10 +143,10 @@ def mode_here(device: Device, mode: Mode) -> Mode:
 
 
 def parse_inputs(path: str | None) -> str | None:
-    """Return the file of --inputs, where one is given.
+    """Return the file of --inputs; ``None`` without one.
 
     Raises:
-        InputError: there is no such file.
+        InputError: the file does not exist.
     """
     from pathlib import Path
 
@@ -156,7 +156,7 @@ def parse_inputs(path: str | None) -> str | None:
 
 
 def profile_options(opts: PointOptions) -> ProfileOptions:
-    """Return how points are measured, in base units; of options of a single point the rest is that of a sweep.
+    """Return the measuring options in base units; options of a single point are completed by the defaults of a sweep.
 
     Raises:
         InputError: a value cannot be used.

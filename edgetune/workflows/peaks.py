@@ -1,4 +1,4 @@
-"""The roofline of a device that was measured earlier."""
+"""Reads the roofline of a device from a file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofli
 
     Args:
         source: A file, or ``-``.
-        device: The device it is to be used for; ``None`` for whichever it is of.
-        force: Take it for another device too.
+        device: The device to use it for; ``None`` accepts any.
+        force: Accept the roofline of another device.
 
     Raises:
-        InputError: it cannot be read, or is of another device.
+        InputError: the roofline cannot be read, or is of another device.
     """
     found = read_roofline(source)
     if device is not None and found.device != device and not force:

@@ -20,10 +20,10 @@ _MOST_CONTEXT = 1_000_000_000
 def with_phase(
     workload: Workload, dimensions: Mapping[str, int], phase: str | None, context: int | None
 ) -> dict[str, int]:
-    """Return the dimensions with those that ``--phase`` and ``--context`` stand for.
+    """Return the dimensions completed by those of ``--phase`` and ``--context``.
 
     Raises:
-        InputError: another phase, one for what is no language model, or both it and --dim.
+        InputError: the phase is unknown, the network is no language model, or --dim sets the same length.
     """
     if phase is None and context is None and (workload.kind != "llm" or dimensions):
         return dict(dimensions)
@@ -36,18 +36,18 @@ def with_phase(
 def operating_points(
     workload: Workload, dimensions: Mapping[str, int], phase: str | None, contexts: str | None
 ) -> tuple[dict[str, int], ...]:
-    """Return the dimensions of each operating point: of a language model both phases at each context, else one.
+    """Return the dimensions of each operating point: for a language model both phases at each context, else one point.
 
-    A decoder in ONNX that leaves its lengths open is a language model too. ``--dim`` of a length is one point.
+    An ONNX decoder with open lengths counts as a language model. ``--dim`` of a length gives one point.
 
     Args:
         workload: The network.
-        dimensions: Those of --dim.
-        phase: ``prefill`` or ``decode``; both where it is not said.
+        dimensions: The values of --dim.
+        phase: ``prefill`` or ``decode``; ``None`` for both.
         contexts: Tokens, e.g. ``512,2048``.
 
     Raises:
-        InputError: another phase, no number of tokens, either for what is no language model, or both them and --dim.
+        InputError: an unknown phase, an invalid context, no language model, or --dim of the same length.
     """
     said = phase is not None or contexts is not None
     phases = PHASES if phase is None else (choose(phase, PHASES, what="phase"),)
@@ -63,7 +63,7 @@ def parse_contexts(text: str) -> tuple[int, ...]:
     """Return the numbers of tokens in ``512,2048``, in that order, each once.
 
     Raises:
-        InputError: one is no whole number above zero.
+        InputError: a number is not a whole number above zero.
     """
     found = []
     for word in map(str.strip, text.split(",")):
@@ -83,7 +83,7 @@ def _sized(lengths: Lengths, dimensions: Mapping[str, int], phase: str, context:
 
 
 def _lengths(workload: Workload) -> Lengths | None:
-    """Return the lengths of a language model; ``None`` of another network."""
+    """Return the lengths of a language model; ``None`` for another network."""
     if workload.kind == "llm":
         return Lengths("tokens", "past")
     return open_lengths(load_model(workload, weights=False)) if workload.kind == "onnx" else None
@@ -100,6 +100,6 @@ def _needed(workload: Workload) -> Lengths:
 
 
 def _default_context(workload: Workload) -> int:
-    """Return the tokens where none are said: fewer where a model has fewer positions, one of which is the next's."""
+    """Return the default context, in tokens: limited by the positions of the model less one for the next token."""
     positions = read_decoder(workload.path).positions if workload.kind == "llm" and workload.path is not None else 0
     return min(_CONTEXT, positions - 1) if positions > 1 else _CONTEXT

@@ -33,14 +33,14 @@ from edgetune.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """A sweep as asked for.
+    """A requested sweep.
 
     Args:
-        device: Measures it.
+        device: The device that measures.
         workload: The network.
-        points: All points asked for.
-        options: How they are measured.
-        target: Where the table goes.
+        points: All requested points.
+        options: The measuring options.
+        target: The output of the table.
     """
 
     device: Device
@@ -51,11 +51,11 @@ class ProfileRequest:
 
 
 def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, Target]:
-    """Measure every point that is not in the file yet, and write the table; return it with where it went.
+    """Measure every point that is missing in the file and write the table; return the table and its target.
 
     Raises:
-        InputError: an option cannot be used, or the file holds something else.
-        DeviceError: the device is not here, or cannot set the modes.
+        InputError: an option is invalid, or the file has other content.
+        DeviceError: the device is absent, or cannot set the modes.
     """
     request = request_of(opts, reporter)
     request.target.check("profile")
@@ -65,7 +65,7 @@ def profile(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Profile, T
 def plan_profile(
     opts: ProfileCommandOptions, reporter: Reporter
 ) -> tuple[ProfileRequest, list[Point], SweepEstimate | None]:
-    """Return the sweep, the points that would be measured, and what they take; ``None`` where no point is left.
+    """Return the sweep, the points to measure, and their expected cost, which is ``None`` if no point is left.
 
     Raises:
         InputError, DeviceError: see ``profile``.
@@ -77,7 +77,7 @@ def plan_profile(
 
 
 def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileRequest:
-    """Open the device and choose the points; nothing is measured yet."""
+    """Open the device and choose the points, without measuring."""
     refuse_training(opts)
     options = profile_options(opts)
     words = WorkloadOptions(opts.model, opts.task, opts.batch_sizes, opts.modes, opts.ops, tuple(opts.batch_axis))
@@ -96,7 +96,7 @@ def request_of(opts: ProfileCommandOptions, reporter: Reporter) -> ProfileReques
 
 
 def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Profile:
-    """Measure what the journal does not have yet, write the table, and only then discard the journal."""
+    """Measure the points that the journal lacks, write the table, then discard the journal."""
     device, workload, points = request.device, request.workload, request.points
     options, target = request.options, request.target
     label = SimulationLabel(device.simulated, reporter)
@@ -139,10 +139,10 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
 
 @dataclass(frozen=True, slots=True)
 class SweepState:
-    """What a file holds of the points asked for.
+    """The state of an existing file relative to the requested points.
 
     Args:
-        before: The table that grows; ``None`` where there is none, or where a sweep of all points is under way.
+        before: The table to extend; ``None`` without one, or while a sweep of all points is under way.
         left: The points to measure.
     """
 
@@ -151,10 +151,10 @@ class SweepState:
 
 
 def sweep_state(request: ProfileRequest) -> SweepState:
-    """Return what the file that will be written holds already, when it was measured in the same way.
+    """Return the state of the file to write, if it was measured in the same way.
 
     Raises:
-        InputError: the file holds something else, which is not overwritten unasked; the first difference is named.
+        InputError: the file has other content, which needs consent to overwrite; the first difference is named.
     """
     device, workload, points, options = request.device, request.workload, request.points, request.options
     path = _regular(request.target)
@@ -183,7 +183,7 @@ def sweep_state(request: ProfileRequest) -> SweepState:
 
 
 def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) -> str | None:
-    """Return in what a table differs from a request; ``None`` where it was measured in the same way."""
+    """Return the difference between a table and a request; ``None`` if it was measured in the same way."""
     differs = first_difference(table.header, request)
     if differs is not None:
         return str(differs)
@@ -198,15 +198,15 @@ def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) ->
 
 
 def _regular(target: Target) -> Path | None:
-    """Return the file that will be written; ``None`` for standard output, a device or a pipe."""
+    """Return the path of a regular output file; ``None`` for standard output, a device or a pipe."""
     return target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
 
 
 def unfinished(table: Profile) -> list[ProfileRow]:
-    """Return the last row of each point, in each round, that is not a measurement."""
+    """Return the last row of each point and round where that is not a measurement."""
     return [row for row in last_rows(table) if row.status != "ok"]
 
 
 def last_rows(table: Profile) -> list[ProfileRow]:
-    """Return the last row of each point in each round."""
+    """Return the last row of each point and round."""
     return list({(row.point, row.round): row for row in table.rows}.values())

@@ -11,7 +11,7 @@ from edgetune.workflows.options import Option
 
 @dataclass(frozen=True, kw_only=True)
 class PointOptions:
-    """How a point is measured, as written; ``parse_options.profile_options`` checks it."""
+    """The measuring options of one point, as written; ``parse_options.profile_options`` checks them."""
 
     point_timeout: options.PointTimeout = options.POINT_TIMEOUT
     cool_to: options.CoolTo = None
@@ -24,7 +24,7 @@ class PointOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringOptions(PointOptions):
-    """How the points of a sweep are measured, as written."""
+    """The measuring options of a sweep, as written."""
 
     target_ci: Annotated[
         str | float, Option("Stop when the median is known this well (95 % interval).", metavar="SHARE")
@@ -42,7 +42,7 @@ class MeasuringOptions(PointOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceOptions:
-    """What ``--convergence`` trains; what is not given is ``None``."""
+    """The options of ``--convergence``; an absent option is ``None``."""
 
     dataset: Annotated[
         str | None, Option("To train on: shapes, gratings or a .npz of x and y.", ("--dataset",), "Problem", "NAME")
@@ -101,6 +101,6 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
 
 
 def given(opts: Any, kind: type) -> list[str]:
-    """Return the options of a dataclass ``kind`` that ``opts`` sets to something else than their defaults."""
+    """Return the options of a dataclass ``kind`` that ``opts`` sets to other values than their defaults."""
     changed = [each.name for each in fields(kind) if getattr(opts, each.name) != each.default]
     return [f"--{name.replace('_', '-')}" for name in changed]

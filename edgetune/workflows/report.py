@@ -1,4 +1,4 @@
-"""One self-contained page of several artifacts: where each comes from, its first rows, and its default figure."""
+"""One self-contained HTML page of several artifacts: the provenance, first rows and default figure of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STYLE = (
 
 
 def report(artifacts: Sequence[Artifact], path: str | Path) -> Path:
-    """Write a page with a section for each artifact and return where it is.
+    """Write a page with a section for each artifact and return its path.
 
     The page loads nothing from elsewhere. A figure that cannot be drawn is replaced by the reason.
 
@@ -52,7 +52,7 @@ def _section(artifact: Artifact) -> str:
 
 
 def _figure(artifact: Artifact) -> str:
-    """Return the default figure of an artifact as an image, or why there is none."""
+    """Return the default figure of an artifact as an image, or the reason for its absence."""
     kind = artifact.header.kind
     if not views_of(kind):
         return ""

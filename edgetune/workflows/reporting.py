@@ -1,4 +1,4 @@
-"""How a workflow reports to the person who waits for it: notes, progress, and the label of simulated figures."""
+"""The interface by which a workflow reports notes, progress and the label of simulated figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Stdout = Literal["bytes", "terminal", "answer", "none"]
 
 
 class Reporter:
-    """Receives what a workflow reports; this one discards it. The terminal's is ``edgetune.cli.screen.Screen``."""
+    """Receives the reports of a workflow and discards them; ``edgetune.cli.screen.Screen`` prints them."""
 
     __slots__ = ()
 
@@ -30,27 +30,27 @@ class Reporter:
 
     @property
     def verbose(self) -> bool:
-        """Whether details are wanted too."""
+        """Whether details are printed too."""
         return False
 
     @property
     def watched(self) -> bool:
-        """Whether notes appear on a terminal, where a person follows them."""
+        """Whether notes appear on a terminal."""
         return False
 
     @property
     def stdout(self) -> Stdout:
-        """What standard output is for."""
+        """The use of standard output."""
         return "none"
 
     def info(self, text: str) -> None:
         """Report a note, one sentence without a full stop."""
 
     def detail(self, text: str) -> None:
-        """Report a note that only the curious want to read."""
+        """Report a detail, which only verbose output shows."""
 
     def simulated(self) -> None:
-        """Report that the figures that follow come from a model; shown even when quiet."""
+        """Report that the following figures come from a model; also when quiet."""
 
     def sweep(self, label: SimulationLabel) -> AbstractContextManager[OnProgress]:
         """Return a context that shows the progress of a sweep; it announces ``label`` before the first figure."""
@@ -58,7 +58,7 @@ class Reporter:
         return _discarded()
 
     def bar(self, what: str, total: float) -> AbstractContextManager[OnAdvance | None]:
-        """Return a context that shows how much of ``total`` is done; it gives ``None`` where nobody watches."""
+        """Return a context that shows the completed part of ``total``; it yields ``None`` without a terminal."""
         del what, total
         return _unwatched()
 
@@ -75,7 +75,7 @@ def _unwatched() -> Iterator[OnAdvance | None]:
 
 @dataclass(slots=True)
 class SimulationLabel:
-    """Announces once, before the first figure, that figures are simulated; an error that comes before needs no label.
+    """Announces once, before the first figure, that figures are simulated; an earlier error needs no label.
 
     Args:
         is_simulated: Whether a model produces the figures.
@@ -86,7 +86,7 @@ class SimulationLabel:
     reporter: Reporter
 
     def announce(self) -> None:
-        """Announce it, unless it was announced or nothing is simulated."""
+        """Announce the label, unless it was announced before or nothing is simulated."""
         if self.is_simulated:
             self.is_simulated = False
             self.reporter.simulated()

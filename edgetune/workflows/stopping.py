@@ -1,4 +1,4 @@
-"""A signal that ends long work in order, and a second one that ends it at once."""
+"""Signal handling of long work: the first signal stops it in order, the second one at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgetune.workflows.reporting import Reporter
 
 
 class Stopped(BaseException):
-    """A signal asked the program to stop; raised where it stood, so that ``finally`` blocks put the board back."""
+    """A termination signal, raised at the interrupted statement so that ``finally`` blocks restore the board."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(signal_number)
@@ -27,11 +27,11 @@ STOPS = (KeyboardInterrupt, Stopped)
 
 @contextmanager
 def reporting_saved(reporter: Reporter, kept: Callable[[], str]) -> Iterator[None]:
-    """When a signal interrupts the context, say in one line what is kept and how to go on.
+    """If a signal interrupts the context, report in one line the saved results and the command to continue.
 
     Args:
-        reporter: Where to say it.
-        kept: Returns what there is to say, without a full stop.
+        reporter: Receives the line.
+        kept: Returns the line, without a full stop.
     """
     try:
         yield
@@ -51,11 +51,11 @@ def _nothing() -> None:
 
 @dataclass(slots=True)
 class Stopping:
-    """Whether somebody asked to stop.
+    """The state of a request to stop.
 
     Args:
-        number: Of the signal that did; ``None`` as long as none has come.
-        act: Called when it comes; whoever works meanwhile puts here what makes it stop soon.
+        number: Number of the received signal; ``None`` before one.
+        act: Called at the signal; the work in progress sets it to a function that makes it stop soon.
     """
 
     number: int | None = None
@@ -64,11 +64,11 @@ class Stopping:
 
 @contextmanager
 def noting_signals(reporter: Reporter, what: str) -> Iterator[Stopping]:
-    """Note the first signal; the second one does what it does anywhere else.
+    """Note the first signal; the second one has its usual effect.
 
     Args:
-        reporter: For telling that it was heard.
-        what: After which it stops, e.g. ``the minibatch that runs``.
+        reporter: Receives a note that the signal was received.
+        what: The last work before the stop, e.g. ``the minibatch that runs``.
     """
     stopping = Stopping()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -1,7 +1,7 @@
-"""What is to be measured: the points of a network, wherever the network is known from.
+"""Selects the points to measure: a network from a file, the zoo, an operator table or a recorded table.
 
-A device that runs or simulates networks takes a file or one of the zoo; a simulated one also an operator table
-(``--ops``); a recorded one takes the names in its table, and no file at all.
+A device that runs or simulates networks takes a file or a network of the zoo. A simulated device also takes an operator
+table (``--ops``). A recorded device takes only the names in its table.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOptions:
-    """What names the subject on the command line; what was not given is ``None``."""
+    """The options that select the network on the command line; an absent option is ``None``."""
 
     model: str
     task: str | None
@@ -40,11 +40,11 @@ class WorkloadSelection:
 
     Args:
         workload: The network.
-        task: What it does.
-        points: To measure.
-        notes: How modes were chosen.
-        batch: The batch of a network in a file, in words.
-        fed: What each input of a network is given, in words, where it is run.
+        task: ``infer`` or ``train``.
+        points: The points to measure.
+        notes: Notes on the choice of modes.
+        batch: The batch of a network in a file, as a sentence.
+        fed: The source of each input of a network that runs, one sentence each.
     """
 
     workload: Workload
@@ -56,7 +56,7 @@ class WorkloadSelection:
 
 
 def check(words: WorkloadOptions) -> None:
-    """Refuse a task or batch sizes that are none, before a device is opened for them.
+    """Check the task and the batch sizes before a device is opened.
 
     Raises:
         InputError: see ``parse_task`` and ``parse_batch_sizes``.
@@ -69,17 +69,17 @@ def check(words: WorkloadOptions) -> None:
 def choose_subject(
     device: Device, words: WorkloadOptions, options: ProfileOptions, *, default_size: int | None
 ) -> WorkloadSelection:
-    """Return what ``words`` mean on ``device``.
+    """Return the network and the points that ``words`` select on ``device``.
 
     Args:
-        device: Where it will be measured.
-        words: As written.
-        options: How it will be measured.
-        default_size: Batch size when none is given, no table says which there are and the network's own is open;
+        device: The device that measures.
+        words: The options as written.
+        options: The measuring options.
+        default_size: Batch size if none is given, no table lists sizes and the network's batch axis is open;
             ``None`` to refuse.
 
     Raises:
-        InputError: no such network here, or not with that task and those batch sizes; ``--ops`` where it has no use.
+        InputError: the network, task or a batch size is not available here, or ``--ops`` does not apply.
     """
     from edgetune.artifacts.profile import Point
     from edgetune.devices.device import TableSource
@@ -121,10 +121,10 @@ def choose_subject(
 def _fed(
     device: Device, workload: Workload, task: Task, sizes: Sequence[int], options: ProfileOptions
 ) -> tuple[str, ...]:
-    """Return what a network that is to be run is given, one sentence for each input.
+    """Return the source of each input of a network that runs, one sentence each.
 
     Raises:
-        InputError: an input cannot be made up.
+        InputError: an input cannot be generated.
     """
     from edgetune.devices.device import LiveSource
 
@@ -164,7 +164,7 @@ def _given(
 def _recorded(
     device: Device, source: TableSource, reference: str, task: Task, sizes: Sequence[int]
 ) -> tuple[Workload, Sequence[int]]:
-    """Return the network that a table knows by that name, or by that of the file, and the batch sizes it has."""
+    """Return the network of a table by its name or by that of its file, and the batch sizes of the table."""
     from pathlib import Path
 
     from edgetune.choices import nearest

@@ -1,4 +1,4 @@
-"""A twin beside every published figure, and its constants fitted again."""
+"""Compares a twin with published figures, and fits its constants."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from edgetune.workloads.resolve import resolve
 
 
 def tables(network: str, task: Task, batch_size: int) -> OpsTable:
-    """Return the operator table of a network of the zoo, which is what a twin computes from."""
+    """Return the operator table of a network of the zoo, the input of a twin's model."""
     return operator_table(resolve(f"zoo:{network}"), task, batch_size)
 
 
 @dataclass(frozen=True, slots=True)
 class TwinCheck:
-    """A twin beside what was published.
+    """The comparison of a twin with published figures.
 
     Args:
         figures: Every published figure with the twin's.
-        left_out: How far a twin calibrated without one network is from that network's figures.
-        fit: How the constants were fitted, and what is claimed for them.
+        left_out: Errors, per network, of a twin calibrated without that network.
+        fit: The fit of the constants, and the claims for them.
     """
 
     figures: Sequence[CheckRow]

@@ -1,1 +1,1 @@
-"""``edgetune interleave``: tenants are read, measured where that is missing, planned, and run by engines in turn."""
+"""Workflows of ``edgetune interleave``: read tenants, measure missing points, plan, and run the engines in turn."""

@@ -1,4 +1,4 @@
-"""Runs tenants that share a device: from the options of ``edgetune interleave`` to a run, written."""
+"""Runs tenants that share a device: from the options of ``edgetune interleave`` to a written run."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ _UNKEPT = "nothing ran, and nothing is kept; what edgetune profile measures is, 
 
 @dataclass(frozen=True, slots=True)
 class InterleaveRequest:
-    """A run as asked for, before anything is measured.
+    """A requested run, before any measurement.
 
     Args:
-        setup: Where it runs, and how.
-        plan: That it follows; ``None`` without one.
-        target: Where the run goes.
-        budgets: Power budgets; ``None`` for none.
+        setup: The device, engines and options.
+        plan: The plan to follow; ``None`` without one.
+        target: The output of the run.
+        budgets: Power budgets; ``None`` without one.
         known: The tenants, with the rows of tables and of the plan.
-        specs: How requests arrive, by tenant.
-        modes: To choose from.
-        points: To measure first, by tenant.
+        specs: The arrival process of each tenant.
+        modes: The modes to choose from.
+        points: The points to measure first, by tenant.
     """
 
     setup: InterleaveSetup
@@ -83,12 +83,12 @@ class InterleaveRequest:
 
 
 def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
-    """Plan, run every engine in turn and write the run, whatever ended it.
+    """Plan, run every engine in turn and write the run, also after an error or a signal.
 
     Raises:
         InputError: options contradict each other, or a file cannot be read or written.
-        InfeasibleError: the tenants cannot be served; the nearest rate that can be is named.
-        DeviceError: the device is not here, or cannot do what is asked.
+        InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
+        DeviceError: the device is absent, or lacks a requested capability.
     """
     with requested(opts, reporter) as request:
         setup, device = request.setup, request.setup.device
@@ -125,7 +125,7 @@ def interleave(opts: InterleaveOptions, reporter: Reporter) -> FinishedRun[Run]:
 
 @contextmanager
 def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[InterleaveRequest]:
-    """Open the device and read the tables; nothing is measured yet.
+    """Open the device and read the tables, without measuring.
 
     Raises:
         InputError, DeviceError: see ``interleave``.
@@ -162,7 +162,7 @@ def requested(opts: InterleaveOptions, reporter: Reporter) -> Iterator[Interleav
 
 
 def plan_of(request: InterleaveRequest) -> InterleaveJob:
-    """Return the planned job; points that no table has are measured now.
+    """Measure the points that no table has, and return the planned job.
 
     Raises:
         InputError, InfeasibleError, DeviceError: see ``interleave``.
@@ -184,10 +184,10 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
 
 
 def _read_tenants(opts: InterleaveOptions) -> tuple[Plan | None, Sequence[TenantSpec]]:
-    """Return the plan, where there is one, and the tenants with the dimensions of ``--dim``.
+    """Return the plan, if one is given, and the tenants with the dimensions of ``--dim``.
 
     Raises:
-        InputError: an unreadable file, or a combination of options that makes no sense.
+        InputError: a file is unreadable, or options contradict each other.
     """
     if opts.plan == "-" and opts.arrivals == "-":
         raise InputError("standard input cannot be both the plan and the requests", "give the plan as a file")
@@ -211,10 +211,10 @@ def _tenants_of_file(opts: InterleaveOptions, source: str) -> tuple[Plan | None,
 
 
 def _target(opts: InterleaveOptions, tenants: Sequence[TenantSpec], reporter: Reporter) -> Target:
-    """Return where the run goes; no file that is read is written, and none twice.
+    """Return the output of the run, checked to be no input and distinct from other outputs.
 
     Raises:
-        InputError: one would be, or a file cannot be made.
+        InputError: an output is an input or is named twice, or a file cannot be created.
     """
     target = choose_target(opts.output, "run.parquet", last=True, stdout=reporter.stdout)
     inputs = [opts.plan, *opts.profile]
@@ -230,10 +230,10 @@ def _target(opts: InterleaveOptions, tenants: Sequence[TenantSpec], reporter: Re
 
 
 def _opened(opts: InterleaveOptions, plan: Plan | None) -> Device:
-    """Open the device that was asked for; by default the one that a plan was measured on, unless that was a model.
+    """Open the requested device; by default the one that the plan was measured on, unless that is simulated.
 
     Raises:
-        InputError, DeviceError: it is not here, or another than the plan is for.
+        InputError, DeviceError: the device is absent, or differs from the plan's device.
     """
     made_for = None if plan is None or plan.header.simulated else plan.header.conditions.get("device")
     unsaid = opts.device == AUTO and opts.root is None and isinstance(made_for, str)
@@ -247,11 +247,11 @@ def _opened(opts: InterleaveOptions, plan: Plan | None) -> Device:
 
 
 def _engines(opts: InterleaveOptions, device: Device) -> Sequence[Engine]:
-    """Return the engines asked for, each once; on a device that is simulated only a simulated one runs.
+    """Return the requested engines, each once; a simulated device runs only simulated engines.
 
     Raises:
-        InputError: an unknown engine or policy, an engine that needs a device to run on, or a policy that needs an
-            engine that lines minibatches up.
+        InputError: an engine or policy is unknown, an engine needs a real device, or a policy needs an engine that
+            orders minibatches.
     """
     live = isinstance(device.source, LiveSource)
     default = "managed" if live else "simulated"
@@ -272,10 +272,10 @@ def _profile_options(opts: InterleaveOptions, tenant: TenantSpec) -> ProfileOpti
 
 
 def _check_input(request: InterleaveRequest) -> None:
-    """Refuse requests from standard input where they cannot be read: it is read once, in real time.
+    """Check that requests can be read from standard input, which is read once and in real time.
 
     Raises:
-        InputError: several tenants or engines would read it, or it is the plan, or time is only computed.
+        InputError: several tenants or engines would read it, it carries the plan, or the run is simulated.
     """
     opts, engines = request.setup.opts, request.setup.engines
     names = [name for name, spec in request.specs.items() if spec.kind == "live"]
@@ -294,7 +294,7 @@ def _check_input(request: InterleaveRequest) -> None:
 def _measure(
     setup: InterleaveSetup, known: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]]
 ) -> Callable[[TenantSpec, Point], ProfileRow]:
-    """Return a function that measures a point: on a real device among the others, with its power alone if needed.
+    """Return a function that measures a point: on a real device with the tenants taking turns, with power if needed.
 
     Raises:
         InputError, DeviceError: see ``measure_shared``.
@@ -317,7 +317,7 @@ def _measure(
 
 
 def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
-    """Return the power budget: ``30W``, or ``30W,20W@60s`` from a minute on; by default the plan's."""
+    """Return the power budget: ``30W``, or ``30W,20W@60s`` for another one from 60 s on; by default the plan's."""
     if opts.power_budget is None:
         watts = None if plan is None else plan.problem.power_budget_w
         return None if watts is None else Budgets(((0.0, watts),))

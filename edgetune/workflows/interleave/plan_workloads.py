@@ -1,4 +1,4 @@
-"""The workloads of a plan: their files, how they were run, and their measurements."""
+"""The workloads of a plan: their files, options and measurements."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class PlannedWorkload:
 
     Args:
         task: ``infer`` or ``train``.
-        name: In the ``workload`` column; empty where the plan does not say.
+        name: As in the ``workload`` column; empty if the plan lacks it.
         mode: The power mode of the plan.
         batch_size: Samples per minibatch.
-        reference: As given to the search; ``None`` in plans that do not say.
-        path: The file, absolute; ``None`` where there is none, or the plan names none.
+        reference: As given to the search; ``None`` in plans without one.
+        path: The absolute path of the file; ``None`` if the plan names none.
         sha256: Hash of the file.
-        dimensions, precision, inputs, batch_axis: How it was measured.
+        dimensions, precision, inputs, batch_axis: The options of its measurement.
         measured: Its time, power and energy.
         by_table: Whether its operators came from a table (``--ops``) and not from the network.
     """
@@ -54,11 +54,10 @@ class PlannedWorkload:
     by_table: bool = False
 
     def locate(self) -> str:
-        """Return the reference under which the workload is found now.
+        """Return the current reference of the workload.
 
         Raises:
-            InputError: the plan names no file, or it is not where it was, or has changed; the option that names it is
-                told.
+            InputError: the plan names no file, or the file has moved or changed; the hint names the option for it.
         """
         if self.name in zoo.NETWORKS and self.reference in (None, f"zoo:{self.name}"):
             return f"zoo:{self.name}"
@@ -76,10 +75,10 @@ class PlannedWorkload:
         return found
 
     def check(self, workload: Workload) -> None:
-        """Refuse a file that is not the one that was searched for.
+        """Refuse a file that differs from the plan's.
 
         Raises:
-            InputError: its hash is another.
+            InputError: the hash differs.
         """
         if self.sha256 in (None, workload.sha256):
             return
@@ -91,7 +90,7 @@ class PlannedWorkload:
         )
 
     def row(self, workload: Workload) -> ProfileRow | None:
-        """Return the measurements as a row of a profile, under the workload's name; ``None`` if there are none."""
+        """Return the measurements as a profile row under the workload's name; ``None`` without measurements."""
         figures = self.measured
         if figures is None or figures.minibatch_s is None or self.batch_size is None:
             return None
@@ -103,10 +102,10 @@ class PlannedWorkload:
 
 
 def workloads_of(plan: Plan) -> dict[Task, PlannedWorkload]:
-    """Return the workloads that a plan is for, by task.
+    """Return the workloads of a plan by task.
 
     Raises:
-        InputError: the problem of the plan is none of training, inference, or training beside inference.
+        InputError: the plan's problem is not training, inference, or training beside inference.
     """
     kind, chosen, measured = plan.problem.kind, plan.configuration, plan.measured
     if kind not in ("infer", "train", "train+infer"):

@@ -1,4 +1,4 @@
-"""Plans a job from measured points: batch sizes and a mode that serve the tenants, or a refusal."""
+"""Plans a job from measured points: batch sizes and a mode that serve the tenants, else an error."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class InterleaveJob:
 
     Args:
         tenants: With their batch sizes and times.
-        known: The same, with all their measured points.
+        known: The tenants with all their measured points.
         mode: The power mode.
-        specs: How requests arrive, by tenant.
-        cycle: Where one workload answers and at most one trains.
+        specs: The arrival process of each tenant.
+        cycle: The cycle of one inference and at most one training workload; ``None`` for other tenants.
         goals: The problem that the cycle solves.
         budgets: Power budgets; ``None`` for none.
-        tried: Modes that may be tried during the run.
+        tried: Modes to explore during the run.
     """
 
     tenants: tuple[Tenant, ...]
@@ -60,15 +60,15 @@ def choose_tenants(
 
     Args:
         known: The tenants with their measured points.
-        specs: How requests arrive, by tenant.
-        modes: To choose from.
-        budgets: Of power.
-        best_effort: Whether to run tenants that cannot be served too.
-        adapt: Whether rates are followed: then the first counts, else the highest.
+        specs: The arrival process of each tenant.
+        modes: The modes to choose from.
+        budgets: Power budgets.
+        best_effort: Whether to run tenants that cannot be served, too.
+        adapt: Whether the run follows rates: the plan then serves the first rate, else the highest.
 
     Raises:
-        InfeasibleError: it cannot be served; the nearest rate that can be is named.
-        InputError: a power budget without power, or nothing measured in one mode.
+        InfeasibleError: the tenants cannot be served; the message names the nearest feasible rate.
+        InputError: a power budget without measured power, or no mode in which all tenants were measured.
     """
     answering = [each for each in known if each.asked.task == "infer"]
     training = [each for each in known if each.asked.task == "train"]
@@ -94,13 +94,13 @@ def _named(tenant: Tenant, known: TenantMeasurements) -> Tenant:
 
 
 def _rate(spec: ArrivalSpec, *, adapt: bool) -> float | None:
-    """Return the rate to plan for, 1/s: the highest there will be, or the first where changes are followed."""
+    """Return the rate to plan for, 1/s: the highest rate, or the first one if the run follows changes."""
     first = next((rate for rate in spec.rates_per_s if rate > 0), None)
     return first if adapt and first is not None else spec.peak_rate_per_s
 
 
 def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPoint]:
-    """Return the points to choose from: of the batch size asked for, or of any, in the modes asked for."""
+    """Return the points to choose from: in the requested modes, of the requested batch size or of any."""
     size = known.asked.batch_size
     found = halves(known.rows, known.asked.task, workload=known.workload.name)
     chosen = [half for half in found if half.mode in modes and size in (None, half.batch_size)]
@@ -108,7 +108,7 @@ def _halves(known: TenantMeasurements, modes: Sequence[Mode]) -> list[WorkloadPo
 
 
 def _tenant(known: TenantMeasurements, mode: Mode, rates: Mapping[str, float | None]) -> Tenant:
-    """Return one of several tenants, at its batch size; by default at the smallest that was measured."""
+    """Return one of several tenants at its batch size, by default the smallest measured one."""
     opts = known.asked
     found = [half for half in _halves(known, [mode]) if half.mode == mode] or _halves(known, [mode])
     half = found[0] if opts.task == "train" else min(found, key=lambda half: half.batch_size)
@@ -131,7 +131,7 @@ def _admit(tenants: Sequence[Tenant], *, best_effort: bool) -> None:
 
 
 def explained(planned: InterleaveJob) -> list[str]:
-    """Return the job in words: where each millisecond of a cycle goes, or how busy several tenants are."""
+    """Return the lines that describe the job: the use of time in a cycle, or the utilisation by several tenants."""
     mode = f"power mode: {planned.mode}" if planned.mode.settings() else None
     lines = [mode] if mode else []
     if planned.cycle is not None and planned.goals is not None:
@@ -152,7 +152,7 @@ _CAUTIOUS = 1.05
 
 
 def _cautious_times(planned: InterleaveJob) -> list[str]:
-    """Return a line for each tenant that is planned with a time well above the median that was measured."""
+    """Return a line for each tenant whose planned time is well above the measured median."""
     lines = []
     for known, tenant in zip(planned.known, planned.tenants, strict=True):
         rows = [row for row in known.rows if (row.batch_size, row.mode) == (tenant.batch_size, planned.mode)]
@@ -166,7 +166,7 @@ def _cautious_times(planned: InterleaveJob) -> list[str]:
 
 
 def _at_random(planned: InterleaveJob) -> list[str]:
-    """Say that nothing is certain where requests do not come evenly, and that nothing trains where they never end."""
+    """Return notes on uneven arrivals, whose bursts may be late, and on closed loops that leave no time to train."""
     names = [name for name, spec in planned.specs.items() if not spec.even]
     lines = [f"{', '.join(names)}: requests do not come evenly, and a burst of them may be late"] if names else []
     if len(planned.specs) == len(planned.tenants):
@@ -180,7 +180,7 @@ def _at_random(planned: InterleaveJob) -> list[str]:
 
 
 def cycle_figures(planned: InterleaveJob) -> dict[str, Any] | None:
-    """Return the figures of the cycle and its parts as plain data; ``None`` where there are more than two tenants."""
+    """Return the figures of the cycle and its parts as plain data; ``None`` without a cycle."""
     cycle = planned.cycle
     if cycle is None:
         return None

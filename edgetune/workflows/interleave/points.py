@@ -1,10 +1,10 @@
-"""Gathers how long the tenants' minibatches take: from tables, and measured now where no table has them.
+"""Gathers the minibatch times of tenants: from tables, or by measurement if no table has them.
 
-    a a' b  a a' b  ...      one tenant changes the caches and the state of threads that the next one finds
+    a a' b  a a' b  ...      each tenant changes caches and thread state for the next one
 
-On a real device tenants are measured taking turns, as they will run: a profile has the times of a network that has the
-machine to itself, with threads that spin while they wait. Here processes are set up as in a run, and every minibatch of
-one tenant is followed by one of each other.
+On a real device tenants are measured in alternation, as they run later. A profile, in contrast, has the times of a
+network alone on the machine, whose threads spin while they wait. Here processes are set up as in a run, and every
+minibatch of one tenant is followed by one of each other tenant.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class TenantMeasurements:
     """A tenant, its workload, and its measured points.
 
     Args:
-        asked: As asked for.
+        asked: The requested tenant.
         workload: The network or file.
-        rows: Points measured, each ``ok``.
+        rows: The measured points, each ``ok``.
     """
 
     asked: TenantSpec
@@ -67,12 +67,12 @@ class TenantMeasurements:
 
 
 class Measuring:
-    """Holds a device and tenants ready and measures points of them, each once; ``close`` puts the device back.
+    """Measures points of tenants on an open device, each once; ``close`` restores the device.
 
     Args:
-        device: To measure on.
-        tenants: To measure.
-        options: Returns how a tenant is measured.
+        device: The device to measure on.
+        tenants: The tenants to measure.
+        options: Returns the measuring options of a tenant.
     """
 
     def __init__(
@@ -87,17 +87,17 @@ class Measuring:
             self.close = stack.pop_all().close
 
     def __call__(self, point: Point) -> ProfileRow:
-        """Return the row of a point, measured now if it was not before."""
+        """Return the row of a point, which is measured at the first call."""
         if point not in self._rows:
             self._rows[point] = self._profilers[point.workload, point.task].measure(point)
         return self._rows[point]
 
 
 def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Device) -> list[TenantMeasurements]:
-    """Return the tenants with the rows that tables and the plan have of them.
+    """Return the tenants with their rows in the tables and the plan.
 
     Raises:
-        InputError: a table is of another device, or a file is no table.
+        InputError: a table is of another device, or a file is not a table.
     """
     rows: list[ProfileRow] = []
     for file in files:
@@ -123,7 +123,7 @@ def read_tables(tenants: Sequence[TenantSpec], files: Sequence[str], device: Dev
 
 
 def _require_first_axis(workload: Workload, opts: TenantSpec) -> None:
-    """Refuse a handler, which puts requests along the first axis, where a network takes them along another."""
+    """Refuse a handler, which stacks requests along the first axis, for a network with another batch axis."""
     axes = network_batch(workload, opts.dimensions).axes
     if any(axis for _, axis in axes):
         raise InputError(
@@ -133,9 +133,9 @@ def _require_first_axis(workload: Workload, opts: TenantSpec) -> None:
 
 
 def planned_row(opts: TenantSpec, workload: Workload, device: Device) -> ProfileRow | None:
-    """Return the row that a plan has of a tenant; ``None`` where the tenant runs in another way than it was measured.
+    """Return the plan's row of a tenant; ``None`` if the tenant now runs with other options.
 
-    A modelled device is asked again, because it has the scatter of times too, which a plan lacks.
+    A simulated device is measured again, because a plan lacks the scatter of times.
     """
     planned = opts.planned
     if planned is None or (isinstance(device.source, ModelSource) and not planned.by_table):
@@ -152,16 +152,16 @@ def _resolved(file: str | None) -> Path | None:
 def wanted_points(
     known: TenantMeasurements, modes: Sequence[Mode], options: ProfileOptions, *, several: bool
 ) -> list[Point]:
-    """Return the points of a tenant that must be measured, because no row has them.
+    """Return the points of a tenant that no row has and that must be measured.
 
     Args:
         known: The tenant.
-        modes: Modes to know it in.
-        options: How it is measured.
-        several: Whether there are other tenants of its task: then it runs at the batch size it is given, or 1.
+        modes: The modes to know its times in.
+        options: The measuring options.
+        several: Whether there are other tenants of its task; its batch size is then the given one, or 1.
 
     Raises:
-        InputError: the network cannot be given its batch size.
+        InputError: the network does not accept its batch size.
     """
     opts = known.asked
     there = {row.point for row in known.rows}
@@ -183,10 +183,10 @@ def measure_missing(
     measure: Callable[[TenantSpec, Point], ProfileRow],
     reporter: Reporter,
 ) -> list[TenantMeasurements]:
-    """Return the tenants with the rows of these points too, which are measured now.
+    """Measure points, and return the tenants with the rows of these points added.
 
     Raises:
-        InputError: a tenant has no point that could be measured.
+        InputError: no point of a tenant could be measured.
     """
     complete = []
     for known in tenants:
@@ -217,19 +217,19 @@ slowest is about the 95th percentile."""
 def measure_shared(
     device: Device, tenants: Sequence[TenantMeasurements], points: Mapping[str, Sequence[Point]], *, seed: int
 ) -> dict[str, list[ProfileRow]]:
-    """Return a row for each point of each tenant; a point that cannot run has the reason, and the others go on.
+    """Return a row for each point of each tenant; the row of a point that cannot run has the reason.
 
-    Handlers are left out, because they act on answers. Checkpoints are named, so that a training that
-    cannot save or load one is refused when it is loaded; none is written.
+    Handlers are not run, because they act on answers. Checkpoints are passed so that loading refuses a training that
+    cannot save or load one; none is written.
 
     Args:
-        device: A real one; whoever opened it puts its mode back.
-        tenants: All that will share it.
-        points: To measure, by tenant.
-        seed: Of inputs and weights.
+        device: A real device; the caller restores its mode.
+        tenants: All tenants that share the device.
+        points: The points to measure, by tenant.
+        seed: Seed of inputs and weights.
 
     Raises:
-        InputError, DeviceError: a tenant cannot be loaded at all, or the device refused a mode.
+        InputError, DeviceError: a tenant cannot be loaded, or the device refuses a mode.
     """
     sizes = {each.asked.name: _first_size(each, points[each.asked.name]) for each in tenants}
     live = [replace(each.live(_tenant(each, sizes[each.asked.name])), handler=None) for each in tenants]
@@ -258,7 +258,7 @@ def measure_shared(
 
 
 def apply_mode(backend: LiveMinibatchBackend, device: Device, mode: Mode) -> None:
-    """Set a mode; where none can be set, only one without knobs is no error."""
+    """Set a mode; a device that cannot set modes accepts only one without knobs."""
     if mode.settings() or not isinstance(device.modes, Absent):
         backend.apply(mode)
 
@@ -283,7 +283,7 @@ def _row(
     point: Point,
     held: int,
 ) -> ProfileRow:
-    """Return the measured row of a point, of a tenant that is held ready at another batch size or at this."""
+    """Measure a point of a loaded tenant, and return its row."""
     knobs: dict[str, Any] = point.mode.settings()
     failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
@@ -301,7 +301,7 @@ def _row(
 def _alternate(
     backend: LiveMinibatchBackend, tenants: Sequence[TenantMeasurements], known: TenantMeasurements, batch_size: int
 ) -> list[float]:
-    """Run every tenant's minibatches in turn, and return the durations of those of one, s."""
+    """Run minibatches of all tenants in alternation, and return the durations of one tenant's, s."""
     times_s: list[float] = []
     begun_s = time.monotonic()
     for number in range(MOST):

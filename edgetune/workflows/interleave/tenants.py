@@ -32,22 +32,22 @@ _UNNAMED = {"infer": "inference", "train": "training"}
 
 @dataclass(frozen=True, slots=True)
 class TenantSpec:
-    """One workload that is to share the device.
+    """One workload that shares the device.
 
     Args:
         name: Unique among them.
         task: ``infer`` or ``train``.
         reference: The workload, as in ``resolve``.
         batch_size: Samples per minibatch; ``None`` leaves the choice to the planner.
-        arrivals: How requests come, as ``parse_arrivals`` takes it; ``None`` for training.
-        latency_budget_s: Every answer within this; ``None`` for training.
-        weight: Of a training job among others.
+        arrivals: The arrival process, as ``parse_arrivals`` takes it; ``None`` for training.
+        latency_budget_s: Maximum latency of every answer, s; ``None`` for training.
+        weight: Weight of a training job among others.
         inputs: ``.npz`` of inputs.
         handler: Python file with ``inputs`` and ``outputs``.
-        checkpoint: Where the trained state goes.
+        checkpoint: Output file of the trained state.
         resume: A checkpoint to begin from.
         dimensions: Values of symbolic dimensions besides the batch, by name.
-        precision: Element type that a simulated device is to assume, where it is not its own choice.
+        precision: Element type that a simulated device assumes; ``None`` takes the device's choice.
         planned: The workload of the plan; ``None`` without a plan.
         batch_axis: The batch axes of its inputs, as ``parse_batch_axes`` takes them.
     """
@@ -73,7 +73,7 @@ def tenants_of_options(options: InterleaveOptions, plan: Plan | None) -> tuple[T
     """Return the tenants of a plan, or of options alone.
 
     Raises:
-        InputError: there is no tenant, or a tenant lacks its arrivals or its latency budget.
+        InputError: no tenant is given, or a tenant lacks its arrivals or its latency budget.
     """
     planned = _planned(plan) if plan is not None else {}
     found = [_inference(options, planned.get("infer"))] if options.infer or "infer" in planned else []
@@ -95,7 +95,7 @@ _OPTIONS: dict[Task, Sequence[str]] = {
 
 
 def given(options: InterleaveOptions) -> dict[str, Task]:
-    """Return the options of tenants that were given, as they are written, and the task of the tenant of each."""
+    """Return the given options of tenants, as written, and the task of each option's tenant."""
     return {
         f"--{name.replace('_', '-')}": task
         for task, names in _OPTIONS.items()
@@ -105,10 +105,10 @@ def given(options: InterleaveOptions) -> dict[str, Task]:
 
 
 def _planned(plan: Plan) -> dict[Task, TenantSpec]:
-    """Return the tenants that a plan names, by task.
+    """Return the tenants of a plan, by task.
 
     Raises:
-        InputError: the plan is for two networks that infer, or for another kind of problem.
+        InputError: the plan is for two inference networks, or for another kind of problem.
     """
     problem = plan.problem
     found: dict[Task, TenantSpec] = {}
@@ -160,10 +160,10 @@ def _training(options: InterleaveOptions, planned: TenantSpec | None) -> TenantS
 
 
 def _named(tenant: TenantSpec, reference: str | None) -> TenantSpec:
-    """Return the tenant with its workload: the one asked for, else the plan's, at the place that the plan names.
+    """Return the tenant with its workload: the requested one, else the plan's from the path in the plan.
 
     Raises:
-        InputError: the plan names no file, or it is gone, or either is another than was searched for.
+        InputError: the plan names no file, the file is missing, or the workload differs from the plan's.
     """
     planned = tenant.planned
     if reference is None:
@@ -179,7 +179,7 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
     """Return the tenants of a parsed file of tenants.
 
     Raises:
-        InputError: it is no such file, or a key or value is invalid; the tenant and the key are named.
+        InputError: it is not a file of tenants, or a key or value is invalid; the tenant and the key are named.
     """
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise InputError(f"{name} is not a file of tenants", "it begins with kind: tenants")
@@ -239,7 +239,7 @@ def _entry(entry: Any, where: str) -> TenantSpec:
 
 
 def _require_files(tenant: TenantSpec, where: str) -> None:
-    """Refuse inputs, a handler or a checkpoint that is not there, before anything is run."""
+    """Check before a run that inputs, handlers and checkpoints exist."""
     for key, hint in _FILES.items():
         file = getattr(tenant, key)
         if file is not None and not Path(file).is_file():
@@ -247,7 +247,7 @@ def _require_files(tenant: TenantSpec, where: str) -> None:
 
 
 def _unique(tenants: Sequence[TenantSpec]) -> tuple[TenantSpec, ...]:
-    """Return the tenants, one of inference and one of training with the same network told apart by their task.
+    """Return the tenants with unique names: the task is added if inference and training share a network.
 
     Raises:
         InputError: two have the same name and task.

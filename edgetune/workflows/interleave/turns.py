@@ -1,4 +1,4 @@
-"""The engines of ``edgetune interleave``, in turns: stages are made, loops run, and their rows kept."""
+"""Runs the engines of ``edgetune interleave`` in turns: makes stages, runs their loops, and keeps the rows."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class PointModel:
     """Times and power of every point for a simulation; a simulated device measures missing points when asked.
 
     Args:
-        device: Where it was measured.
+        device: The device of the measurements.
         planned: The tenants and their rows.
-        measure: Measures a point of a device that is simulated.
+        measure: Measures a point of a simulated device.
     """
 
     def __init__(self, device: Device, planned: InterleaveJob, measure: Measuring) -> None:
@@ -50,7 +50,7 @@ class PointModel:
 
     @property
     def knows_power(self) -> bool:
-        """Whether power was measured of every tenant as planned."""
+        """Whether power was measured for every planned point."""
         planned = self._planned
         return all(self._row(t.name, t.batch_size, planned.mode).power_w is not None for t in planned.tenants)
 
@@ -58,14 +58,14 @@ class PointModel:
         """Return durations of minibatches, ns: all recorded ones, else the median.
 
         Raises:
-            InputError: the point was not measured, or cannot be.
+            InputError: the point was not and cannot be measured.
         """
         row = self._row(name, batch_size, mode)
         steady = (row.times_s or ())[row.warmups or 0 :] or (row.minibatch_s or 0.0,)
         return [round(time_s * NS) for time_s in steady]
 
     def power_w(self, name: str | None, batch_size: int, mode: Mode) -> float:
-        """Return the power of the device while a tenant runs, W; of no tenant, the power at rest.
+        """Return the power of the device while a tenant runs, W; without a tenant, the idle power.
 
         Raises:
             InputError: power was not measured at that point.
@@ -91,7 +91,7 @@ class PointModel:
         return measured
 
     def _at_rest_w(self, mode: Mode) -> float:
-        """Return the power at rest, W: measured on a twin, else the least power of any workload."""
+        """Return the idle power, W: measured on a twin, else the least power of any workload."""
         if isinstance(self._device.source, ModelSource):
             run = idle_run(self._device, mode)
             if run is not None and run.power_w is not None:
@@ -112,7 +112,7 @@ class InterleaveResult:
     Args:
         rows: Of all engines.
         overhead: The cost of decisions and starts, by engine.
-        notes: For people.
+        notes: Notes for the terminal.
         lost: Workloads that crashed, hung or diverged in some turn.
         stopped_by: Number of the signal that ended the run early.
         failure: The error that ended it; raised again once the rows are written.
@@ -128,7 +128,7 @@ class InterleaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Keeper(Watcher):
-    """Keeps rows in a file as they come, while the device is at work."""
+    """Writes rows to a file during the run."""
 
     rows: RowsFile
 
@@ -139,7 +139,7 @@ class Keeper(Watcher):
 
 @dataclass(frozen=True, slots=True)
 class InterleaveSetup:
-    """The options of a run, its device and engines, and the measuring there."""
+    """The options, device, engines and measuring of a run."""
 
     opts: InterleaveOptions
     reporter: Reporter
@@ -149,22 +149,22 @@ class InterleaveSetup:
 
     @property
     def simulated(self) -> bool:
-        """Whether no figure will be of a device."""
+        """Whether all figures are simulated."""
         return self.device.simulated or all(engine.simulated for engine in self.engines)
 
     @property
     def duration_s(self) -> float:
-        """Of a turn, s."""
+        """Duration of a turn, s."""
         return parse_time_s(self.opts.duration, what="--duration")
 
 
 class Turns:
-    """Runs engines on a device, or on the clock.
+    """Runs engines on a device or in simulated time.
 
     Args:
-        setup: Where and how; the caller puts the mode of the device back.
+        setup: The device, engines and options; the caller restores the device's mode.
         planned: The job.
-        rows: Where rows are kept as they come; ``None`` for memory alone.
+        rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
     def __init__(self, setup: InterleaveSetup, planned: InterleaveJob, rows: RowsFile | None = None) -> None:
@@ -181,10 +181,10 @@ class Turns:
         """Durations of the last managed run."""
 
     def run(self) -> InterleaveResult:
-        """Run every engine so often, in alternation; a signal ends it after the minibatch that runs.
+        """Run the engines in alternation, the given number of turns; a signal stops them after the current minibatch.
 
-        The simulation comes last in every turn: it replays the durations of the managed run, if there was one. The
-        outcome has all rows, whatever ends the run.
+        The simulation is last in every turn, because it replays the durations of the managed run, if there is one. The
+        result has all rows, also after an error or a signal.
         """
         try:
             with noting_signals(self._reporter, "the minibatch that runs") as self._stopping:
@@ -219,13 +219,13 @@ class Turns:
         )  # fmt: skip
 
     def _guard_ns(self) -> int:
-        """Return how long before they are due answers are to be there, ns; computed times are never a surprise."""
+        """Return the safety margin before deadlines, ns; on a simulated device only for rounding."""
         if self._device.simulated:
             return ROUNDING_NS
         return guard_ns([each.latency_budget_s for each in self._planned.tenants if isinstance(each, Inference)])
 
     def _start_ns(self) -> int:
-        """Return the cost of starting a minibatch, ns: the mean gap of the managed run, zero where it did not run."""
+        """Return the cost of starting a minibatch, ns: the mean gap of the managed run, zero without one."""
         lost = self._outcome.overhead.get("managed")
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
@@ -246,7 +246,7 @@ class Turns:
             self._hand_back(backend)
 
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
-        """Load the network that answers at every batch size known: loading one in the run would make requests late."""
+        """Load the inference network at every known batch size, because loading during the run would delay requests."""
         tenant, known = self._planned.tenants[0], self._planned.known[0]
         for size in sorted({row.batch_size for row in known.rows} - {tenant.batch_size}):
             backend.prepare(tenant.name, size)
@@ -286,7 +286,7 @@ class Turns:
         self._recorded = self._recorded if recorder is None else recorder.recorded()
 
     def _sources(self, begin_ns: int, end_ns: int, turn: int) -> dict[str, ArrivalSource]:
-        """Return the requests of every tenant; those of one turn are the same for every engine."""
+        """Return the requests of every tenant; every engine gets the same requests in a turn."""
         sizes = {tenant.name: tenant.batch_size for tenant in self._planned.tenants}
         return {
             name: spec.source(begin_ns, end_ns, (self._opts.seed, turn, place), sizes[name])
@@ -294,7 +294,7 @@ class Turns:
         }
 
     def _live_tenants(self, engine: Engine) -> list[LiveTenant]:
-        """Return the tenants to load; only the first engine keeps checkpoints: each begins from the same state."""
+        """Return the tenants to load; only the first engine saves checkpoints, so that all engines begin alike."""
         found = [known.live(t) for t, known in zip(self._planned.tenants, self._planned.known, strict=True)]
         return found if engine == self._kept_of else [replace(live, checkpoint=None) for live in found]
 
@@ -320,7 +320,7 @@ class Turns:
         return found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
-        """Record the cost of sharing in all turns of an engine so far."""
+        """Record the cost of sharing in all completed turns of an engine."""
         turns = self._overheads.setdefault(engine, [])
         turns.append(loop.overhead)
         decisions_s = [decision_s for turn in turns for decision_s in turn.decisions_s]

@@ -37,10 +37,10 @@ def power_watcher(
     *,
     govern: bool,
 ) -> PowerWatcher | None:
-    """Return the watcher of power; ``None`` where there is no sensor and nothing to govern.
+    """Return the watcher of power; ``None`` without a sensor and without a governor.
 
     Raises:
-        InputError: power is to be governed, and there is no sensor, no budget or one mode only.
+        InputError: a governor is requested without a sensor, a budget or a second mode.
     """
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
@@ -57,23 +57,23 @@ def power_watcher(
 
 
 class _Recorded:
-    """Readings of a recording that are new."""
+    """Yields the new readings of a recording."""
 
     def __init__(self, recording: Any) -> None:
         self._recording, self._taken = recording, 0
 
     def __call__(self, now_ns: int) -> Sequence[tuple[int, float]]:  # noqa: ARG002
-        """Return the readings since the last time."""
+        """Return the readings since the last call."""
         fresh = self._recording.readings[self._taken :]
         self._taken += len(fresh)
         return [(reading.time_ns, reading.power_w) for reading in fresh]
 
 
 def governor_of(planned: InterleaveJob) -> Governor:
-    """Return a governor over the modes in which every tenant was measured at its batch size and is served.
+    """Return a governor over the modes in which every tenant was measured at its batch size and can be served.
 
     Raises:
-        InputError: no budget, or no second such mode.
+        InputError: there is no budget, or fewer than two such modes.
     """
     if planned.budgets is None:
         raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
@@ -99,10 +99,10 @@ def governor_of(planned: InterleaveJob) -> Governor:
 
 
 def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJob) -> list[MeasuredMode]:
-    """Return a mode with training and without; none where answers would be late.
+    """Return a mode with training and without; empty if answers would be late.
 
-    Where no whole training minibatch fits between two batches, training is rare and not forbidden; it is where it would
-    make a request late that comes just after one began.
+    Training is allowed if one training minibatch, started just before a request arrives, does not delay its answer
+    beyond the latency budget.
     """
     answering = [tenant for tenant in planned.tenants if isinstance(tenant, Inference)]
     training = [halves[tenant.name] for tenant in planned.tenants if not isinstance(tenant, Inference)]
@@ -133,16 +133,16 @@ def _rungs(mode: Mode, halves: Mapping[str, WorkloadPoint], planned: InterleaveJ
 
 
 def _beats(one: MeasuredMode, other: MeasuredMode) -> bool:
-    """Return whether a mode is better and more frugal than another, which is then never chosen."""
+    """Return whether a mode dominates another: it needs at most its power and is worth at least as much."""
     better = one.power_w <= other.power_w and one.worth >= other.worth
     return better and (one.power_w, one.worth) != (other.power_w, other.worth)
 
 
 def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) -> Replanner:
-    """Return the watcher that plans anew when the rate changes.
+    """Return the watcher that replans when the rate changes.
 
     Raises:
-        InputError: there are several workloads that answer, or no rate to begin from.
+        InputError: several workloads answer requests, or no initial rate is known.
     """
     cycle, goals = planned.cycle, planned.goals
     if cycle is None or cycle.rate_per_s is None or goals is None:
@@ -173,13 +173,13 @@ beside resnet18 on the twin of an AGX Orin: only from 19.4 of 20 W on)."""
 
 
 class Suggester:
-    """Asks the search which point it would measure next, given all known points.
+    """Suggests the next point to measure, by a search over all known points.
 
     Args:
         planned: The job that runs.
         choices: The known points.
-        modes: That may be set, besides those that were measured.
-        seed: Of the strategy.
+        modes: Modes that may be set, besides the measured ones.
+        seed: Seed of the strategy.
     """
 
     def __init__(self, planned: InterleaveJob, choices: CycleChooser, modes: Sequence[Mode], seed: int) -> None:
@@ -187,7 +187,7 @@ class Suggester:
         self._candidates = self._offer(modes)
 
     def _offer(self, modes: Sequence[Mode]) -> list[Point]:
-        """Return the points that may be tried: every batch size in every mode; the training's batch size stays."""
+        """Return the points to explore: every batch size in every mode; the training batch size stays."""
         offered = [row.point for row in self._choices.rows]
         every = list(dict.fromkeys([*(point.mode for point in offered), *modes]))
         for known, tenant in zip(self._planned.known, self._planned.tenants, strict=True):
@@ -199,7 +199,7 @@ class Suggester:
         return list(dict.fromkeys(offered))
 
     def __call__(self, rate_per_s: float) -> Point | None:
-        """Return the next point to try for a rate, 1/s; ``None`` where the search sees no use in any."""
+        """Return the next point to explore for a rate, 1/s; ``None`` if the search expects no gain."""
         opts: list[Point] = []
         failed = {row.point for row in self._choices.rows if row.status != "ok"}
         present = {row.point for row in self._choices.rows}
@@ -229,10 +229,10 @@ class Suggester:
         return opts[0] if opts else None
 
     def _problem(self, rate_per_s: float) -> Problem:
-        """Return the search problem; where answers are late, without training.
+        """Return the search problem; without training if answers are late.
 
-        What is kept free is what choices are graded by: of time, of the rate, and little of power, of which a margin of
-        the problem would take as much as of time.
+        Latency and rate keep the headroom that choices are graded by. Power has a smaller margin of its own, because the
+        ``margin`` of a problem applies to every budget alike.
         """
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
@@ -251,5 +251,5 @@ class Suggester:
 
 
 def _size(point: Point, size: int) -> int:
-    """Return the batch size at which the mode of a point is tried."""
+    """Return the batch size to explore the mode of a point with."""
     return point.batch_size if point.task == "infer" else size
