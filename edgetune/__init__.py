@@ -3,6 +3,7 @@
     import edgetune
 
     table = edgetune.profile("net.onnx", batch_sizes=[1, 4], device="jetson", modes="grid:441", output="net.parquet")
+    plan = edgetune.search(table, power_budget="20W", latency_budget="80ms", arrival_rate="60/s")
     with edgetune.measure("jetson") as window:
         train_one_epoch()
 
@@ -18,9 +19,20 @@ from edgetune.errors import EdgetuneError
 from edgetune.version import __version__
 
 if TYPE_CHECKING:
-    from edgetune.interface import measure, profile, read
+    from edgetune.interface import interleave, measure, profile, read, report, roofline, schedule, search
 
-__all__ = ["EdgetuneError", "__version__", "measure", "profile", "read"]
+__all__ = [
+    "EdgetuneError",
+    "__version__",
+    "interleave",
+    "measure",
+    "profile",
+    "read",
+    "report",
+    "roofline",
+    "schedule",
+    "search",
+]
 
 
 def __getattr__(name: str) -> Any:

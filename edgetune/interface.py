@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Profile
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
-    from edgetune.profiling.window import Window
+    from edgetune.stages.profiling.window import Window
     from edgetune.workflows.roofline.request import Placed
 
 P = ParamSpec("P")

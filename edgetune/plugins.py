@@ -1,7 +1,7 @@
 """Plug-ins by name: one table per kind, to which installed packages add their own.
 
     STRATEGIES: Registry[type[Strategy]] = Registry(
-        "strategy", {"gmd": "edgetune.search.strategies.gmd:Gmd"}, group="edgetune.strategies", contract=Strategy
+        "strategy", {"gmd": "edgetune.stages.search.strategies.gmd:Gmd"}, group="edgetune.strategies", contract=Strategy
     )
 
 A row is the plug-in itself or where it is, ``"module:attribute"``, which is imported when the plug-in is first used. A

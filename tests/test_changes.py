@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 from edgetune.cli.command import Terminal, command
 from edgetune.cli.main import describe, run
 from edgetune.devices.jetson.detect import POWER_SENSORS
-from edgetune.elastic.policies import POLICIES as ELASTIC
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.interleave.engines import ENGINES, Engine
-from edgetune.interleave.policies import POLICIES as INTERLEAVE
-from edgetune.schedule.policies import POLICIES as SCHEDULE
-from edgetune.schedule.policies import choose_policies
-from edgetune.search.strategies import STRATEGIES
 from edgetune.serving.arrivals import PROCESSES
+from edgetune.stages.elastic.policies import POLICIES as ELASTIC
+from edgetune.stages.interleave.engines import ENGINES, Engine
+from edgetune.stages.interleave.policies import POLICIES as INTERLEAVE
+from edgetune.stages.schedule.policies import POLICIES as SCHEDULE
+from edgetune.stages.schedule.policies import choose_policies
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.workflows.figures import FIGURES
 from edgetune.workflows.options import Option
 from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import edgetune
-from edgetune import interface
 from edgetune.cli.main import run
 
 REPOSITORY = Path(__file__).parents[1]
@@ -24,6 +23,10 @@ def test_importing_loads_nothing_heavy():
 
 
 def test_every_public_name_is_there():
+    """Also when a module of its stage was imported before."""
+    import edgetune.stages.search.driver
+
+    assert callable(edgetune.search)
     assert all(getattr(edgetune, name) is not None for name in edgetune.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         edgetune.nothing  # noqa: B018
@@ -108,39 +111,39 @@ def tables():
     """A table of inference and one of training, simulated."""
     options = {"device": "twin:orin-agx", "modes": "grid:441"}
     return (
-        interface.profile("zoo:squeezenet", task="infer", batch_sizes=[1, 4, 16], **options),
-        interface.profile("zoo:resnet18", task="train", batch_sizes=[16], **options),
+        edgetune.profile("zoo:squeezenet", task="infer", batch_sizes=[1, 4, 16], **options),
+        edgetune.profile("zoo:resnet18", task="train", batch_sizes=[16], **options),
     )
 
 
 def test_a_plan_from_a_table_in_memory_is_that_of_its_file(tables, tmp_path):
     written = tables[1].save(tmp_path / "train.parquet")
-    from_file = interface.search(written, power_budget="30W", strategy="gmd", output=tmp_path / "plan.yaml")
-    from_memory = interface.search(tables[1], power_budget=30.0, strategy="gmd")
+    from_file = edgetune.search(written, power_budget="30W", strategy="gmd", output=tmp_path / "plan.yaml")
+    from_memory = edgetune.search(tables[1], power_budget=30.0, strategy="gmd")
     assert from_memory.configuration == from_file.configuration
     assert from_memory.measured == from_file.measured
-    assert interface.read(tmp_path / "plan.yaml") == from_file
+    assert edgetune.read(tmp_path / "plan.yaml") == from_file
 
 
 def test_a_search_without_an_answer_raises(tables):
     with pytest.raises(edgetune.EdgetuneError) as caught:
-        interface.search(tables[1], power_budget="1mW")
+        edgetune.search(tables[1], power_budget="1mW")
     assert caught.value.exit_code == 3
 
 
 def test_a_plan_is_interleaved_and_saved(tables, tmp_path):
-    plan = interface.search(
+    plan = edgetune.search(
         list(tables), kind="train+infer", power_budget="30W", latency_budget="500ms", arrival_rate="60/s"
     )
-    written = interface.interleave(plan, device="twin:orin-agx", profile=list(tables), duration=2)
+    written = edgetune.interleave(plan, device="twin:orin-agx", profile=list(tables), duration=2)
     assert {row.tenant for row in written.rows} >= {"squeezenet", "resnet18"}
     assert written.save(tmp_path / "run.parquet").exists()
 
 
 def test_a_network_beneath_the_roofs_of_a_twin():
-    (placed,) = interface.roofline("zoo:resnet18", device="twin:orin-agx", batch_sizes=[1])
+    (placed,) = edgetune.roofline("zoo:resnet18", device="twin:orin-agx", batch_sizes=[1])
     assert placed.placements[0].bound in ("memory", "compute")
-    (peaks,) = interface.roofline(device="twin:orin-agx", precision="fp32")
+    (peaks,) = edgetune.roofline(device="twin:orin-agx", precision="fp32")
     assert peaks.roofline.header.simulated
 
 
@@ -148,7 +151,7 @@ def test_a_schedule_is_simulated(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     words = ["schedule", "generate", "--networks", "3", "--seed", "1", "--memory", "160MiB", "--quiet"]
     assert run(words) == 0
-    timeline = interface.schedule("made.yaml", simulate=True, policy="linear,reuse")
+    timeline = edgetune.schedule("made.yaml", simulate=True, policy="linear,reuse")
     assert {row.policy for row in timeline.rows} == {"linear", "reuse"}
     assert timeline.header.simulated
 
@@ -156,11 +159,11 @@ def test_a_schedule_is_simulated(tmp_path, monkeypatch):
 def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
     pytest.importorskip("matplotlib")
     written = tables[1].save(tmp_path / "train.parquet")
-    plan = interface.search(tables[1], power_budget=30.0, strategy="gmd")
-    page = interface.report([written, plan], tmp_path / "report.html").read_text()
+    plan = edgetune.search(tables[1], power_budget=30.0, strategy="gmd")
+    page = edgetune.report([written, plan], tmp_path / "report.html").read_text()
     assert page.count("<section>") == 2
     assert page.count("class=simulated>") == 2
     assert "data:image/svg+xml" in page
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
     with pytest.raises(edgetune.EdgetuneError, match="is a page"):
-        interface.report(plan, tmp_path / "report.pdf")
+        edgetune.report(plan, tmp_path / "report.pdf")

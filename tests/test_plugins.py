@@ -10,15 +10,15 @@ import pytest
 from edgetune.cli.main import run
 from edgetune.devices.discover import DEVICES, list_devices, open_device
 from edgetune.errors import InputError
-from edgetune.interleave.policies import POLICIES, find_policy
 from edgetune.plugins import Registry
-from edgetune.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.interleave.policies import POLICIES, find_policy
+from edgetune.stages.search.strategies import STRATEGIES, find_strategy
 
 POINTS = """
     from edgetune.devices.discover import open_device
     from edgetune.devices.device import DeviceKind, Listing
-    from edgetune.interleave.policies.native import Native
-    from edgetune.search.strategies.baselines import Random
+    from edgetune.stages.interleave.policies.native import Native
+    from edgetune.stages.search.strategies.baselines import Random
 
 
     class Dice(Random):

@@ -47,7 +47,7 @@ def show_profile_rows(
     rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
 ) -> None:
     """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
-    from edgetune.search.problem import energy_per_minibatch_j
+    from edgetune.stages.search.problem import energy_per_minibatch_j
 
     if not rows:
         print_lines("no rows", stream=stream)
@@ -153,7 +153,7 @@ def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
 
 def _measured(row: ProfileRow) -> tuple[object, ...]:
     """Return a row's figures; the interval is half its width, relative to the median."""
-    from edgetune.search.problem import energy_per_minibatch_j
+    from edgetune.stages.search.problem import energy_per_minibatch_j
 
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
     known = low is not None and high is not None and row.minibatch_s

@@ -218,8 +218,8 @@ def words() -> dict[str, tuple[str, ...]]:
     """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
-    from edgetune.schedule.policies import POLICIES
-    from edgetune.search.strategies import STRATEGIES
+    from edgetune.stages.schedule.policies import POLICIES
+    from edgetune.stages.search.strategies import STRATEGIES
     from edgetune.workflows.figures import views_of
     from edgetune.workflows.roofline.drawing import VIEWS as ROOFLINE_VIEWS
     from edgetune.workflows.schedule.options import LIMITS
@@ -256,8 +256,8 @@ def words() -> dict[str, tuple[str, ...]]:
 
 def _of_kernels() -> dict[str, tuple[str, ...]]:
     """Return what to offer after options of ``schedule kernels``, which has policies and devices of its own."""
-    from edgetune.elastic.gpu import catalogue
-    from edgetune.elastic.policies import POLICIES
+    from edgetune.stages.elastic.gpu import catalogue
+    from edgetune.stages.elastic.policies import POLICIES
 
     offered = {"--policy": tuple(POLICIES), "--device": ("nvidia:0", "jetson"), "--gpu": tuple(catalogue())}
     offered["--wiscore"] = ("corrected", "literal")

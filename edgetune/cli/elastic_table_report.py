@@ -15,9 +15,9 @@ from edgetune.units import format_bytes
 if TYPE_CHECKING:
     from edgetune.artifacts.elastic_table import ElasticRow
     from edgetune.cli.command import Terminal
-    from edgetune.elastic.forms import Forms
-    from edgetune.elastic.gpu import Resources
-    from edgetune.elastic.shrink import Shrunk
+    from edgetune.stages.elastic.forms import Forms
+    from edgetune.stages.elastic.gpu import Resources
+    from edgetune.stages.elastic.shrink import Shrunk
     from edgetune.workflows.kernels.shrink import KeptPieces
 
 

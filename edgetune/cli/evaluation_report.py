@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_lines, print_over, table
-from edgetune.search.evaluation.results import Merit, excess_named, merits, solvable_problems
+from edgetune.stages.search.evaluation.results import Merit, excess_named, merits, solvable_problems
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
     from edgetune.cli.command import Terminal
-    from edgetune.search.evaluation.runner import EvaluationProgress
+    from edgetune.stages.search.evaluation.runner import EvaluationProgress
     from edgetune.workflows.output import Target
     from edgetune.workflows.search.options import EvaluationOptions
 

@@ -87,7 +87,7 @@ def _report_plan(setup: InterleaveSetup, planned: InterleaveJob, terminal: Inter
     """
     from edgetune.cli.plot import write_drawing
     from edgetune.cli.screen import answer, print_lines
-    from edgetune.interleave.figures.cycle import planned_figure
+    from edgetune.stages.interleave.figures.cycle import planned_figure
     from edgetune.workflows.interleave.planning import cycle_figures, explained
 
     if terminal.json:

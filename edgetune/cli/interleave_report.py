@@ -11,7 +11,7 @@ from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
-    from edgetune.interleave.summary import EngineSummary, InferenceSummary, TrainingSummary
+    from edgetune.stages.interleave.summary import EngineSummary, InferenceSummary, TrainingSummary
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 """Names of columns, and rows."""
@@ -31,7 +31,7 @@ def show_run(run: Run, *, stream: TextIO | None = None) -> None:
 
 def report_tables(run: Run) -> tuple[list[Table], list[str]]:
     """Return the tables of a run as ``screen.table`` takes them, and the lines beneath."""
-    from edgetune.interleave.summary import summarise
+    from edgetune.stages.interleave.summary import summarise
 
     summaries = summarise(run)
     if not summaries:
@@ -60,7 +60,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO
 def report_answer(run: Run) -> dict[str, Any]:
     """Return the same figures for machines: where the run comes from, and a summary per engine and per turn of it."""
     from edgetune.artifacts.plain import plain
-    from edgetune.interleave.summary import summarise
+    from edgetune.stages.interleave.summary import summarise
 
     figures = {"engines": summarise(run), "turns": summarise(run, by_turn=True)}
     return {"header": plain(run.header), **plain(figures)}

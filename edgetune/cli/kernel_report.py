@@ -11,7 +11,7 @@ import typer
 from edgetune.artifacts.plain import plain
 from edgetune.cli.plot import draw_kept
 from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
-from edgetune.elastic.timeline import PolicyFigures, TaskFigures, summarise
+from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from dataclasses import asdict
 
 from edgetune.cli.command import Terminal
 from edgetune.cli.screen import answer, print_document, print_folded, print_lines, table
-from edgetune.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
-from edgetune.elastic.source.explain import cost, describe, explained
 from edgetune.processes.streams import write_bytes
+from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, WorkloadBenchmark
+from edgetune.stages.elastic.source.explain import cost, describe, explained
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.kernels.bench import BenchFigures
 from edgetune.workflows.kernels.gpu import Calibrated

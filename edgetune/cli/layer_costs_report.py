@@ -15,7 +15,7 @@ from edgetune.units import format_bytes, format_duration, format_si
 if TYPE_CHECKING:
     from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
     from edgetune.cli.command import Terminal
-    from edgetune.schedule.measure import LayerOptions
+    from edgetune.stages.schedule.measure import LayerOptions
     from edgetune.workflows.output import Target
     from edgetune.workloads.prepared import Prepared
 

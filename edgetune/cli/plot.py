@@ -142,11 +142,11 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
         raise InputError("a page shows everything, and --view chooses between figures", "leave it out")
     if isinstance(artifact, Run):
         from edgetune.cli.interleave_report import report_tables
-        from edgetune.interleave.figures.page import run_page
+        from edgetune.stages.interleave.figures.page import run_page
 
         return run_page(artifact, *report_tables(artifact))
-    from edgetune.roofline.balance import sentences, statements
-    from edgetune.roofline.figures import roofline_page
+    from edgetune.stages.roofline.balance import sentences, statements
+    from edgetune.stages.roofline.figures import roofline_page
 
     precisions = dict.fromkeys(roof.precision for roof in artifact.roofs)
     found = (statements([roof for roof in artifact.roofs if roof.precision == each]) for each in precisions)

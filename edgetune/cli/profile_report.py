@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Point, Profile, ProfileRow
     from edgetune.cli.command import Terminal
     from edgetune.devices.device import Device
-    from edgetune.profiling.estimate import SweepEstimate
+    from edgetune.stages.profiling.estimate import SweepEstimate
     from edgetune.workflows.profile import ProfileRequest
 
 _SHOWN = 20

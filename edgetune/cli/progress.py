@@ -16,8 +16,8 @@ from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, Simula
 
 if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
-    from edgetune.profiling.disturbances import Cooling
-    from edgetune.profiling.sweep import SweepProgress
+    from edgetune.stages.profiling.disturbances import Cooling
+    from edgetune.stages.profiling.sweep import SweepProgress
 
 _LONGEST_NAME = 60
 """Characters of what a bar says that it is at."""

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def report_plan(found: RooflineEstimate, *, json: bool) -> None:
     """Print an estimate."""
-    from edgetune.roofline.measure import LONGEST_RUN_S
-    from edgetune.roofline.tune import POINTS
+    from edgetune.stages.roofline.measure import LONGEST_RUN_S
+    from edgetune.stages.roofline.tune import POINTS
 
     if json:
         answer({

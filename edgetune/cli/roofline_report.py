@@ -14,9 +14,9 @@ from edgetune.workflows.roofline.request import firsts, statements_of
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
     from edgetune.artifacts.roofline import Roof
-    from edgetune.roofline.clocks import Correlation
-    from edgetune.roofline.next_clocks import Change, Share
-    from edgetune.roofline.placement import Placement
+    from edgetune.stages.roofline.clocks import Correlation
+    from edgetune.stages.roofline.next_clocks import Change, Share
+    from edgetune.stages.roofline.placement import Placement
     from edgetune.workflows.roofline.request import Placed
 
 
@@ -39,7 +39,7 @@ def report(found: Sequence[Placed], *, json: bool) -> None:
 def machine(placed: Placed) -> dict[str, Any]:
     """Return the answer for machines."""
     from edgetune.artifacts.plain import plain
-    from edgetune.roofline.balance import balance
+    from edgetune.stages.roofline.balance import balance
 
     found = balance(placed.roof)
     return {
@@ -101,7 +101,7 @@ def _mode(roof: Roof) -> str:
 
 def _of_roof(roof: Roof) -> list[tuple[str, str, str]]:
     """Return the rows about a roof: name, value, and its meaning or its uncertainty."""
-    from edgetune.roofline.balance import balance
+    from edgetune.stages.roofline.balance import balance
 
     found = balance(roof)
     rows = [
@@ -154,7 +154,7 @@ _STILL = 0.95
 
 def _correlations(placed: Placed) -> list[Correlation]:
     """Return how the measured peaks of a precision go with the clocks; none of few modes."""
-    from edgetune.roofline.clocks import correlations
+    from edgetune.stages.roofline.clocks import correlations
 
     alike = [r for r in placed.roofline.roofs if r.precision == placed.roof.precision and r.measured]
     return list(correlations(alike)) if len(alike) >= _FEWEST_MODES else []
@@ -177,7 +177,7 @@ def _show_correlations(found: Sequence[Placed]) -> None:
 
 def show_network(found: Sequence[Placed]) -> None:
     """Print a line per roof and batch size, then what bounds the network and what other clocks would change."""
-    from edgetune.roofline.figures.figure_data import brief_names
+    from edgetune.stages.roofline.figures.figure_data import brief_names
 
     columns = (
         "roof", "pass", "batch>", "FLOP>", "bytes>", "FLOP/byte>", "least time>", "measured>", "reached>", "time",
@@ -246,7 +246,7 @@ def _reached(placement: Placement) -> str | None:
 
 def _of_roof_words(reached: float) -> str:
     """Return a share of the roof in words; ``above`` where the roof is too low or does not hold."""
-    from edgetune.roofline.placement import NOTABLY
+    from edgetune.stages.roofline.placement import NOTABLY
 
     if reached > NOTABLY:
         return "above"
@@ -275,7 +275,7 @@ def words(placement: Placement, roof: Roof) -> list[str]:
 
 def _distance_words(over: float) -> str:
     """Return what lies between the least and the measured time, given their ratio."""
-    from edgetune.roofline.placement import NOTABLY
+    from edgetune.stages.roofline.placement import NOTABLY
 
     if over >= _HOST_BOUND:
         return f"it takes {over:.3g} times the least time: launching kernels and the host bound it, not its kernels"
@@ -301,8 +301,8 @@ _MOST_LAYERS = 15
 
 def show_layers(layers: Layers, roof: Roof) -> None:
     """Print where the time goes: the slowest layers, and what is not explained by any."""
-    from edgetune.roofline.balance import work_time
-    from edgetune.roofline.placement import NOTABLY, time_bound
+    from edgetune.stages.roofline.balance import work_time
+    from edgetune.stages.roofline.placement import NOTABLY, time_bound
 
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
     rows, above = [], False

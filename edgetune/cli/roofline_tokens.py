@@ -9,14 +9,14 @@ from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.units import format_si
 
 if TYPE_CHECKING:
-    from edgetune.roofline.placement import Placement
-    from edgetune.roofline.tokens import TokenBound
+    from edgetune.stages.roofline.placement import Placement
+    from edgetune.stages.roofline.tokens import TokenBound
     from edgetune.workflows.roofline.request import Placed
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:
     """Return what the roof allows at each operating point; none of another network."""
-    from edgetune.roofline.tokens import token_bound
+    from edgetune.stages.roofline.tokens import token_bound
 
     found = [token_bound(each, memory_bytes=placed.memory_bytes) for each in placed.placements]
     return [each for each in found if each is not None]

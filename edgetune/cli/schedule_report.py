@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
     from edgetune.cli.command import Terminal
     from edgetune.cli.screen import Screen
-    from edgetune.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
-    from edgetune.schedule.network import LayeredNetwork
-    from edgetune.schedule.summary import PolicySummary, Responses
+    from edgetune.stages.schedule.dependencies import DependencyGraph, LinearExtensions, Mode
+    from edgetune.stages.schedule.network import LayeredNetwork
+    from edgetune.stages.schedule.summary import PolicySummary, Responses
     from edgetune.workflows.schedule.graph import ModeGraph
     from edgetune.workflows.schedule.options import GenerationOptions, GraphOptions
     from edgetune.workflows.schedule.plan import SchedulePlan
@@ -34,7 +34,7 @@ def report_plan(plan: SchedulePlan, screen: Screen) -> None:
     Raises:
         InputError, InfeasibleError, DeviceError: the run would be refused for this.
     """
-    from edgetune.schedule.network import least_budget_bytes
+    from edgetune.stages.schedule.network import least_budget_bytes
     from edgetune.workflows.schedule.run import rehearse
 
     opts, requests, limit = plan.opts, plan.requests(0), format_bytes(plan.limit_bytes)
@@ -59,7 +59,7 @@ def report_plan(plan: SchedulePlan, screen: Screen) -> None:
 
 def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
     """Print a row per policy, how each compares with the first, and a row per job and network."""
-    from edgetune.schedule.summary import summarise
+    from edgetune.stages.schedule.summary import summarise
 
     out = stream or sys.stdout
     summaries = summarise(timeline)
@@ -82,7 +82,7 @@ def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
 def report_answer(timeline: Timeline) -> dict[str, Any]:
     """Return the same figures for machines: where they come from, and a summary per policy and per turn of it."""
     from edgetune.artifacts.plain import plain
-    from edgetune.schedule.summary import summarise
+    from edgetune.stages.schedule.summary import summarise
 
     figures = {"policies": summarise(timeline), "turns": summarise(timeline, by_turn=True)}
     return {"header": plain(timeline.header), **plain(figures)}
@@ -111,7 +111,7 @@ def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[
 
 def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
     """Return a line for every policy but the first: its figures as multiples of the first one's, turn by turn."""
-    from edgetune.schedule.summary import summarise
+    from edgetune.stages.schedule.summary import summarise
 
     if len(summaries) < 2:
         return []
@@ -259,8 +259,8 @@ def report_prepared(prepared: Sequence[Prepared], terminal: Terminal) -> None:
 
 
 def _figures(prepared: Prepared) -> dict[str, Any]:
-    from edgetune.schedule.costs import network_of
-    from edgetune.schedule.network import least_budget_bytes
+    from edgetune.stages.schedule.costs import network_of
+    from edgetune.stages.schedule.network import least_budget_bytes
 
     return {
         "network": prepared.network,
@@ -276,7 +276,7 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
 def report_graphs(network: LayeredNetwork, graphs: Sequence[ModeGraph], opts: GraphOptions, terminal: Terminal) -> None:
     """Draw the graphs where a figure was asked for, and print a row for each."""
     from edgetune.cli.plot import write_drawing
-    from edgetune.schedule.figures.dependencies import dependencies_figure
+    from edgetune.stages.schedule.figures.dependencies import dependencies_figure
 
     if opts.output is not None:
         write_drawing(lambda: dependencies_figure(network, graphs), opts.output, terminal.screen)
@@ -291,7 +291,7 @@ def report_graphs(network: LayeredNetwork, graphs: Sequence[ModeGraph], opts: Gr
 
 def _row(mode: Mode, graph: DependencyGraph, orders: LinearExtensions) -> dict[str, object]:
     """Return the figures of a mode; numbers of orders are text, because they have more digits than numbers may."""
-    from edgetune.schedule.figures.dependencies import orders_text
+    from edgetune.stages.schedule.figures.dependencies import orders_text
 
     return {
         "mode": mode, "tasks": len(graph.nodes), "arrows": sum(map(len, graph.before)), "orders": orders_text(orders),

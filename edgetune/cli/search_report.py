@@ -11,8 +11,8 @@ from edgetune.artifacts import io
 from edgetune.artifacts.plan import Plan
 from edgetune.cli.plot import draw_finished
 from edgetune.cli.screen import Screen, answer, print_document, print_folded
-from edgetune.search.accuracy import compare
-from edgetune.search.figures.front import front_figure
+from edgetune.stages.search.accuracy import compare
+from edgetune.stages.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
 from edgetune.workflows.reporting import SimulationLabel
 from edgetune.workflows.search.notes import describe_plan

@@ -9,7 +9,7 @@ from edgetune.cli.screen import answer, print_lines, table
 
 if TYPE_CHECKING:
     from edgetune.cli.command import Terminal
-    from edgetune.search.accuracy import Sensitivity
+    from edgetune.stages.search.accuracy import Sensitivity
 
 
 def report(found: Sensitivity, objective: str, terminal: Terminal) -> None:

@@ -20,12 +20,12 @@ from typing import ClassVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.elastic.abi import PER_THREAD
-from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.policies import POLICIES
-from edgetune.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
-from edgetune.elastic.work import Call
+from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.policies import POLICIES
+from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.stages.elastic.work import Call
 from edgetune.testing.elastic_histories import ElasticCase, made_case, play
 
 _promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])

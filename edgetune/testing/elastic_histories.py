@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
 
-from edgetune.elastic.backend import Launch, LaunchEvent
-from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.task_state import Shard, Tree
-from edgetune.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.backend import Launch, LaunchEvent
+from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.task_state import Shard, Tree
+from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 Item = TypeVar("Item")
 

@@ -19,15 +19,15 @@ from typing import ClassVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
-from edgetune.schedule.policies import POLICIES, make_policy
-from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
-from edgetune.schedule.tasks import TaskRecord
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, LayerKind, least_budget_bytes
+from edgetune.stages.schedule.policies import POLICIES, make_policy
+from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.tasks import TaskRecord
 
 _MS = 1_000_000
 _promise = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])

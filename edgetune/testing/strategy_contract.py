@@ -25,11 +25,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError, InputError
-from edgetune.search.driver import BothHalves, SearchResult, SearchSettings, run_search
-from edgetune.search.problem import PAIRS, Judgement, peak_latency_s
-from edgetune.search.space import offered_space
-from edgetune.search.strategies import STRATEGIES, find_strategy
-from edgetune.search.strategy import AskTell, PointResult, Suggestion
+from edgetune.stages.search.driver import BothHalves, SearchResult, SearchSettings, run_search
+from edgetune.stages.search.problem import PAIRS, Judgement, peak_latency_s
+from edgetune.stages.search.space import offered_space
+from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.search.strategy import AskTell, PointResult, Suggestion
 
 _CORES = (4, 8, 12)
 _CPU_MHZ = (422.4, 1036.8, 1651.2, 2201.6)

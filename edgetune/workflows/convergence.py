@@ -12,13 +12,13 @@ from edgetune.artifacts.convergence import Convergence, epochs_of
 from edgetune.artifacts.io import read_convergence
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
-from edgetune.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
-from edgetune.profiling.convergence.proxy import Proxy, Task, TrainingOptions, check_sizes, resolve_proxy
-from edgetune.profiling.convergence.runs import RunProgress, train_all
-from edgetune.profiling.identity import default_journal_path, identity_sha256
-from edgetune.profiling.journal import discard_journal
-from edgetune.profiling.sweep import SweepProgress
-from edgetune.search.accuracy import require_sizes
+from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
+from edgetune.stages.profiling.convergence.proxy import Proxy, Task, TrainingOptions, check_sizes, resolve_proxy
+from edgetune.stages.profiling.convergence.runs import RunProgress, train_all
+from edgetune.stages.profiling.identity import default_journal_path, identity_sha256
+from edgetune.stages.profiling.journal import discard_journal
+from edgetune.stages.profiling.sweep import SweepProgress
+from edgetune.stages.search.accuracy import require_sizes
 from edgetune.units import parse_share
 from edgetune.workflows.output import Target, choose_target, forced
 from edgetune.workflows.parse_options import parse_batch_sizes

@@ -37,7 +37,7 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
     """Warn if other processes used the CPUs while a point was measured."""
-    from edgetune.profiling.disturbances import describe_contention
+    from edgetune.stages.profiling.disturbances import describe_contention
 
     if (words := describe_contention(row.others_cpu_share)) is not None:
         reporter.info(f"note: {point}: {words}")

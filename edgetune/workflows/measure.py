@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from edgetune.devices.device import Absent
 from edgetune.errors import InputError
-from edgetune.profiling.measure import apply_mode
-from edgetune.profiling.window import Window, measured_window
+from edgetune.stages.profiling.measure import apply_mode
+from edgetune.stages.profiling.window import Window, measured_window
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.parse_options import choose_modes
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import Task
     from edgetune.devices.device import Device
     from edgetune.devices.modes import Selection
-    from edgetune.profiling.options import ProfileOptions
+    from edgetune.stages.profiling.options import ProfileOptions
     from edgetune.workflows.profile_options import PointOptions
 
 _MOST = 1_000_000_000
@@ -161,7 +161,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
     Raises:
         InputError: a value cannot be used.
     """
-    from edgetune.profiling.options import ProfileOptions
+    from edgetune.stages.profiling.options import ProfileOptions
     from edgetune.workflows.profile_options import MeasuringOptions
 
     sweep = opts if isinstance(opts, MeasuringOptions) else MeasuringOptions()

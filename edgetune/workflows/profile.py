@@ -14,11 +14,11 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.processes.private_folder import temporary_folder
-from edgetune.profiling.estimate import SweepEstimate, estimate
-from edgetune.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
-from edgetune.profiling.journal import discard_journal, points_in_journal
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import request_header, sweep
+from edgetune.stages.profiling.estimate import SweepEstimate, estimate
+from edgetune.stages.profiling.identity import default_journal_path, grown, identify, identity_sha256, missing_points
+from edgetune.stages.profiling.journal import discard_journal, points_in_journal
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import request_header, sweep
 from edgetune.workflows.convergence import refuse_training
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from edgetune.profiling.sweep import SweepProgress
+    from edgetune.stages.profiling.sweep import SweepProgress
 
 OnProgress = Callable[["SweepProgress"], None]
 OnAdvance = Callable[[float, str], None]

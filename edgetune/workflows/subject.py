@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning
     from edgetune.artifacts.profile import Point, Task
     from edgetune.devices.device import Device, TableSource
-    from edgetune.profiling.options import ProfileOptions
+    from edgetune.stages.profiling.options import ProfileOptions
     from edgetune.workloads.workload import Workload
 
 

@@ -20,8 +20,8 @@ from edgetune.artifacts.files import write_atomically, writing
 from edgetune.artifacts.io import read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS
 from edgetune.errors import InputError
-from edgetune.interleave.sessions import TrainingSession
 from edgetune.plotting import figure_file
+from edgetune.stages.interleave.sessions import TrainingSession
 from edgetune.workflows.output import Target
 from fakes.file_faults import FAULTS, NAMES, Crash, Faults
 

@@ -14,7 +14,7 @@ from edgetune.artifacts.scratch_folder import scratch_folder
 KILLED = """
 import os, signal
 from edgetune.artifacts.scratch_folder import scratch_folder
-from edgetune.elastic.shim.run import Folder
+from edgetune.stages.elastic.shim.run import Folder
 with scratch_folder() as folder:
     (folder / "weights").write_bytes(bytes(1000))
     (folder / "inner").mkdir()

@@ -16,13 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count, pairwise, takewhile
 
-from edgetune.interleave.admission import admit
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
+from edgetune.stages.interleave.admission import admit
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 
 NS = 1_000_000_000
 _RANDOM_PHASINGS = 2

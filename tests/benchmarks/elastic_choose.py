@@ -12,11 +12,11 @@ import statistics
 import time
 import tracemalloc
 
-from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.policies.elastic import Elastic, tables_for
-from edgetune.elastic.view import TaskState, View
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.policies.elastic import Elastic, tables_for
+from edgetune.stages.elastic.view import TaskState, View
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 GPU = find_gpu("orin-agx")
 STATES = ("critical request", "alone", "small pieces", "beside", "full")

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import ShimLaunch
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Pointer, Scalar
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import ShimLaunch
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Pointer, Scalar
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "elastic"))
 import kernel_corpus

@@ -30,21 +30,21 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.elastic.bench import PolicyBenchmark, Ratio, bench, runner
-from edgetune.elastic.compiler import CompileOptions
-from edgetune.elastic.cuda.blocks import Delay
-from edgetune.elastic.cuda.calibrate import calibrate, compiled_for
-from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, run, ways
-from edgetune.elastic.cuda.gpu_session import GpuSession, open_gpu_session
-from edgetune.elastic.cuda.program import Build, Program, build
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
-from edgetune.elastic.policies import POLICIES, make_policy
-from edgetune.elastic.timeline import timeline_rows
-from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.stages.elastic.bench import PolicyBenchmark, Ratio, bench, runner
+from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda.blocks import Delay
+from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, run, ways
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
+from edgetune.stages.elastic.cuda.program import Build, Program, build
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
+from edgetune.stages.elastic.mdtb.workloads import WORKLOADS, TaskPair, workload
+from edgetune.stages.elastic.policies import POLICIES, make_policy
+from edgetune.stages.elastic.timeline import timeline_rows
+from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_index

@@ -15,11 +15,11 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.policies import POLICIES
-from edgetune.elastic.policies.elastic import Elastic
-from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.view import LaunchPiece
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.policies import POLICIES
+from edgetune.stages.elastic.policies.elastic import Elastic
+from edgetune.stages.elastic.shrink import kept_pieces
+from edgetune.stages.elastic.view import LaunchPiece
 from edgetune.testing.elastic_contract import check_leftovers, check_work, critical_kernels
 from edgetune.testing.elastic_histories import CALLS, AnyOrder, made_case
 

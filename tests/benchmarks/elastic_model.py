@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from edgetune.elastic.gpu import Gpu, find_gpu
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.mdtb.networks import network
-from edgetune.elastic.policies.multistream import Solo
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.work import GpuTask
 from edgetune.serving.clock import EventClock
+from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.mdtb.networks import network
+from edgetune.stages.elastic.policies.multistream import Solo
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
 
 _GPU = re.compile(r"^.*, (?P<sms>\d+) multiprocessors, CUDA")

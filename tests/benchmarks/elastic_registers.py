@@ -10,14 +10,14 @@ take more registers. The original is compiled with its forms and alone: ends wit
 import sys
 from collections.abc import Iterator
 
-from edgetune.elastic.compiler import ARCHES, compile
-from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpu import find_gpu
-from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.networks import KERNELS, NETWORKS, network
-from edgetune.elastic.shrink import Flaw, block_threads, flaw_of
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Logical
+from edgetune.stages.elastic.compiler import ARCHES, compile
+from edgetune.stages.elastic.forms import Forms, compile_forms
+from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.mdtb.builder import kernel_source
+from edgetune.stages.elastic.mdtb.networks import KERNELS, NETWORKS, network
+from edgetune.stages.elastic.shrink import Flaw, block_threads, flaw_of
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Logical
 
 ORIN = find_gpu("orin-agx")
 """Its limits stand for all four: what a block may have of registers and threads is the same on each."""

@@ -9,13 +9,13 @@ which is that of the processor.
 import argparse
 import time
 
-from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.policies.multistream import Solo
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.view import LaunchChain, LaunchPiece
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.serving.clock import EventClock
+from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.policies.multistream import Solo
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 
 class _Pieces:

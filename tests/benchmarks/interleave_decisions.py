@@ -11,8 +11,8 @@ import random
 import statistics
 import time
 
-from edgetune.interleave.policies import POLICIES
-from edgetune.interleave.snapshot import InferenceQueue, Snapshot, TrainingJob
+from edgetune.stages.interleave.policies import POLICIES
+from edgetune.stages.interleave.snapshot import InferenceQueue, Snapshot, TrainingJob
 
 MS = 1_000_000
 _REPEATS = 7

@@ -19,13 +19,13 @@ from dataclasses import replace
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.cycle import Cycle, CycleGoals
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.planner import best_cycle, halves, tenants_of
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.cycle import Cycle, CycleGoals
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend, resampled
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

@@ -15,12 +15,12 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

@@ -32,13 +32,13 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import RunRow
 from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.cycle import CycleGoals
-from edgetune.interleave.cycle_choice import CycleChooser, TenantNames
-from edgetune.interleave.engines import ENGINES
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.power import Budgets
-from edgetune.search.driver import SearchSettings, run_search
 from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.stages.interleave.cycle import CycleGoals
+from edgetune.stages.interleave.cycle_choice import CycleChooser, TenantNames
+from edgetune.stages.interleave.engines import ENGINES
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.power import Budgets
+from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob, choose_tenants

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.devices.host import open_host
-from edgetune.interleave.backend import Minibatch
-from edgetune.interleave.live import LiveMinibatchBackend
-from edgetune.interleave.live_tenants import LiveTenant
-from edgetune.interleave.tenants import Training
+from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.live_tenants import LiveTenant
+from edgetune.stages.interleave.tenants import Training
 from edgetune.workloads.resolve import resolve
 
 _PAUSE_S = 0.0005

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgetune.schedule.machine import Paging
+from edgetune.stages.schedule.machine import Paging
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.host import open_host
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import open_profiler
-from edgetune.roofline.kernel_plan import REPETITIONS
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.roofline.kernel_plan import REPETITIONS
 from edgetune.workloads.kernels import PREFIX, parse_kernel
 from edgetune.workloads.resolve import resolve
 

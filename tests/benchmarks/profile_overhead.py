@@ -25,8 +25,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.host import open_host
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import open_profiler
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
 from edgetune.stats import summarise
 from edgetune.workloads import zoo
 from edgetune.workloads.resolve import resolve

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine, Paging
-from edgetune.schedule.network import Layer, LayeredNetwork, LayerKind
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, LayerKind
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.stats import percentile
 from edgetune.units import NS
 

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from edgetune.schedule.costs import network_of
-from edgetune.schedule.live_run import _QUIET, LiveNetwork, LiveOptions, LiveRun
-from edgetune.schedule.verification import Verification
+from edgetune.stages.schedule.costs import network_of
+from edgetune.stages.schedule.live_run import _QUIET, LiveNetwork, LiveOptions, LiveRun
+from edgetune.stages.schedule.verification import Verification
 from edgetune.workloads.prepared import open_prepared
 
 REPEATS = 5

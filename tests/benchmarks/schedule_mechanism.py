@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from edgetune.schedule.costs import network_of
-from edgetune.schedule.executor import PreparedLayers, Runnable, WholeNetwork
-from edgetune.schedule.live import LiveTaskBackend
-from edgetune.schedule.live_run import _EXACT_HEAP
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import RequestRecord
+from edgetune.stages.schedule.costs import network_of
+from edgetune.stages.schedule.executor import PreparedLayers, Runnable, WholeNetwork
+from edgetune.stages.schedule.live import LiveTaskBackend
+from edgetune.stages.schedule.live_run import _EXACT_HEAP
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import RequestRecord
 from edgetune.workloads.prepared import Prepared, open_prepared
 
 ROUNDS = 25

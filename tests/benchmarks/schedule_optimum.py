@@ -23,16 +23,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
-from edgetune.schedule.optimum import optimum
-from edgetune.schedule.plan import SchedulingProblem
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.optimum import Optimum
-from edgetune.schedule.policies.policy import SchedulePolicy
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import simulate
-from edgetune.schedule.tasks import RequestRecord, TaskRecord
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.optimum import optimum
+from edgetune.stages.schedule.plan import SchedulingProblem
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.optimum import Optimum
+from edgetune.stages.schedule.policies.policy import SchedulePolicy
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import simulate
+from edgetune.stages.schedule.tasks import RequestRecord, TaskRecord
 from edgetune.stats import median
 
 MS = 1_000_000

@@ -24,8 +24,8 @@ from paging_fit import Observation, fit_paging
 
 from edgetune.artifacts import io
 from edgetune.artifacts.timeline import Timeline
-from edgetune.schedule.costs import Host, host_of
-from edgetune.schedule.network import Layer
+from edgetune.stages.schedule.costs import Host, host_of
+from edgetune.stages.schedule.network import Layer
 
 JOBS = """kind: jobs
 version: 1

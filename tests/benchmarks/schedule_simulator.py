@@ -11,16 +11,16 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.policy import SchedulePolicy, taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
-from edgetune.schedule.state import View
-from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import View
+from edgetune.stages.schedule.tasks import LayerTask
 
 
 class Simplest:

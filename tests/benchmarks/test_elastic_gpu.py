@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 from elastic_gpu import main
 
-from edgetune.elastic.abi import grid_symbol
-from edgetune.elastic.cuda.gpu_session import open_gpu_session
-from edgetune.elastic.cuda.program import Build
-from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Resources
+from edgetune.stages.elastic.abi import grid_symbol
+from edgetune.stages.elastic.cuda.gpu_session import open_gpu_session
+from edgetune.stages.elastic.cuda.program import Build
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Resources
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu

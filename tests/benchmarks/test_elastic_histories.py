@@ -3,7 +3,7 @@
 import pytest
 from elastic_histories import histories
 
-from edgetune.elastic.policies import POLICIES
+from edgetune.stages.elastic.policies import POLICIES
 
 
 @pytest.mark.parametrize("policy", POLICIES)

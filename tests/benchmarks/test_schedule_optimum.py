@@ -3,7 +3,7 @@
 import pytest
 from schedule_optimum import random_case, solve, tell, tell_case
 
-from edgetune.schedule.network import least_budget_bytes
+from edgetune.stages.schedule.network import least_budget_bytes
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
 

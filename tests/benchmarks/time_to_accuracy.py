@@ -28,7 +28,7 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.problem import Objective
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.accuracy import Comparison, TrainingChoice, accuracy_problem, choice_of, compare, optimum
+from edgetune.stages.search.accuracy import Comparison, TrainingChoice, accuracy_problem, choice_of, compare, optimum
 
 DATA = Path(__file__).parents[2] / "../shared/data/zeus"
 GPUS = ("v100", "p100")

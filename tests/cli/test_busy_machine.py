@@ -17,11 +17,11 @@ from edgetune.cli.screen import Screen
 from edgetune.devices.cpu import CpuLoad, OtherProcessesLoad
 from edgetune.devices.host import open_host
 from edgetune.devices.sysfs import Sysfs
-from edgetune.profiling.disturbances import ContentionWatch
-from edgetune.roofline.fit import fit_roofs
-from edgetune.roofline.kernel_plan import buffer_limits_on, plan_kernels
-from edgetune.roofline.measure import measure_peaks
-from edgetune.roofline.placement import place
+from edgetune.stages.profiling.disturbances import ContentionWatch
+from edgetune.stages.roofline.fit import fit_roofs
+from edgetune.stages.roofline.kernel_plan import buffer_limits_on, plan_kernels
+from edgetune.stages.roofline.measure import measure_peaks
+from edgetune.stages.roofline.placement import place
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.workflows.roofline import peaks

@@ -126,8 +126,8 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     took_s = slow["finished_s"] - slow["arrived_s"]
     Path("run.json").write_text(json.dumps(document))
     from edgetune.artifacts.io import read_run
-    from edgetune.interleave.figures.latency import latency_figure
-    from edgetune.interleave.figures.timeline import timeline_figure
+    from edgetune.stages.interleave.figures.latency import latency_figure
+    from edgetune.stages.interleave.figures.timeline import timeline_figure
 
     run = read_run("run.json")
     for figure in (latency_figure(run), timeline_figure(run)):
@@ -155,8 +155,8 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
         longest_s.append(slow["finished_s"] - slow["arrived_s"])
     Path("run.json").write_text(json.dumps(document))
     from edgetune.artifacts.io import read_timeline
-    from edgetune.schedule.figures.gantt import gantt_figure
-    from edgetune.schedule.figures.responses import responses_figure
+    from edgetune.stages.schedule.figures.gantt import gantt_figure
+    from edgetune.stages.schedule.figures.responses import responses_figure
 
     timeline = read_timeline("run.json")
     (axes,) = responses_figure(timeline).axes

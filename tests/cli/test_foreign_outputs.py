@@ -8,7 +8,7 @@ from command_line import assert_two_lines
 from edgetune.cli.plot import write_drawing
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
-from edgetune.interleave.sessions import TrainingSession
+from edgetune.stages.interleave.sessions import TrainingSession
 from edgetune.workflows.output import Target, begin_outputs
 
 TWIN = ("--device", "twin:orin-agx")

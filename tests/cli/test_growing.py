@@ -11,7 +11,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.profiling import identity
+from edgetune.stages.profiling import identity
 
 SWEEP = ("profile", "zoo:squeezenet", "-t", "infer", "--device", "twin:orin-agx", "-q")
 

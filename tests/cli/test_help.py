@@ -72,7 +72,7 @@ def test_no_colour_when_asked_not_to(shell):
 
 
 def test_every_strategy_is_named_where_one_is_chosen_or_judged(edgetune):
-    from edgetune.search.strategies import STRATEGIES
+    from edgetune.stages.search.strategies import STRATEGIES
 
     choosing, judging = edgetune("search", "--help").out, edgetune("search", "evaluate", "--help").out
     named = set(choosing.replace(",", " ").replace(";", " ").split())

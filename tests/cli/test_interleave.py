@@ -17,9 +17,9 @@ from small_network import TRAINING, small_network
 from edgetune.artifacts.io import read_run
 from edgetune.cli.main import run
 from edgetune.errors import InputError
-from edgetune.interleave.engines import ENGINES, Engine
-from edgetune.interleave.policies import POLICIES
-from edgetune.interleave.policies.native import Native
+from edgetune.stages.interleave.engines import ENGINES, Engine
+from edgetune.stages.interleave.policies import POLICIES
+from edgetune.stages.interleave.policies.native import Native
 from edgetune.workflows.interleave.turns import Turns
 
 TWIN = ("--device", "twin:orin-agx")

@@ -9,7 +9,7 @@ import pytest
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.cli.interleave_report import compared, report_tables, show_run
-from edgetune.interleave.summary import summarise
+from edgetune.stages.interleave.summary import summarise
 
 
 class Terminal(io.StringIO):

@@ -5,7 +5,7 @@ import json
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.elastic.cuda import gpu_session
+from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu
@@ -53,7 +53,7 @@ def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_pat
 
 
 def test_who_stops_it_keeps_the_workloads_that_were_over(edgetune, tmp_path, monkeypatch):
-    from edgetune.elastic import bench as module
+    from edgetune.stages.elastic import bench as module
 
     real, asked = module.bench, []
 

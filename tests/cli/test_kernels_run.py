@@ -10,9 +10,9 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.elastic import compiler
-from edgetune.elastic.cuda import gpu_session
-from edgetune.elastic.cuda.calibrate import read_costs
+from edgetune.stages.elastic import compiler
+from edgetune.stages.elastic.cuda import gpu_session
+from edgetune.stages.elastic.cuda.calibrate import read_costs
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.kernels import share
 from fakes.cuda_driver import FakeCuda

@@ -11,7 +11,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
-from edgetune.elastic.policies.multistream import MultiStream, Solo
+from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
 
 TASKS = """kind: kernel_tasks
 version: 1

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.elastic.cuda import context, driver
+from edgetune.stages.elastic.cuda import context, driver
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel

@@ -15,7 +15,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
-from edgetune.profiling.journal_lines import parse_lines
+from edgetune.stages.profiling.journal_lines import parse_lines
 from edgetune.testing.fake_board import make_board
 
 PATIENCE_S = 60.0

@@ -5,8 +5,8 @@ import pytest
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.cli.progress import SweepReporter, time_left
 from edgetune.cli.screen import Screen
-from edgetune.profiling.disturbances import Cooling
-from edgetune.profiling.sweep import SweepProgress
+from edgetune.stages.profiling.disturbances import Cooling
+from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.workflows.reporting import SimulationLabel
 
 

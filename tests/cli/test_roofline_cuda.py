@@ -15,7 +15,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts.io import read_roofline
 from edgetune.devices.device import Absent
 from edgetune.devices.nvml.device import open_nvml_device
-from edgetune.profiling import supervisor, worker
+from edgetune.stages.profiling import supervisor, worker
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower
 from fakes.nvml import FakeGpu, FakeNvml

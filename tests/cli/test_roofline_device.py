@@ -6,7 +6,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.io import read_profile, read_roofline
-from edgetune.roofline.balance import balance
+from edgetune.stages.roofline.balance import balance
 
 TWIN = ("--device", "twin:orin-agx")
 """Published for the board that it is the twin of, at MAXN (Pagoda, 2025)."""
@@ -182,7 +182,7 @@ def test_a_search_takes_the_roofline_as_a_first_guess(edgetune, maxn, tmp_path):
 
 
 def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
-    from edgetune.search.strategies import roofline
+    from edgetune.stages.search.strategies import roofline
 
     seen = []
     made = roofline.RooflineSearch.__init__

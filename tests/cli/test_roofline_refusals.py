@@ -229,10 +229,10 @@ def test_one_mode_tells_no_other(edgetune, peaks):
     [("matmul", "no kernel bound by memory was measured in tf32"), ("copy", "no kernel bound by compute was measured")],
 )
 def test_a_single_kernel_is_no_roofline(edgetune, tmp_path, monkeypatch, name, missing):
-    from edgetune.roofline import kernel_plan
+    from edgetune.workflows.roofline import peaks
     from edgetune.workloads.kernels import BenchmarkKernel
 
-    monkeypatch.setattr(kernel_plan, "plan_kernels", lambda *_, **__: [BenchmarkKernel.square(name, 4096, "tf32")])
+    monkeypatch.setattr(peaks, "plan_kernels", lambda *_, **__: [BenchmarkKernel.square(name, 4096, "tf32")])
     ended = edgetune("roofline", *TWIN, "--quiet", "-o", str(tmp_path / "r.yaml"))
     assert_two_lines(ended, 2)
     assert missing in ended.err
@@ -244,10 +244,10 @@ def test_a_constant_that_would_be_negative_is_zero_and_says_what_is_missing(edge
     """At rest the board is said to draw 70 W, more than while it copies: a byte would give energy back."""
     from dataclasses import replace
 
-    from edgetune.roofline import measure
+    from edgetune.workflows.roofline import peaks
 
-    measured = measure.idle_run
-    monkeypatch.setattr(measure, "idle_run", lambda *asked: replace(measured(*asked), power_w=70.0))
+    measured = peaks.idle_run
+    monkeypatch.setattr(peaks, "idle_run", lambda *asked: replace(measured(*asked), power_w=70.0))
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--quick", "-o", str(file))
     assert ended.code == 0, ended.err

@@ -6,7 +6,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.schedule.costs import networks_of
+from edgetune.stages.schedule.costs import networks_of
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s,after
 net,conv1,conv,1000000,100000,0.010,0.020,

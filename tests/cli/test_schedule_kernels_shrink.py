@@ -8,11 +8,11 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.elastic.cuda.calibrate import LaunchCosts, write_costs
-from edgetune.elastic.pieces import PieceShape
-from edgetune.elastic.source import syntax
-from edgetune.elastic.tables import tables_of
-from edgetune.elastic.work import Logical
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
+from edgetune.stages.elastic.pieces import PieceShape
+from edgetune.stages.elastic.source import syntax
+from edgetune.stages.elastic.tables import tables_of
+from edgetune.stages.elastic.work import Logical
 
 KERNELS = """
 extern "C" __global__ void blur(const float *in, float *out, int n)

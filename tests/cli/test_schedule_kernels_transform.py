@@ -7,8 +7,8 @@ import sys
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.elastic.cpu_equivalence import Verdict
-from edgetune.elastic.source import syntax
+from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.source import syntax
 from edgetune.workflows.kernels import transform
 
 GOOD = """// launch scale grid=3 block=64 x=float32[256] n=int32:150

@@ -174,8 +174,8 @@ def test_a_truncated_file_of_weights_is_refused_by_name(edgetune, folder):
 
 
 def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edgetune, folder, monkeypatch):
-    from edgetune.schedule import live_run
-    from edgetune.schedule.cgroups import MemoryLimit
+    from edgetune.stages.schedule import live_run
+    from edgetune.stages.schedule.cgroups import MemoryLimit
 
     monkeypatch.setattr(live_run, "make_limit", lambda *_, **__: MemoryLimit("no folder may be made"))
     assert edgetune(*RUN).code == 0  # prepared now
@@ -189,7 +189,7 @@ def test_a_control_group_that_was_asked_for_and_cannot_be_made_is_two_lines(edge
 
 def test_a_run_that_was_killed_keeps_its_rows_and_says_so(edgetune, folder, monkeypatch):
     from edgetune.errors import PartialError
-    from edgetune.schedule import live_run
+    from edgetune.stages.schedule import live_run
 
     real = live_run.LiveRun.records
 

@@ -11,7 +11,7 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts.io import read_layer_costs
-from edgetune.schedule.costs import networks_of
+from edgetune.stages.schedule.costs import networks_of
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
-from edgetune.schedule.policies import POLICIES
-from edgetune.schedule.policies.policy import SchedulePolicy, in_order
+from edgetune.stages.schedule.policies import POLICIES
+from edgetune.stages.schedule.policies.policy import SchedulePolicy, in_order
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020

@@ -3,7 +3,7 @@
 import signal
 
 from edgetune.artifacts import io
-from edgetune.schedule.policies.classic import FirstComeFirstServed
+from edgetune.stages.schedule.policies.classic import FirstComeFirstServed
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
 faces,conv1,conv,1000000,100000,0.010,0.020

@@ -112,7 +112,7 @@ def test_the_newer_of_two_measurements_stands_and_it_is_said(edgetune, train, tm
 
 
 def test_stopped_half_way_what_was_done_is_told_and_kept(edgetune, train, tmp_path, monkeypatch):
-    from edgetune.search.evaluation import runner
+    from edgetune.stages.search.evaluation import runner
 
     whole, calls = runner.EvaluationTask.run, []
 
@@ -158,7 +158,7 @@ def test_bad_input_is_two_lines(edgetune, train, words, told):
 
 
 def test_all_networks_of_the_study_are_held_against_its_count(edgetune, tmp_path):
-    from edgetune.search.evaluation.problems import STUDY_NETWORKS
+    from edgetune.stages.search.evaluation.problems import STUDY_NETWORKS
 
     tables = [table(tmp_path / f"{name}.csv", name, device="twin:orin-agx") for name in STUDY_NETWORKS]
     ended = edgetune("search", "evaluate", *tables, "--strategies", "random:9")

@@ -7,7 +7,7 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.search.strategies import STRATEGIES
+from edgetune.stages.search.strategies import STRATEGIES
 
 INFER = """device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w,duration_s
 board,answers,infer,1,300,0.020,12,10

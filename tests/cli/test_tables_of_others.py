@@ -8,7 +8,7 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.search.strategies import STRATEGIES
+from edgetune.stages.search.strategies import STRATEGIES
 
 NAMED = """model,mode,task,bs,latency_ms,power_mw
 resnet18,15W,infer,1,20,9000

@@ -51,7 +51,7 @@ class ChildHere:
     alive, pid = True, 0
 
     def __init__(self, module: str, **_: object) -> None:
-        from edgetune.profiling import worker
+        from edgetune.stages.profiling import worker
 
         self._module = module
         self._session = worker._Session()
@@ -60,7 +60,7 @@ class ChildHere:
         assert deadline_s > time.monotonic()
         if self._module == "edgetune.workloads.batch_check":
             return self._compared(command)
-        assert self._module == "edgetune.profiling.worker"
+        assert self._module == "edgetune.stages.profiling.worker"
         if command["command"] == "prepare":
             return {"load_ns": self._session.prepare({**command, "cpus": [], "threads": 1})}
         start_ns, end_ns = self._session.run(command["minibatches"])
@@ -97,8 +97,8 @@ def children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that edgetune does in child processes happens here."""
     onnxruntime.set_default_logger_severity(4)  # of a real child, what it logs goes into a file
     monkeypatch.setattr("onnxruntime.set_default_logger_severity", lambda level: None)
-    monkeypatch.setattr("edgetune.profiling.supervisor.Child", ChildHere)
-    monkeypatch.setattr("edgetune.profiling.worker.gc", WithoutCollection)
+    monkeypatch.setattr("edgetune.stages.profiling.supervisor.Child", ChildHere)
+    monkeypatch.setattr("edgetune.stages.profiling.worker.gc", WithoutCollection)
     if importlib.util.find_spec("edgetune.workloads.batch_check"):
         monkeypatch.setattr("edgetune.workloads.batch_check.Child", ChildHere)
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from edgetune.elastic import abi
-from edgetune.elastic.backend import Launch, LaunchEvent
-from edgetune.elastic.cuda.backend import CudaBackend, WaitTimes
-from edgetune.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
-from edgetune.elastic.cuda.context import Context, open_context
-from edgetune.elastic.cuda.driver import Driver
-from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic import abi
+from edgetune.stages.elastic.backend import Launch, LaunchEvent
+from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.stages.elastic.cuda.blocks import DELAY_KERNEL, TIMER_KERNEL
+from edgetune.stages.elastic.cuda.context import Context, open_context
+from edgetune.stages.elastic.cuda.driver import Driver
+from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgetune.elastic.abi import STRUCT
-from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.abi import STRUCT
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 
 ORIGINAL = """
 // launch mix grid=3,2 block=16,2 data=int32[192] counts=int32[6]:zero n=int32:180

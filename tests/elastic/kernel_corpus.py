@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.elastic.sample_launches import SampleLaunch, sample_launches_in
+from edgetune.stages.elastic.sample_launches import SampleLaunch, sample_launches_in
 
 FOLDER = Path(__file__).with_name("kernels")
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.cu")))

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import hand_elastic
 
-from edgetune.elastic.cpu_equivalence import Matrix, Verdict, check
-from edgetune.elastic.kernel import TransformResult
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.run import FORWARD, REVERSE, chance
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import Matrix, Verdict, check
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance
+from edgetune.stages.elastic.source.transform import transform
 
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
 PLAIN = """

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from edgetune.elastic.backend import Launch, LaunchEvent
-from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.model import GpuTimingModel
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.view import Decision, LaunchChain, LaunchPiece, View
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.serving.clock import EventClock
+from edgetune.stages.elastic.backend import Launch, LaunchEvent
+from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.model import GpuTimingModel
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.view import Decision, LaunchChain, LaunchPiece, View
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
 US = 1000
 """Nanoseconds in a microsecond."""

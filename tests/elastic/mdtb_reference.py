@@ -1,6 +1,6 @@
 """The six networks as PyTorch has them, in double precision: what the kernels are compared with.
 
-Written from the papers, layer by layer, apart from ``edgetune.elastic.mdtb.networks``; the two share names of weights.
+Written from the papers, apart from ``edgetune.stages.elastic.mdtb.networks``; the two share names of weights.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Weights = Mapping[str, Tensor]
 
 
 def expected(network: str, drawn: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return the answer of a network for the input and weights of ``edgetune.elastic.mdtb.networks``."""
+    """Return the answer of a network for the input and weights of ``edgetune.stages.elastic.mdtb.networks``."""
     weights = {name: torch.from_numpy(numbers).double() for name, numbers in drawn.items()}
     with torch.no_grad():
         return _NETWORKS[network](weights).flatten().numpy()

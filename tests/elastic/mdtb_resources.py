@@ -11,13 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import edgetune.elastic.mdtb
-from edgetune.elastic.forms import compile_forms
-from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.networks import ARCHITECTURE, KERNELS
-from edgetune.elastic.source.transform import transform
+import edgetune.stages.elastic.mdtb
+from edgetune.stages.elastic.forms import compile_forms
+from edgetune.stages.elastic.mdtb.builder import kernel_source
+from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, KERNELS
+from edgetune.stages.elastic.source.transform import transform
 
-FILE = Path(edgetune.elastic.mdtb.__path__[0], "resources.json")
+FILE = Path(edgetune.stages.elastic.mdtb.__path__[0], "resources.json")
 
 
 def table(kernels: Sequence[str] = KERNELS, arch: str = ARCHITECTURE) -> dict[str, Any]:

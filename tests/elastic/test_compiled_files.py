@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic import compiler
-from edgetune.elastic.compiler import MOST_FILES, CompileOptions, compile, file_of, read, write
 from edgetune.errors import InputError
+from edgetune.stages.elastic import compiler
+from edgetune.stages.elastic.compiler import MOST_FILES, CompileOptions, compile, file_of, read, write
 
 PLAIN = '#include <stdint.h>\nextern "C" __global__ void k(float *a) { a[threadIdx.x] = a[0] * 2.0f + 1.0f; }\n'
 WORDS = ["--gpu-architecture=sm_87"]

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.compiler import ARCHES
-from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpu import find_gpu
-from edgetune.elastic.mdtb.builder import kernel_source
-from edgetune.elastic.mdtb.networks import KERNELS
-from edgetune.elastic.shrink import shrink
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Logical
+from edgetune.stages.elastic.compiler import ARCHES
+from edgetune.stages.elastic.forms import Forms, compile_forms
+from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.mdtb.builder import kernel_source
+from edgetune.stages.elastic.mdtb.networks import KERNELS
+from edgetune.stages.elastic.shrink import shrink
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Logical
 
 CORPUS = sorted((Path(__file__).parent / "kernels").glob("*.cu"))
 GPU = find_gpu("orin-agx")

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgetune.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile, resources_in
-from edgetune.elastic.forms import compile_forms
-from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.compiler import ARCHES, STAND_INS, CompileOptions, arch_of, compile, resources_in
+from edgetune.stages.elastic.forms import compile_forms
+from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
 
 TILE = """
 extern "C" __global__ void tile(float *out, int n)
@@ -93,7 +93,7 @@ extern "C" __global__ void k(float *a)
 
 
 def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetune.elastic.compiler.toolkit_folder", lambda: None)
+    monkeypatch.setattr("edgetune.stages.elastic.compiler.toolkit_folder", lambda: None)
     included = "".join(f"#include <{name}>\n" for name in STAND_INS)
     assert "k" in compile(included + LIMITS, "sm_87", name="k.cu").resources
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from cuda_scene import BLOCK_US, BLOCKS, KERNELS, US, VALUES, Machine, launch, moments, task
 
-from edgetune.elastic.backend import LaunchEvent
-from edgetune.elastic.cuda.backend import WaitTimes, stream_priorities
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.policies import POLICIES, find_policy
+from edgetune.stages.elastic.backend import LaunchEvent
+from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.policies import POLICIES, find_policy
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALL_US = BLOCKS * BLOCK_US

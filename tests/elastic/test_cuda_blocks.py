@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from cuda_scene import AHEAD_NS, BUILD, KERNELS, TIMER_IMAGE, US, VALUES, Machine, launch, moments, network, task
 
-from edgetune.elastic.compiler import compile
-from edgetune.elastic.cuda.backend import CudaBackend
-from edgetune.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, with_block_records
-from edgetune.elastic.cuda.program import Program
+from edgetune.stages.elastic.compiler import compile
+from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, GlobalTimer, with_block_records
+from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaKernel, FakeLaunch, FakeMemory
 
 SMS = 4

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from cuda_scene import US, Machine
 
-from edgetune.elastic.cuda.calibrate import (
+from edgetune.errors import InputError
+from edgetune.stages.elastic.cuda.calibrate import (
     EMPTY_KERNEL,
     SHARDS,
     SOURCE,
@@ -19,7 +20,6 @@ from edgetune.elastic.cuda.calibrate import (
     read_costs,
     write_costs,
 )
-from edgetune.errors import InputError
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
@@ -56,7 +56,7 @@ def test_shards_cost_a_call_each_where_that_takes_longer_than_they_run(costs: La
 
 
 def test_the_kernel_compiles() -> None:
-    from edgetune.elastic.compiler import compile
+    from edgetune.stages.elastic.compiler import compile
 
     assert EMPTY_KERNEL in compile(SOURCE, "sm_87", name="calibration").resources
 

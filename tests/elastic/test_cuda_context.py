@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from cuda_scene import Machine
 
-from edgetune.elastic.cuda.context import open_context
-from edgetune.elastic.cuda.driver import Driver, KernelFailedError
 from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda.context import open_context
+from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from edgetune.elastic.cuda import driver as codes
-from edgetune.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError, load_driver
 from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda.driver import Driver, KernelFailedError, NotOfferedError, load_driver
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda
 from fakes.cuda_gpu import FakeCudaGpu

@@ -10,8 +10,8 @@ import pytest
 from cuda_scene import BLOCK_US, BLOCKS, US, Machine, network, task
 from test_gpu_session import ready
 
-from edgetune.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
-from edgetune.elastic.work import GpuTask
+from edgetune.stages.elastic.cuda.calibrate import EMPTY_KERNEL, reaction_s
+from edgetune.stages.elastic.work import GpuTask
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 

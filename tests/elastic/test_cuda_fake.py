@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cuda_scene import US, Machine
 
-from edgetune.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda import driver as codes
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, WouldWaitForeverError

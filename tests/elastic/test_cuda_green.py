@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from cuda_scene import BUILD, VALUES, Machine, network
 
-from edgetune.elastic.cuda.context import green_context, why_not_green
-from edgetune.elastic.cuda.program import Program
 from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda.context import green_context, why_not_green
+from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaGpu
 
 

@@ -15,21 +15,21 @@ import numpy as np
 import pytest
 from cuda_scene import Machine
 
-from edgetune.elastic import abi
-from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, run
-from edgetune.elastic.cuda.gpu_session import GpuSession
-from edgetune.elastic.cuda.program import Build, Program
-from edgetune.elastic.forms import Form, Forms, variants_by_count
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.kernel import TransformResult
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.mdtb.networks import network, values
-from edgetune.elastic.policies import find_policy
-from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import ShimLaunch
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Argument, GpuTask, KernelSequence, Pointer, Scalar
+from edgetune.stages.elastic import abi
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, run
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.forms import Form, Forms, variants_by_count
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.mdtb.networks import network, values
+from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import ShimLaunch
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Argument, GpuTask, KernelSequence, Pointer, Scalar
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
 

@@ -10,13 +10,13 @@ from cuda_scene import BLOCKS, BUILD, FORMS, KERNELS, SIZE, THREADS, VALUES, Mac
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.elastic import abi
-from edgetune.elastic.cuda.driver import Packed
-from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.work import KernelSequence, Logical, Pointer, Scalar
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.stages.elastic import abi
+from edgetune.stages.elastic.cuda.driver import Packed
+from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.work import KernelSequence, Logical, Pointer, Scalar
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 X = VALUES["x"]

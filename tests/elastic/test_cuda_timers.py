@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetune.elastic.cuda.blocks import EventTimes
+from edgetune.stages.elastic.cuda.blocks import EventTimes
 
 US = 1000
 SECOND_NS = 10**9

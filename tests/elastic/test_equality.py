@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kernel_corpus import NAMES, source, trials
 
-from edgetune.elastic.cpu_equivalence import BRIEF, Matrix, Verdict, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, Verdict, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 GRID_ONLY = {
     "helper_barrier": "helper-barrier",

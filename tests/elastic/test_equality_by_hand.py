@@ -8,11 +8,11 @@ import hand_elastic
 import numpy as np
 import pytest
 
-from edgetune.elastic.cpu_equivalence import BRIEF, Matrix, check, ways
-from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.run import FORWARD, REVERSE, chance
-from edgetune.elastic.work import Logical
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, Matrix, check, ways
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, chance
+from edgetune.stages.elastic.work import Logical
 
 TRIALS = sample_launches_in(hand_elastic.ORIGINAL, "mix.cu")
 SHORT = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from kernel_mutants import MUTANTS, SHORT, SOURCES, generated, verdict_of
 
-from edgetune.elastic.cpu_equivalence import check
-from edgetune.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.cpu_equivalence import check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import random_kernels
 
-from edgetune.elastic.cpu_equivalence import BRIEF, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 KERNELS = 6
 

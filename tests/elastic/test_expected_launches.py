@@ -4,8 +4,8 @@ import pytest
 from kernel_scenes import GPU, call, task
 
 from edgetune import limits
-from edgetune.elastic.tasks import about_launches, check_count
 from edgetune.errors import InputError
+from edgetune.stages.elastic.tasks import about_launches, check_count
 
 
 def test_requests_at_a_rate_come_to_all_of_their_kernels(tmp_path):

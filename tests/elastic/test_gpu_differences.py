@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
 
-from edgetune.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, ways
-from edgetune.elastic.cuda.program import Program
-from edgetune.elastic.work import Logical
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, ways
+from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.work import Logical
 from fakes.cuda_gpu import FakeCudaKernel
 
 

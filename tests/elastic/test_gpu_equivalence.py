@@ -11,13 +11,13 @@ from cuda_scene import BUILD, KERNELS, SIZE, VALUES, Machine, kernel, network
 from kernel_corpus import source, trials
 from test_cuda_on_shim import forms_of, kernels_of
 
-from edgetune.elastic.cpu_equivalence import Verdict
-from edgetune.elastic.cuda.gpu_equivalence import build, check
-from edgetune.elastic.cuda.program import Build
-from edgetune.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
-from edgetune.elastic.sample_launches import SampleLaunch
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import KernelSequence, Logical
+from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.cuda.gpu_equivalence import build, check
+from edgetune.stages.elastic.cuda.program import Build
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.sample_launches import SampleLaunch
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import KernelSequence, Logical
 from fakes.cuda_driver import fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 

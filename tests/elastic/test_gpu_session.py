@@ -12,15 +12,15 @@ import pytest
 from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
-from edgetune.elastic.bench import runner
-from edgetune.elastic.compiler import CompileOptions
-from edgetune.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
-from edgetune.elastic.cuda.program import Build, build
-from edgetune.elastic.forms import Form
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.policies import find_policy
-from edgetune.elastic.work import Buffer, KernelSequence
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.bench import runner
+from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_gpu_session
+from edgetune.stages.elastic.cuda.program import Build, build
+from edgetune.stages.elastic.forms import Form
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.work import Buffer, KernelSequence
 from fakes.cuda_state import ticking
 
 LAUNCH_S = 12e-6

@@ -4,10 +4,10 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
-from edgetune.elastic.figures.gantt import bars_of, gantt_figure
-from edgetune.elastic.timeline import summarise
 from edgetune.errors import InputError
 from edgetune.plotting.gantt import Bar, Span
+from edgetune.stages.elastic.figures.gantt import bars_of, gantt_figure
+from edgetune.stages.elastic.timeline import summarise
 
 TOLD = {
     "simulated": True, "device": "small", "duration_s": 2.0, "gpu": {"sm_count": 2},

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.elastic.cuda.program import check_source
-from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.model import check_fits, check_known
-from edgetune.elastic.source.parse import parse
-from edgetune.elastic.tasks import tasks_of
-from edgetune.elastic.work import Buffer, KernelSequence, Pointer, Scalar
 from edgetune.errors import InputError
+from edgetune.stages.elastic.cuda.program import check_source
+from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.model import check_fits, check_known
+from edgetune.stages.elastic.source.parse import parse
+from edgetune.stages.elastic.tasks import tasks_of
+from edgetune.stages.elastic.work import Buffer, KernelSequence, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
-from edgetune.elastic.backend import LaunchRecord
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.policies.multistream import Solo
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.view import LaunchChain, LaunchPiece
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
+from edgetune.stages.elastic.backend import LaunchRecord
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.policies.multistream import Solo
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
 
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):

@@ -8,15 +8,24 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.backend import Outcome, RequestRecord
-from edgetune.elastic.bench import Ratio, RequestLatencies, answers_of, bench, mean_ratio, runner, simulated, with_load
-from edgetune.elastic.gpu import find_gpu
-from edgetune.elastic.mdtb.workloads import TaskPair, workload
-from edgetune.elastic.policies import find_policy
-from edgetune.elastic.policies.multistream import SOLO, MultiStream
-from edgetune.elastic.view import ElasticPolicy
-from edgetune.elastic.work import GpuTask, KernelSequence
 from edgetune.errors import EdgetuneError, InputError
+from edgetune.stages.elastic.backend import Outcome, RequestRecord
+from edgetune.stages.elastic.bench import (
+    Ratio,
+    RequestLatencies,
+    answers_of,
+    bench,
+    mean_ratio,
+    runner,
+    simulated,
+    with_load,
+)
+from edgetune.stages.elastic.gpu import find_gpu
+from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
+from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
+from edgetune.stages.elastic.view import ElasticPolicy
+from edgetune.stages.elastic.work import GpuTask, KernelSequence
 
 WORKLOAD = TaskPair(
     "A",

@@ -8,11 +8,11 @@ import struct
 import numpy as np
 import pytest
 
-from edgetune.elastic.mdtb.builder import pooled_side
-from edgetune.elastic.mdtb.networks import NETWORKS, network, values
-from edgetune.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
-from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError
+from edgetune.stages.elastic.mdtb.builder import pooled_side
+from edgetune.stages.elastic.mdtb.networks import NETWORKS, network, values
+from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, WORKLOADS, workload
+from edgetune.stages.elastic.work import Pointer, Scalar
 
 WEIGHTS = {
     # torchvision's counts of parameters, which its documentation states: alexnet, squeezenet1_0, and resnet18 with one

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 import torch
 
-from edgetune.elastic.abi import packed
-from edgetune.elastic.cpu_equivalence import Matrix, check
-from edgetune.elastic.forms import variants_by_count
-from edgetune.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.elastic.mdtb.builder import Builder, kernel_source
-from edgetune.elastic.mdtb.networks import KERNELS, network, values
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import FORWARD, Built, ShimLaunch, chance
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.work import Call, KernelSequence, Scalar
+from edgetune.stages.elastic.abi import packed
+from edgetune.stages.elastic.cpu_equivalence import Matrix, check
+from edgetune.stages.elastic.forms import variants_by_count
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.mdtb.builder import Builder, kernel_source
+from edgetune.stages.elastic.mdtb.networks import KERNELS, network, values
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import FORWARD, Built, ShimLaunch, chance
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Call, KernelSequence, Scalar
 
 SMALL: dict[str, dict[str, int]] = {
     "alexnet": {"side": 63, "narrow": 16, "classes": 11},

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import mdtb_resources
 import pytest
 
-from edgetune.elastic.compiler import ARCHES
-from edgetune.elastic.mdtb.networks import ARCHITECTURE, KERNELS, NETWORKS, network, stored_resources
+from edgetune.stages.elastic.compiler import ARCHES
+from edgetune.stages.elastic.mdtb.networks import ARCHITECTURE, KERNELS, NETWORKS, network, stored_resources
 
 SLOW = ("gru_cell", "lstm_cell")
 """Whose forms take seconds to compile: many sums side by side."""

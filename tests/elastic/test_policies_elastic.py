@@ -4,18 +4,18 @@ from functools import cache
 
 import pytest
 
-from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.pieces import LeftoverTable, PieceShape
-from edgetune.elastic.policies import POLICIES, find_policy, make_policy
-from edgetune.elastic.policies.barrier import Barrier
-from edgetune.elastic.policies.elastic import Elastic, tables_for
-from edgetune.elastic.policies.multistream import MultiStream
-from edgetune.elastic.policies.sequential import Sequential
-from edgetune.elastic.shrink import kept_pieces
-from edgetune.elastic.view import LaunchChain, LaunchPiece, TaskState, View
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.errors import InputError
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.policies import POLICIES, find_policy, make_policy
+from edgetune.stages.elastic.policies.barrier import Barrier
+from edgetune.stages.elastic.policies.elastic import Elastic, tables_for
+from edgetune.stages.elastic.policies.multistream import MultiStream
+from edgetune.stages.elastic.policies.sequential import Sequential
+from edgetune.stages.elastic.shrink import kept_pieces
+from edgetune.stages.elastic.view import LaunchChain, LaunchPiece, TaskState, View
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.testing.elastic_contract import ElasticPolicyContract, check_leftovers, next_kernel
 from edgetune.testing.elastic_histories import CALLS, GPUS, ElasticCase, play
 
@@ -79,7 +79,7 @@ def test_a_name_that_is_not_there_is_answered_with_the_nearest():
 def test_a_policy_is_made_for_tasks(name, monkeypatch):
     made = make_policy(name, [task("n"), task("c", 1, (POOL,))], EIGHT)
     assert made.name == name
-    monkeypatch.setattr("edgetune.elastic.policies.elastic.kept_pieces", None)  # nothing is worked out later
+    monkeypatch.setattr("edgetune.stages.elastic.policies.elastic.kept_pieces", None)  # nothing is worked out later
     runs = launch(0, task("c", 1, (POOL,)), POOL)
     standings = TaskState(task("c", 1, (POOL,)), [], in_flight=[runs]), TaskState(task("n"), [1])
     assert len(made.decide(view(*standings, resident=[runs]))) == (name != "sequential")

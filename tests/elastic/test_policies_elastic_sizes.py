@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.elastic.backend import Launch
-from edgetune.elastic.gpu import Resources
-from edgetune.elastic.pieces import LeftoverTable, PieceShape, about_s, times, wave
-from edgetune.elastic.policies.elastic import Elastic
-from edgetune.elastic.view import LaunchPiece, TaskState, View
-from edgetune.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, about_s, times, wave
+from edgetune.stages.elastic.policies.elastic import Elastic
+from edgetune.stages.elastic.view import LaunchPiece, TaskState, View
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 from edgetune.testing.elastic_histories import GPUS
 
 GPU = replace(GPUS[2], flop_per_s=8e12, bandwidth_bytes_per_s=8e10, launch_s=10e-6)

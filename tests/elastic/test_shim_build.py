@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetune.elastic.shim import build as module
-from edgetune.elastic.shim.build import build, kernel_names
-from edgetune.elastic.shim.run import ShimLaunch
-from edgetune.elastic.work import Pointer
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.shim import build as module
+from edgetune.stages.elastic.shim.build import build, kernel_names
+from edgetune.stages.elastic.shim.run import ShimLaunch
+from edgetune.stages.elastic.work import Pointer
 
 
 def test_kernels_are_found_by_their_declarations() -> None:

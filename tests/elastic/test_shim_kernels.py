@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kernel_corpus import source, trials
 
-from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import ShimLaunch, chance
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import ShimLaunch, chance
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 

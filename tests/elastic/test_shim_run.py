@@ -8,11 +8,11 @@ import struct
 import numpy as np
 import pytest
 
-from edgetune.elastic.shim import run as module
-from edgetune.elastic.shim.build import build
-from edgetune.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
-from edgetune.elastic.work import Pointer, Scalar
 from edgetune.errors import InputError
+from edgetune.stages.elastic.shim import run as module
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import FORWARD, REVERSE, ExecutionOrder, ShimLaunch, ShimResult, chance
+from edgetune.stages.elastic.work import Pointer, Scalar
 
 SCHEDULES = (FORWARD, REVERSE, chance(1), chance(2))
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="other CPUs divide by zero without a word")

@@ -4,13 +4,13 @@ import pytest
 
 from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.artifacts.header import Header
-from edgetune.elastic.figures.pruned import pruned_figure
-from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Gpu, Resources, find_gpu
-from edgetune.elastic.shrink import Rules, shrink
-from edgetune.elastic.tables import rows_of
-from edgetune.elastic.work import Logical
 from edgetune.plotting.figure_file import figure_bytes
+from edgetune.stages.elastic.figures.pruned import pruned_figure
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Gpu, Resources, find_gpu
+from edgetune.stages.elastic.shrink import Rules, shrink
+from edgetune.stages.elastic.tables import rows_of
+from edgetune.stages.elastic.work import Logical
 
 FORMS = Forms(
     Form("conv", Resources(24)),

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.elastic.abi import PER_THREAD
-from edgetune.elastic.gpu import Gpu, Resources
-from edgetune.elastic.pieces import LeftoverTable, PieceShape
-from edgetune.elastic.shrink import (
+from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.shrink import (
     LAUNCHES,
     Rules,
     balance_score,
@@ -21,7 +21,7 @@ from edgetune.elastic.shrink import (
     shrink,
     slices,
 )
-from edgetune.elastic.work import Call, Logical
+from edgetune.stages.elastic.work import Call, Logical
 
 EIGHT = Gpu("eight", 8, "7.2", 2048, 32, 1024, 65536, 98304, 98304, 1.4e12, 137e9, 5e-6, "made up")
 SIXTEEN = Gpu("sixteen", 16, "8.7", 1536, 16, 1024, 65536, 167936, 166912, 5.3e12, 205e9, 5e-6, "made up")

@@ -8,12 +8,12 @@ import pytest
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
-from edgetune.elastic.forms import Form, Forms
-from edgetune.elastic.gpu import Resources, find_gpu
-from edgetune.elastic.shrink import Rules, Shrunk, shrink
-from edgetune.elastic.tables import read_tables, rows_of, tables_of
-from edgetune.elastic.work import Logical
 from edgetune.errors import InputError
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Resources, find_gpu
+from edgetune.stages.elastic.shrink import Rules, Shrunk, shrink
+from edgetune.stages.elastic.tables import read_tables, rows_of, tables_of
+from edgetune.stages.elastic.work import Logical
 
 GPU = find_gpu("orin-agx")
 CONV = Logical((14, 14, 1), (16, 32, 1), 1024)

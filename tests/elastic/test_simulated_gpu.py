@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
-from edgetune.elastic.gpu import Resources, blocks_resident, catalogue, find_gpu
-from edgetune.elastic.model import GpuTimingModel
 from edgetune.errors import InputError
+from edgetune.stages.elastic.gpu import Resources, blocks_resident, catalogue, find_gpu
+from edgetune.stages.elastic.model import GpuTimingModel
 
 LATENCY = 10.0
 """Of a launch on the small GPU, us."""

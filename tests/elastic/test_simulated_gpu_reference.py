@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_scenes import FREE, GPU, US, Scene, call
 
-from edgetune.elastic.backend import Launch
-from edgetune.elastic.model import demand_of
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.model import demand_of
 
 LATENCY_NS = 10 * US
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from edgetune import limits
-from edgetune.elastic.source.transform import transform
 from edgetune.errors import InputError
+from edgetune.stages.elastic.source.transform import transform
 
 KERNEL = "__global__ void k(int *y) { y[blockIdx.x] = %s; }\n"
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from kernel_corpus import NAMES, source
 
-from edgetune.elastic.cpu_equivalence import BRIEF, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.macros import expanded
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.macros import expanded
+from edgetune.stages.elastic.source.transform import transform
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 LOOP = "#define EACH(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)\n"

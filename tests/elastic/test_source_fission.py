@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.cpu_equivalence import BRIEF, Verdict, check
-from edgetune.elastic.kernel import ElasticKernel
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, Verdict, check
+from edgetune.stages.elastic.kernel import ElasticKernel
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 KERNELS = Path(__file__).parent / "fission" / "kernels.cu"
 NAMES = tuple(re.findall(r"__global__ void (?:__launch_bounds__\(\w+\) )?(\w+)", KERNELS.read_text()))

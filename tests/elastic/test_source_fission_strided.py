@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from edgetune.elastic.kernel import ElasticKernel
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.kernel import ElasticKernel
+from edgetune.stages.elastic.source.transform import transform
 
 
 def made(source: str) -> tuple[ElasticKernel, str]:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.source.transform import transform
 
 BEFORE = """
 #define SIZE 16

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from edgetune.elastic.compiler import compile
-from edgetune.elastic.cpu_equivalence import check
-from edgetune.elastic.sample_launches import guessed_launch, sample_launches_in
-from edgetune.elastic.source.transform import transform
 from edgetune.errors import InputError
+from edgetune.stages.elastic.compiler import compile
+from edgetune.stages.elastic.cpu_equivalence import check
+from edgetune.stages.elastic.sample_launches import guessed_launch, sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 KERNELS = [path.read_text() for path in sorted((Path(__file__).parent / "kernels").glob("*.cu"))]
 EXAMPLES = [path.read_text() for path in sorted((Path(__file__).parent / "refusals").glob("*.cu"))]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.source.transform import transform
 
 SCALE = "__global__ void scale(float *x, int n) { if (blockIdx.x >= n) return; x[blockIdx.x] *= 2; }\n"
 

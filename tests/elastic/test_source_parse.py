@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.kernel import Parameter
-from edgetune.elastic.source.parse import parse
-from edgetune.elastic.source.syntax import _parser
-from edgetune.elastic.source.transform import transform
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.kernel import Parameter
+from edgetune.stages.elastic.source.parse import parse
+from edgetune.stages.elastic.source.syntax import _parser
+from edgetune.stages.elastic.source.transform import transform
 
 
 def kernel_of(text: str):

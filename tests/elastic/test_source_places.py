@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.cpu_equivalence import BRIEF, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 FILE = Path(__file__).with_name("places.cu")
 ENDS = {"as it is": "\n", "of Windows": "\r\n"}
@@ -27,7 +27,7 @@ def test_forms_do_what_the_originals_do(end):
 
 def test_forms_compile():
     pytest.importorskip("cuda.bindings.nvrtc")
-    from edgetune.elastic.compiler import compile
+    from edgetune.stages.elastic.compiler import compile
 
     done = transform(FILE.read_text(), FILE.name)
     compiled = compile(done.source, "sm_87", name=FILE.name)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.elastic.kernel import Refusal
-from edgetune.elastic.source.diagnostics import RULES
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.source.diagnostics import RULES
+from edgetune.stages.elastic.source.transform import transform
 
 EXAMPLES = Path(__file__).parent / "refusals"
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from edgetune.elastic.cpu_equivalence import BRIEF, check
-from edgetune.elastic.sample_launches import sample_launches_in
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.cpu_equivalence import BRIEF, check
+from edgetune.stages.elastic.sample_launches import sample_launches_in
+from edgetune.stages.elastic.source.transform import transform
 
 WRITES = {
     "a reference by the name of its type": (

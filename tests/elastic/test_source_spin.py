@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.elastic.source.transform import transform
+from edgetune.stages.elastic.source.transform import transform
 
 HEAD = "__device__ int flag;\n__device__ int seen(volatile int *p) { return *p; }\n"
 

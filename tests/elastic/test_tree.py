@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.elastic.task_state import Shard, Tree
+from edgetune.stages.elastic.task_state import Shard, Tree
 
 
 def test_shards_are_taken_from_the_front_each_in_its_own_shape():

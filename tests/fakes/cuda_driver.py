@@ -18,7 +18,7 @@ from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
 
-from edgetune.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_handles import (
     CUdevice_attribute,
     CUdevResourceType,

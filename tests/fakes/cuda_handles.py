@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal
 
-from edgetune.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import FakeCudaKernel, FakeWork
 
 Kind = Literal["device", "context", "stream", "event", "module", "function", "memory", "green", "description"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from edgetune.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import (
     NEVER_NS,
     FakeCudaGpu,

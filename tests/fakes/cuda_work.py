@@ -8,7 +8,7 @@ import ctypes
 from enum import IntEnum
 from typing import Any
 
-from edgetune.elastic.cuda import driver as codes
+from edgetune.stages.elastic.cuda import driver as codes
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeEvent, FakeLaunch, FakeStream
 from fakes.cuda_handles import CUfunction_attribute, FakeContext, FakeFunction, Handle, check_type, refuse
 from fakes.cuda_state import CudaState, answers

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.interleave.admission import Admission, admit
-from edgetune.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.admission import Admission, admit
+from edgetune.stages.interleave.tenants import Inference, Training
 
 
 def infer(name="a", *, batch=1, budget_ms=100.0, rate=10.0, takes_ms=10.0):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.interleave.power import CALM, ROOM, SUSTAINED, Governor, MeasuredMode
+from edgetune.stages.interleave.power import CALM, ROOM, SUSTAINED, Governor, MeasuredMode
 
 LOW, MIDDLE, HIGH = (
     MeasuredMode(Mode(gpu_mhz=mhz), w, mhz) for mhz, w in ((300.0, 12.0), (700.0, 20.0), (1300.0, 30.0))

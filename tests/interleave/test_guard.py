@@ -1,7 +1,7 @@
 """What is kept free before an answer is due."""
 
-from edgetune.interleave.cycle import HEADROOM
-from edgetune.interleave.policies.policy import GUARD_NS, GUARD_SHARE, guard_ns
+from edgetune.stages.interleave.cycle import HEADROOM
+from edgetune.stages.interleave.policies.policy import GUARD_NS, GUARD_SHARE, guard_ns
 
 
 def test_a_share_of_the_shortest_budget_but_never_less_than_a_late_wake_up():

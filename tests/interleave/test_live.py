@@ -24,15 +24,15 @@ from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
 from edgetune.devices.device import Absent, Device, LiveSource, ModeSpace, TableSource
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.backend import Minibatch
-from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.live import LiveMinibatchBackend
-from edgetune.interleave.live_tenants import LiveTenant, SavedCheckpoint
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies import find_policy
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.sources import LineArrivals
+from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
 
@@ -619,10 +619,10 @@ def test_nothing_is_left_behind_by_a_parent_that_is_killed(tmp_path, trains, num
     program = (
         "import time\n"
         "from edgetune.devices.host import open_host\n"
-        "from edgetune.interleave.live import LiveMinibatchBackend\n"
-        "from edgetune.interleave.live_tenants import LiveTenant\n"
-        "from edgetune.interleave.backend import Minibatch\n"
-        "from edgetune.interleave.tenants import Training\n"
+        "from edgetune.stages.interleave.live import LiveMinibatchBackend\n"
+        "from edgetune.stages.interleave.live_tenants import LiveTenant\n"
+        "from edgetune.stages.interleave.backend import Minibatch\n"
+        "from edgetune.stages.interleave.tenants import Training\n"
         "from edgetune.workloads.resolve import resolve\n"
         f"job = LiveTenant(Training('job', 4, 0.001), resolve({str(job.workload.path)!r}))\n"
         "backend = LiveMinibatchBackend('managed', open_host(), [job], warmup=0)\n"
@@ -687,7 +687,7 @@ class FakeCuda:
     ],
 )
 def test_on_a_gpu_answers_have_a_stream_that_goes_first(monkeypatch, shared, task, where, options):
-    from edgetune.interleave.worker import _Stream
+    from edgetune.stages.interleave.worker import _Stream
 
     cuda = FakeCuda()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))

@@ -6,14 +6,14 @@ from itertools import pairwise
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend
-from edgetune.interleave.snapshot import Serve, Train, Wait
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
+from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import Fault, SimulatedMinibatchBackend
+from edgetune.stages.interleave.snapshot import Serve, Train, Wait
+from edgetune.stages.interleave.tenants import Inference, Training
 
 MS = 1_000_000
 

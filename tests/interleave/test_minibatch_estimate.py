@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetune.interleave.tenant_state import DurationEstimate
+from edgetune.stages.interleave.tenant_state import DurationEstimate
 
 MS, S = 1_000_000, 1_000_000_000
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.policies.native import Native
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 

@@ -15,15 +15,15 @@ from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSumm
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
-from edgetune.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
+from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 SECONDS = 6

@@ -3,8 +3,8 @@
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.interleave.policies import POLICIES, find_policy
-from edgetune.interleave.policies.managed import Managed
+from edgetune.stages.interleave.policies import POLICIES, find_policy
+from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.testing.policy_contract import PolicyContract
 
 

@@ -4,15 +4,15 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.interleave.admission import admit
-from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.admission import admit
+from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
+from edgetune.stages.interleave.tenants import Inference, Training
 
 MS = 1_000_000
 NOW = 1 << 40

@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgetune.interleave.policies.native import Native
-from edgetune.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
+from edgetune.stages.interleave.policies.native import Native
+from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
 MS = 1_000_000
 NOW = 10_000 * MS

@@ -7,13 +7,13 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.power import NS, Budgets, Governor, MeasuredMode, PowerWatcher, SimulatedReadings
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.power import NS, Budgets, Governor, MeasuredMode, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference, Training
 
 LOW, HIGH = Mode(gpu_mhz=300.0), Mode(gpu_mhz=600.0)
 POWER_W = {LOW: 10.0, HIGH: 30.0}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetune.interleave.rates import NS, RateTracker
+from edgetune.stages.interleave.rates import NS, RateTracker
 
 
 def poisson_ns(rate_per_s, duration_s, seed, begin_s=0.0):

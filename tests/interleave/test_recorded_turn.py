@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
-from edgetune.interleave.backend import Minibatch
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.recorded import RecordedRun, Recorder, Series
-from edgetune.interleave.simulated import Fault, SimulatedMinibatchBackend, resampled
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.recorded import RecordedRun, Recorder, Series
+from edgetune.stages.interleave.simulated import Fault, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.stats import percentile
 
 NS = 1_000_000_000

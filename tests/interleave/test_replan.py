@@ -8,16 +8,16 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
-from edgetune.interleave.cycle import CycleGoals
-from edgetune.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.power import Budgets, PowerWatcher, SimulatedReadings
-from edgetune.interleave.replan import SHARE, Replanner
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.cycle import CycleGoals
+from edgetune.stages.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.replan import SHARE, Replanner
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))

@@ -10,13 +10,13 @@ from run_builder import BUDGET_S, abandoned, governed_run, power, request, run_o
 
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
-from edgetune.interleave.cycle import WorkloadPoint, cycle_of
-from edgetune.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
-from edgetune.interleave.figures.latency import latency_figure
-from edgetune.interleave.figures.page import run_page
-from edgetune.interleave.figures.timeline import timeline_figure
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
+from edgetune.stages.interleave.cycle import WorkloadPoint, cycle_of
+from edgetune.stages.interleave.figures.cycle import cycles_of, planned_cycles, planned_figure
+from edgetune.stages.interleave.figures.latency import latency_figure
+from edgetune.stages.interleave.figures.page import run_page
+from edgetune.stages.interleave.figures.timeline import timeline_figure
 from edgetune.workflows.figures import choose_view, views_of
 
 NAMES = ("a" * 60, "b $x_1$ $", "ü")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_builder import abandoned, power, request, run_of, study_run, trained
 
-from edgetune.interleave.device_use import Busy, minibatches, occupancy
-from edgetune.interleave.summary import summarise
+from edgetune.stages.interleave.device_use import Busy, minibatches, occupancy
+from edgetune.stages.interleave.summary import summarise
 
 
 def _busy(tenant: str, start_s: float, end_s: float, *, answers: bool = False) -> Busy:

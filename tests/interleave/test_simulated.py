@@ -8,14 +8,14 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.errors import DeviceError, InputError
-from edgetune.interleave.backend import Minibatch
-from edgetune.interleave.demand import NEVER_NS
-from edgetune.interleave.loop import InterleaveLoop
-from edgetune.interleave.policies.managed import Managed
-from edgetune.interleave.simulated import Fault, PowerTrace, SimulatedMinibatchBackend, resampled
-from edgetune.interleave.tenants import Inference, Training
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
 from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.policies.managed import Managed
+from edgetune.stages.interleave.simulated import Fault, PowerTrace, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 MS = 1_000_000

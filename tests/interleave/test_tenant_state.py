@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.interleave.tenant_state import WaitingRequests
+from edgetune.stages.interleave.tenant_state import WaitingRequests
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(0, 6)), max_size=60))

@@ -12,8 +12,8 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.modes import parse_modes
 from edgetune.errors import DeviceError
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import sweep
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import MADE_UP, open_fake_jetson
 from edgetune.testing.fake_kernel import FakeKernel

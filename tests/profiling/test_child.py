@@ -12,7 +12,7 @@ import pytest
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.child import Child
 
-WORKER = "edgetune.profiling.worker"
+WORKER = "edgetune.stages.profiling.worker"
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_child_dies_with_a_parent_that_is_killed(training, tmp_path):
     workload = training("import time\ndef make(batch_size):\n    return lambda: time.sleep(3600)\n")
     program = (
         "import sys, time\nfrom edgetune.processes.child import Child\n"
-        "child = Child('edgetune.profiling.worker')\nprint(child.pid, flush=True)\n"
+        "child = Child('edgetune.stages.profiling.worker')\nprint(child.pid, flush=True)\n"
         f"child.ask({prepare(workload)!r}, deadline_s=time.monotonic() + 60)\nprint('ready', flush=True)\n"
         f"child.ask({run()!r}, deadline_s=time.monotonic() + 60)\n"
     )

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.profiling.convergence import worker
-from edgetune.profiling.convergence.datasets import load_dataset
-from edgetune.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy
-from edgetune.profiling.convergence.runs import run_form, train_all
-from edgetune.profiling.convergence.training import train
-from edgetune.profiling.journal import open_journal_of
-from edgetune.profiling.journal_lines import parse_lines
+from edgetune.stages.profiling.convergence import worker
+from edgetune.stages.profiling.convergence.datasets import load_dataset
+from edgetune.stages.profiling.convergence.proxy import Proxy, TrainingOptions, check_sizes, resolve_proxy
+from edgetune.stages.profiling.convergence.runs import run_form, train_all
+from edgetune.stages.profiling.convergence.training import train
+from edgetune.stages.profiling.journal import open_journal_of
+from edgetune.stages.profiling.journal_lines import parse_lines
 
 OPTIONS = TrainingOptions(0.9, max_epochs=6, learning_rate=0.02)
 
@@ -75,7 +75,7 @@ def test_run_that_diverges_ends_and_says_so(corners):
 
 def test_initial_weights_are_those_of_the_seed_at_every_batch_size():
     torch = pytest.importorskip("torch")
-    from edgetune.profiling.convergence.training import build_network
+    from edgetune.stages.profiling.convergence.training import build_network
 
     def weights(batch_size, seed):
         trainee = build_network(resolve_proxy("proxy:cnn"), (1, 16, 16), 10, batch_size=batch_size, seed=seed)
@@ -227,7 +227,7 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from test_convergence import mlp
-from edgetune.profiling.convergence.runs import train_all
+from edgetune.stages.profiling.convergence.runs import train_all
 table = train_all(mlp(Path(sys.argv[1]), target_accuracy=1.0), [(64, s) for s in range(6)], Path(sys.argv[2]), jobs=1)
 print(json.dumps([[row.seed, row.status, table.header.conditions["runs_resumed"]] for row in table.rows]))
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.profiling.convergence.datasets import DRAWN, draw_gratings, draw_shapes, load_dataset
+from edgetune.stages.profiling.convergence.datasets import DRAWN, draw_gratings, draw_shapes, load_dataset
 
 
 @pytest.mark.parametrize(("draw", "classes"), [(draw_shapes, 10), (draw_gratings, 8)])

@@ -6,10 +6,10 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.sysfs import Sysfs
-from edgetune.profiling.journal_lines import SweepJournalEntry
-from edgetune.profiling.measure import measure_point
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import _data_warnings
+from edgetune.stages.profiling.journal_lines import SweepJournalEntry
+from edgetune.stages.profiling.measure import measure_point
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import _data_warnings
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeRunner, FakeSource, fake_device
 from fakes.proc import FakeProc

@@ -7,10 +7,10 @@ from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
-from edgetune.profiling import profiler as profilers
-from edgetune.profiling.estimate import estimate
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import sweep
+from edgetune.stages.profiling import profiler as profilers
+from edgetune.stages.profiling.estimate import estimate
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device

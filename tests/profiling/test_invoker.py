@@ -59,7 +59,7 @@ def test_child_of_sudo_is_the_user_who_called_it(called_by, anybodys_python, tmp
     path = folder / "who.py"
     path.write_text(WHO)
     called_by(NOBODY)
-    child = Child("edgetune.profiling.worker")
+    child = Child("edgetune.stages.profiling.worker")
     try:
         workload = {**asdict(Workload(str(path), "who", "python", path, sha256="0")), "path": str(path)}
         prepare = {
@@ -80,7 +80,7 @@ def test_python_that_the_user_may_not_start_is_told_with_what_to_do(called_by, m
     monkeypatch.setattr(sys, "executable", str(hidden))
     called_by(NOBODY)
     with pytest.raises(DeviceError) as caught:
-        Child("edgetune.profiling.worker")
+        Child("edgetune.stages.profiling.worker")
     assert "who called sudo" in caught.value.hint
 
 

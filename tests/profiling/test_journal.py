@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, PowerSample, ProfileRow
 from edgetune.errors import InputError
-from edgetune.profiling.journal import discard_journal, open_journal
-from edgetune.profiling.journal_lines import SweepJournalEntry, plain_entry, to_entry, to_line
+from edgetune.stages.profiling.journal import discard_journal, open_journal
+from edgetune.stages.profiling.journal_lines import SweepJournalEntry, plain_entry, to_entry, to_line
 
 
 def test_lines_from_before_there_were_rounds_are_read():
@@ -151,7 +151,7 @@ def test_two_runs_at_once_are_refused_naming_the_first(path):
 
 def test_lock_of_a_killed_run_is_free(path):
     program = (
-        "import os, sys, pathlib\nfrom edgetune.profiling.journal import open_journal\n"
+        "import os, sys, pathlib\nfrom edgetune.stages.profiling.journal import open_journal\n"
         f"journal = open_journal(pathlib.Path(sys.argv[1]), {IDENTITY!r})\nos.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)

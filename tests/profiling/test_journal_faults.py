@@ -8,7 +8,7 @@ from test_journal import IDENTITY, entry, read, write
 
 from edgetune.artifacts import file_operations
 from edgetune.errors import InputError
-from edgetune.profiling.journal import open_journal, points_in_journal
+from edgetune.stages.profiling.journal import open_journal, points_in_journal
 from fakes.file_faults import FAULTS, Crash, Faults
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetune.profiling.journal_lines import parse_lines
+from edgetune.stages.profiling.journal_lines import parse_lines
 
 KILLS = 20
 SLEEPS = "import time\ndef make(batch_size):\n    return lambda: time.sleep(0.005)\n"
@@ -20,8 +20,8 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.host import open_host
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import sweep
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.workloads.resolve import resolve
 
 folder = Path(sys.argv[1])

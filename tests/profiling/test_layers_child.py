@@ -12,11 +12,11 @@ from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import predict
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
-from edgetune.profiling import layers as layers_module
-from edgetune.profiling.layers import layer_times
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.supervisor import Supervisor
-from edgetune.roofline.layers import join
+from edgetune.stages.profiling import layers as layers_module
+from edgetune.stages.profiling.layers import layer_times
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.supervisor import Supervisor
+from edgetune.stages.roofline.layers import join
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve

@@ -7,8 +7,8 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.errors import DeviceError, InputError, NotRestoredError
-from edgetune.profiling.measure import measure_point
-from edgetune.profiling.options import ProfileOptions
+from edgetune.stages.profiling.measure import measure_point
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, FakeThrottle, fake_device
 

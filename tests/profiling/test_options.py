@@ -5,7 +5,7 @@ import math
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.profiling.options import ProfileOptions
+from edgetune.stages.profiling.options import ProfileOptions
 
 
 @pytest.mark.parametrize(

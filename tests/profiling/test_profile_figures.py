@@ -9,7 +9,7 @@ from edgetune.artifacts.profile import KIND, VERSION, Profile, ProfileRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.style import pareto_front
-from edgetune.profiling.figures import profile_figure
+from edgetune.stages.profiling.figures import profile_figure
 
 
 def profile(*rows, simulated=False):

@@ -6,9 +6,9 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.profiling.journal_lines import parse_lines
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sweep import sweep
+from edgetune.stages.profiling.journal_lines import parse_lines
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.workflows.device_option import open_named
 from edgetune.workloads.resolve import resolve
 

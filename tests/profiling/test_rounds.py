@@ -11,10 +11,10 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.devices.recorded import open_recorded
 from edgetune.errors import InputError
-from edgetune.profiling import profiler as profilers
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.queue import Visit, between_rounds, disagreements, loading_order, visits
-from edgetune.profiling.sweep import sweep
+from edgetune.stages.profiling import profiler as profilers
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.queue import Visit, between_rounds, disagreements, loading_order, visits
+from edgetune.stages.profiling.sweep import sweep
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.workload import Workload
 from fakes.device import FakeModes, FakeRunner, FakeSource, FakeThermometer, fake_device

@@ -6,9 +6,9 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent
-from edgetune.profiling.disturbances import DeviceWatch
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.sampling import Samples, collect, typical_sampling_s
+from edgetune.stages.profiling.disturbances import DeviceWatch
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sampling import Samples, collect, typical_sampling_s
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, fake_device
 

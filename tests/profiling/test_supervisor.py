@@ -6,8 +6,8 @@ import pytest
 
 from edgetune.devices.device import LiveSource
 from edgetune.errors import InputError
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.supervisor import Supervisor
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.supervisor import Supervisor
 
 CPU = LiveSource(("CPUExecutionProvider",), "cpu")
 

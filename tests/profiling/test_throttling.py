@@ -5,9 +5,9 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.devices.device import Absent
-from edgetune.profiling.disturbances import ThrottleWatch
-from edgetune.profiling.measure import measure_point
-from edgetune.profiling.options import ProfileOptions
+from edgetune.stages.profiling.disturbances import ThrottleWatch
+from edgetune.stages.profiling.measure import measure_point
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakePower, FakeRunner, FakeSource, FakeThermometer, fake_device
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetune.devices.device import Absent, LiveSource
-from edgetune.profiling.window import measured_window
+from edgetune.stages.profiling.window import measured_window
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower, FakeSource, fake_device
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.roofline import Roof
-from edgetune.roofline.balance import EnergyBalance, ModeComparison, balance, efficiency, sentences, statements
+from edgetune.stages.roofline.balance import EnergyBalance, ModeComparison, balance, efficiency, sentences, statements
 
 _MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
 _ORIN = Roof(_MAXN, "fp32", 14.7e12, 164.4e9, 17.9, 3.86e-12, 141.4e-12)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
-from edgetune.roofline.layers import join
+from edgetune.stages.roofline.layers import join
 
 
 def row(name, op="Conv", *, flops=100, read=40, written=10, weights=0, phase="forward", ledger="modelled"):

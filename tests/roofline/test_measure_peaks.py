@@ -14,11 +14,11 @@ from edgetune.artifacts.roofline import KernelRun
 from edgetune.devices.device import Absent, LiveSource
 from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import open_profiler
-from edgetune.roofline.fit import IDLE, fit_roofs
-from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
-from edgetune.roofline.measure import idle_run, measure_peaks
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.roofline.fit import IDLE, fit_roofs
+from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.stages.roofline.measure import idle_run, measure_peaks
 from edgetune.workloads.kernels import PRECISIONS, BenchmarkKernel, kernel_of
 from fakes.sysfs import FakeSysfs
 

@@ -11,7 +11,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
-from edgetune.roofline.next_clocks import ENERGY_REPEAT, TIME_REPEAT, changes, next_modes
+from edgetune.stages.roofline.next_clocks import ENERGY_REPEAT, TIME_REPEAT, changes, next_modes
 
 
 def _row(name: str, flops: int, moved: int) -> OpRow:

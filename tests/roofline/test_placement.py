@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import InputError
-from edgetune.roofline.placement import layer_sums, place, with_bounds
+from edgetune.stages.roofline.placement import layer_sums, place, with_bounds
 
 _MODE = Mode(12, 2201.6, 1300.5, 3199.0)
 _ROOF = Roof(_MODE, "fp32", 100.0, 10.0, 4.0, 1.0, 3.0)

@@ -16,14 +16,14 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import Point
 from edgetune.cli.screen import Screen
 from edgetune.devices.discover import open_device
-from edgetune.profiling.layers import layer_times
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import open_profiler
-from edgetune.roofline.balance import balance, statements
-from edgetune.roofline.clocks import correlations
-from edgetune.roofline.layers import join
-from edgetune.roofline.placement import place
-from edgetune.roofline.slowdown_forecast import forecast_modes
+from edgetune.stages.profiling.layers import layer_times
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.roofline.balance import balance, statements
+from edgetune.stages.roofline.clocks import correlations
+from edgetune.stages.roofline.layers import join
+from edgetune.stages.roofline.placement import place
+from edgetune.stages.roofline.slowdown_forecast import forecast_modes
 from edgetune.workflows.roofline.peaks import measured_peaks
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve

@@ -24,9 +24,9 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of, plain_text
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.labels import LabelLayout
-from edgetune.roofline.balance import balance, efficiency
-from edgetune.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
-from edgetune.roofline.figures.figure_data import (
+from edgetune.stages.roofline.balance import balance, efficiency
+from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.stages.roofline.figures.figure_data import (
     balance_points,
     brief_names,
     energy_curve,
@@ -34,9 +34,9 @@ from edgetune.roofline.figures.figure_data import (
     letter_words,
     time_curve,
 )
-from edgetune.roofline.figures.points import layer_points, network_point, series_of
-from edgetune.roofline.layers import join
-from edgetune.roofline.placement import place
+from edgetune.stages.roofline.figures.points import layer_points, network_point, series_of
+from edgetune.stages.roofline.layers import join
+from edgetune.stages.roofline.placement import place
 from edgetune.workflows.figures import choose_view
 
 MODE = Mode(12, 2201.6, 1300.5, 3199.0)

@@ -13,8 +13,8 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.roofline import Roof
-from edgetune.roofline.placement import OperatingPoint, operating_point, place
-from edgetune.roofline.tokens import TokenBound, token_bound
+from edgetune.stages.roofline.placement import OperatingPoint, operating_point, place
+from edgetune.stages.roofline.tokens import TokenBound, token_bound
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
 

@@ -18,8 +18,15 @@ from edgetune.artifacts.ops import OpRow, OpsTable
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.errors import DeviceError, InputError, NotRestoredError
-from edgetune.roofline.slowdown_forecast import DOUBT, MISSED, Forecast, fastest_mode, forecast_modes, no_knob_above
-from edgetune.roofline.tune import TriedMode, Tuned, candidates, tune
+from edgetune.stages.roofline.slowdown_forecast import (
+    DOUBT,
+    MISSED,
+    Forecast,
+    fastest_mode,
+    forecast_modes,
+    no_knob_above,
+)
+from edgetune.stages.roofline.tune import TriedMode, Tuned, candidates, tune
 
 CPU, GPU, MEM = (500.0, 1000.0, 1500.0, 2000.0), (250.0, 500.0, 750.0, 1000.0), (1000.0, 2000.0)
 TOP = Mode(8, 2000.0, 1000.0, 2000.0)

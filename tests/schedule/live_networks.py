@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.schedule.costs import network_of
-from edgetune.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.costs import network_of
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared

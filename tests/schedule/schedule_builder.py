@@ -2,12 +2,12 @@
 
 from hypothesis import strategies as st
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 
 MS = 1_000_000
 BYTES = st.integers(0, 60)

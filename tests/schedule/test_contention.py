@@ -9,10 +9,10 @@ from onnx import helper
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule.costs import host_of, networks_of, wholes_of
-from edgetune.schedule.machine import FIGURES, Machine, checked_figures, machine_of
-from edgetune.schedule.measure import LayerOptions, measure_machine, measure_network
-from edgetune.schedule.network import Layer
+from edgetune.stages.schedule.costs import host_of, networks_of, wholes_of
+from edgetune.stages.schedule.machine import FIGURES, Machine, checked_figures, machine_of
+from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
+from edgetune.stages.schedule.network import Layer
 from edgetune.stats import StoppingRule
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare

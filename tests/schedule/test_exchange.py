@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule.exchange import Exchange, read
+from edgetune.stages.schedule.exchange import Exchange, read
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.python_file import HandlerFile
 

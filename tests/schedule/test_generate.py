@@ -5,7 +5,7 @@ import random
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule.generate import FORMS, Distribution, NetworkDesign, generate, parse_distribution
+from edgetune.stages.schedule.generate import FORMS, Distribution, NetworkDesign, generate, parse_distribution
 
 FIXED = Distribution(8.0, 8.0)
 

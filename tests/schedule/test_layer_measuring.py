@@ -13,10 +13,10 @@ from onnx import helper
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule import sampling
-from edgetune.schedule.costs import networks_of, with_safety
-from edgetune.schedule.measure import LayerOptions, measure_network
-from edgetune.schedule.weights import cached_share
+from edgetune.stages.schedule import sampling
+from edgetune.stages.schedule.costs import networks_of, with_safety
+from edgetune.stages.schedule.measure import LayerOptions, measure_network
+from edgetune.stages.schedule.weights import cached_share
 from edgetune.stats import StoppingRule, find_warmup, summarise
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedule_builder import chain, layer
 
-from edgetune.schedule import dependencies
-from edgetune.schedule.dependencies import MODES, TaskNode, count_linear_extensions, dependency_graph
-from edgetune.schedule.network import LayeredNetwork
+from edgetune.stages.schedule import dependencies
+from edgetune.stages.schedule.dependencies import MODES, TaskNode, count_linear_extensions, dependency_graph
+from edgetune.stages.schedule.network import LayeredNetwork
 
 
 def one_by_one(before):

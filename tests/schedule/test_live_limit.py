@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgetune.errors import DeviceError
-from edgetune.schedule import cgroups
-from edgetune.schedule.limit import make_limit
+from edgetune.stages.schedule import cgroups
+from edgetune.stages.schedule.limit import make_limit
 
 MIB = 1 << 20
 LIMIT = 64 * MIB

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.schedule.budget import Adaptation, MemorySensor, PressureObserver, Reading
-from edgetune.schedule.limit import limited_around
+from edgetune.stages.schedule.budget import Adaptation, MemorySensor, PressureObserver, Reading
+from edgetune.stages.schedule.limit import limited_around
 from edgetune.units import NS
 
 MIB = 1 << 20

@@ -13,12 +13,12 @@ import live_networks
 import pytest
 
 from edgetune.errors import InfeasibleError, InputError, PartialError
-from edgetune.schedule.limit import make_limit
-from edgetune.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
-from edgetune.schedule.network import least_budget_bytes
-from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
-from edgetune.schedule.verification import Verification
+from edgetune.stages.schedule.limit import make_limit
+from edgetune.stages.schedule.live_run import LiveNetwork, LiveOptions, LiveRun
+from edgetune.stages.schedule.network import least_budget_bytes
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.stages.schedule.verification import Verification
 from edgetune.units import NS
 from edgetune.workloads.prepared import Prepared, check_file, open_prepared
 
@@ -158,7 +158,7 @@ def test_hashes_are_checked_once_for_several_runs(
         hashed.append(name)
         return check_file(prepared, name)
 
-    monkeypatch.setattr("edgetune.schedule.verification.check_file", counted)
+    monkeypatch.setattr("edgetune.stages.schedule.verification.check_file", counted)
     wide = prepared["wide"]
     files = [weight.file for layer in wide.layers for weight in layer.weights]
     with Verification() as verification:
@@ -259,7 +259,7 @@ def test_what_others_need_is_let_go_and_everything_is_answered_all_the_same(
     """A control group around the process has nothing left, so that the budget shrinks as far as it can."""
     for name, text in (("memory.max", "4096"), ("memory.current", "4096"), ("memory.stat", "inactive_file 0")):
         (tmp_path / name).write_text(f"{text}\n")
-    monkeypatch.setattr("edgetune.schedule.live_run.limited_around", lambda _: [tmp_path])
+    monkeypatch.setattr("edgetune.stages.schedule.live_run.limited_around", lambda _: [tmp_path])
     requests = [Request(n, "wide", n * NS // 10) for n in range(4)]
     run = LiveRun(of(prepared, "wide"), requests, LiveOptions("reuse", LIMIT), verification)
     records = list(run.records())

@@ -17,14 +17,14 @@ import onnxruntime as ort
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule.executor import PreparedLayers, WholeNetwork
-from edgetune.schedule.live import LiveTaskBackend
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.policies import POLICIES
-from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import LayerTask
+from edgetune.stages.schedule.executor import PreparedLayers, WholeNetwork
+from edgetune.stages.schedule.live import LiveTaskBackend
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.policies import POLICIES
+from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import LayerTask
 from edgetune.workloads.prepared import Prepared
 
 MIB = 1 << 20

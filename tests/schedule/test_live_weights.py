@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.schedule import weights
-from edgetune.schedule.weights import MappedWeights
+from edgetune.stages.schedule import weights
+from edgetune.stages.schedule.weights import MappedWeights
 
 SIZE = 32 << 20
 

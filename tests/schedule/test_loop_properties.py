@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, FirstCome, graphs, loop_of
 
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
-from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import LayerTask
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import LayerTask
 
 
 @st.composite

@@ -6,8 +6,8 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, loop_of, run
 
 from edgetune.errors import InputError
-from edgetune.schedule.requests import DependentRequests, Request
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.requests import DependentRequests, Request
 
 ONE = chain("one", {"weights": 100, "output": 10, "load_ms": 10, "execute_ms": 20})
 TWO = chain("two", *[{"weights": 100, "output": 10, "scratch": 1, "load_ms": 10, "execute_ms": 20}] * 2, input_bytes=3)

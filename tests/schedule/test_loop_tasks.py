@@ -4,10 +4,10 @@ import pytest
 from schedule_builder import MS, FirstCome, batch, chain, ends_ms, layer, loop_of, run, times_ms
 
 from edgetune.errors import EdgetuneError, InfeasibleError, InputError
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.tasks import LayerTask
 
 TWO = chain(
     "two",

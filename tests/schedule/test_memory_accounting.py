@@ -3,9 +3,9 @@
 import pytest
 from schedule_builder import layer
 
-from edgetune.schedule.memory_accounting import MemoryAccounting
-from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.tasks import LayerTask
+from edgetune.stages.schedule.memory_accounting import MemoryAccounting
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.tasks import LayerTask
 
 #   0 -> 1 -> 3,  0 -> 2 (an output of the network, as 3 is), 4 reads the input too
 GRAPH = LayeredNetwork(

@@ -7,14 +7,14 @@ import pytest
 from schedule_builder import MS, batch, chain, layer
 
 from edgetune.errors import DeviceError, InputError
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.schedule.optimum import MOST_TASKS, optimum
-from edgetune.schedule.plan import SchedulingProblem
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.optimum import Optimum
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import simulate
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.optimum import MOST_TASKS, optimum
+from edgetune.stages.schedule.plan import SchedulingProblem
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.optimum import Optimum
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import simulate
 from edgetune.testing.schedule_contract import SchedulePolicyContract
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
@@ -212,9 +212,9 @@ def test_times_that_lie_on_no_grid_are_rounded_up_to_microseconds():
 
 
 def test_a_request_that_fails_is_left_out_of_the_plan():
-    from edgetune.schedule.loop import ScheduleLoop
-    from edgetune.schedule.simulation import SimulatedTaskBackend
     from edgetune.serving.clock import EventClock
+    from edgetune.stages.schedule.loop import ScheduleLoop
+    from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
     fails = {("load", 0, "a"): "the disk is gone"}
@@ -244,7 +244,7 @@ def test_without_or_tools_it_says_what_to_install(monkeypatch):
 def _little_effort():
     """Plans that the policy makes itself need not be good here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgetune.schedule.policies.optimum._EFFORT_S", 0.005)
+        patch.setattr("edgetune.stages.schedule.policies.optimum._EFFORT_S", 0.005)
         yield
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from benchmarks.paging_fit import Observation, fit_paging
-from edgetune.schedule.machine import FITS, Paging
+from edgetune.stages.schedule.machine import FITS, Paging
 
 MB = 10**6
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.policies import POLICIES, make_policy
-from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
+from edgetune.stages.schedule.policies import POLICIES, make_policy
+from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
 from edgetune.units import NS
 
 

@@ -1,6 +1,6 @@
 """Every policy keeps the promises of its kind."""
 
-from edgetune.schedule.policies.request_order import PASSES
+from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.testing.schedule_contract import SchedulePolicyContract
 
 

@@ -3,17 +3,17 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.schedule.loop import ScheduleLoop
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.memory_accounting import MemoryAccounting
-from edgetune.schedule.network import Layer, LayeredNetwork, least_budget_bytes
-from edgetune.schedule.policies import make_policy
-from edgetune.schedule.policies.request_groups import Footprint, can_all_finish
-from edgetune.schedule.policies.request_order import PASSES
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
-from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.memory_accounting import MemoryAccounting
+from edgetune.stages.schedule.network import Layer, LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.policies import make_policy
+from edgetune.stages.schedule.policies.request_groups import Footprint, can_all_finish
+from edgetune.stages.schedule.policies.request_order import PASSES
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.tasks import LayerTask
 from edgetune.testing.schedule_contract import made_networks
 from edgetune.units import NS
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.schedule.request_state import ReadySet
-from edgetune.schedule.tasks import LayerTask
+from edgetune.stages.schedule.request_state import ReadySet
+from edgetune.stages.schedule.tasks import LayerTask
 
 PLACES = st.tuples(st.integers(0, 30), st.integers(0, 5))
 

@@ -3,9 +3,9 @@
 import pytest
 from schedule_builder import batch, chain
 
-from edgetune.schedule.machine import Machine
-from edgetune.schedule.policies import POLICIES
-from edgetune.schedule.robustness import Study, responses, robustness
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.policies import POLICIES
+from edgetune.stages.schedule.robustness import Study, responses, robustness
 
 SLOW = chain("slow", {"weights": 100, "load_ms": 50, "execute_ms": 60}, {"weights": 50, "load_ms": 20, "execute_ms": 9})
 FAST = chain("fast", {"weights": 20, "load_ms": 5, "execute_ms": 4}, {"weights": 10, "load_ms": 2, "execute_ms": 3})
@@ -55,7 +55,7 @@ def test_the_same_seed_draws_the_same_and_bytes_change_no_times():
 
 
 def test_bytes_that_are_more_than_believed_cost_time_where_memory_is_short():
-    from edgetune.schedule.machine import Paging
+    from edgetune.stages.schedule.machine import Paging
 
     short = study("fcfs", "reuse")
     slow = Paging(s_per_byte=1e-3)

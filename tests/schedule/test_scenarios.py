@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.schedule.jobs import requests_of
+from edgetune.stages.schedule.jobs import requests_of
 from edgetune.workloads.zoo import NETWORKS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "scenarios"

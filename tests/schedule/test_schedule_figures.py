@@ -14,9 +14,9 @@ from edgetune.errors import InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
 from edgetune.plotting.gantt import Bar, Span
-from edgetune.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
-from edgetune.schedule.figures.responses import responses_figure
-from edgetune.schedule.timeline import chrome_trace
+from edgetune.stages.schedule.figures.gantt import bars_of, gantt_figure, highest_per_slot, middle_of
+from edgetune.stages.schedule.figures.responses import responses_figure
+from edgetune.stages.schedule.timeline import chrome_trace
 from edgetune.workflows.figures import choose_view
 
 

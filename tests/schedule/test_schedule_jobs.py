@@ -11,9 +11,9 @@ import pytest
 from edgetune import limits
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
-from edgetune.schedule.network import Layer, LayeredNetwork
-from edgetune.schedule.requests import Request, check_requests
+from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
+from edgetune.stages.schedule.requests import Request, check_requests
 from edgetune.units import NS
 
 SERVICE_S = {"a": 1.0, "b": 3.0}

@@ -9,7 +9,7 @@ import pytest
 
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.timeline import Timeline, TimelineRow
-from edgetune.schedule.summary import summarise
+from edgetune.stages.schedule.summary import summarise
 
 
 def task(event: str, layer: int, start_s: float, end_s: float, **more: Any) -> TimelineRow:

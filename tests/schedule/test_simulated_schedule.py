@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from schedule_builder import MS, batch, chain, layer, loop_of, run, times_ms
 
-from edgetune.schedule.machine import Machine, Paging
-from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import SimulatedTaskBackend
-from edgetune.schedule.tasks import LayerTask
 from edgetune.serving.clock import EventClock
+from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.tasks import LayerTask
 
 NET = LayeredNetwork(
     "net",

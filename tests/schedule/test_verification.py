@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from edgetune.errors import InputError, PartialError
-from edgetune.schedule.exchange import read, write
-from edgetune.schedule.verification import Verification, _sample
+from edgetune.stages.schedule.exchange import read, write
+from edgetune.stages.schedule.verification import Verification, _sample
 from edgetune.workloads.partition.check import PrepareOptions
 from edgetune.workloads.partition.prepare import prepare
 from edgetune.workloads.prepared import Prepared

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from schedule_builder import FirstCome, batch, chain, graphs, layer, run
 
-from edgetune.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
-from edgetune.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.network import LayeredNetwork, as_one_layer, least_budget_bytes
+from edgetune.stages.schedule.policies.policy import taken_by
 
 
 def test_a_chain_needs_all_weights_and_its_widest_place():

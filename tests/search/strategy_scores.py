@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.evaluation.answering import perturbed
-from edgetune.search.problem import judge
-from edgetune.search.space import offered_space
+from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.evaluation.answering import perturbed
+from edgetune.stages.search.problem import judge
+from edgetune.stages.search.space import offered_space
 
 ARRIVAL_RATES_PER_S: tuple[float, ...] = (1, 5, 10, 20, 30, 45, 60, 75, 90)
 LATENCY_BUDGETS_S: tuple[float, ...] = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

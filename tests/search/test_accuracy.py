@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.accuracy import (
+from edgetune.stages.search.accuracy import (
     accuracy_problem,
     choice_of,
     compare,
@@ -20,9 +20,9 @@ from edgetune.search.accuracy import (
     require_sizes,
     sensitivity,
 )
-from edgetune.search.model.beliefs import Belief
-from edgetune.search.model.gain import worth
-from edgetune.search.problem import judge
+from edgetune.stages.search.model.beliefs import Belief
+from edgetune.stages.search.model.gain import worth
+from edgetune.stages.search.problem import judge
 
 
 def row(size: int, clock: float, minibatch_s: float, power_w: float | None) -> ProfileRow:

@@ -10,10 +10,10 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.search.problem import judge
-from edgetune.search.space import Space
-from edgetune.search.strategies.binary import Binary
-from edgetune.search.strategy import PointResult
+from edgetune.stages.search.problem import judge
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies.binary import Binary
+from edgetune.stages.search.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

@@ -8,8 +8,8 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InfeasibleError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.problem import Z, is_confirmed
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.problem import Z, is_confirmed
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 BUDGET = Problem("train", power_budget_w=30.0)

@@ -15,10 +15,10 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, NotRestoredError
-from edgetune.search.answer import NoPowerError, NothingFeasibleError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.strategies import STRATEGIES
-from edgetune.search.strategy import PointResult, Suggestion
+from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.strategies import STRATEGIES
+from edgetune.stages.search.strategy import PointResult, Suggestion
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

@@ -10,10 +10,10 @@ import pytest
 from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation.answering import Contender, parse_contenders, require_solvers
-from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
-from edgetune.search.evaluation.results import merits
-from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
+from edgetune.stages.search.evaluation.answering import Contender, parse_contenders, require_solvers
+from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
+from edgetune.stages.search.evaluation.results import merits
+from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
 
 
 def subjects() -> list[ProfiledWorkload]:
@@ -63,7 +63,7 @@ def test_measuring_everything_solves_everything(family):
 def test_measuring_once_answers_as_the_search_of_each_problem_does(family, monkeypatch):
     cases = cases_of(subjects(), family)
     (once,) = played(cases, "random:9", every=41 if family == "infer" else 1)
-    monkeypatch.setattr("edgetune.search.strategies.baselines.Random.budget_free", False)
+    monkeypatch.setattr("edgetune.stages.search.strategies.baselines.Random.budget_free", False)
     monkeypatch.setattr("zlib.crc32", lambda name: 0)  # the seed that measuring once has
     (each,) = played(cases, "random:9", every=41 if family == "infer" else 1)
     assert once.solved.tolist() == each.solved.tolist()
@@ -163,7 +163,7 @@ def test_a_strategy_that_does_not_solve_the_family_is_refused_first(monkeypatch)
     def refuse(*_, **__):
         raise InputError("not this", "another")
 
-    monkeypatch.setattr("edgetune.search.strategies.gmd.Gmd.__init__", refuse)
+    monkeypatch.setattr("edgetune.stages.search.strategies.gmd.Gmd.__init__", refuse)
     with pytest.raises(InputError, match="not this"):
         require_solvers(cases_of(subjects(), "train"), parse_contenders("random,gmd"))
 

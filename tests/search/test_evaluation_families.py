@@ -9,9 +9,15 @@ import pytest
 
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.evaluation.cases import ProfiledWorkload, cases_of, stratified
-from edgetune.search.evaluation.problems import STUDY_NETWORKS, STUDY_PAIRS, Measured, fulcrum_problems, power_budgets_w
-from edgetune.search.evaluation.truth import best_answers
+from edgetune.stages.search.evaluation.cases import ProfiledWorkload, cases_of, stratified
+from edgetune.stages.search.evaluation.problems import (
+    STUDY_NETWORKS,
+    STUDY_PAIRS,
+    Measured,
+    fulcrum_problems,
+    power_budgets_w,
+)
+from edgetune.stages.search.evaluation.truth import best_answers
 
 
 def subject(

@@ -11,7 +11,7 @@ from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.artifacts.header import Header
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.search.evaluation.results import evaluation_figure, merits
+from edgetune.stages.search.evaluation.results import evaluation_figure, merits
 
 pytest.importorskip("matplotlib")
 

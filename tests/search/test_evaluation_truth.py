@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
-from edgetune.search.evaluation.problems import Measured, ProblemSet
-from edgetune.search.evaluation.truth import best_answers, excess_of, judge_answers
-from edgetune.search.history import half_of
-from edgetune.search.problem import Judgement, judge, judge_pair
+from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of
+from edgetune.stages.search.evaluation.problems import Measured, ProblemSet
+from edgetune.stages.search.evaluation.truth import best_answers, excess_of, judge_answers
+from edgetune.stages.search.history import half_of
+from edgetune.stages.search.problem import Judgement, judge, judge_pair
 
 KINDS = ["train", "infer", "train+infer", "infer+infer", "accuracy"]
 EPOCHS = ((1, 30.0), (4, 20.0), (16, 35.0))

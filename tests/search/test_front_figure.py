@@ -11,8 +11,8 @@ from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.captions import left_out_of
 from edgetune.plotting.figure_file import figure_bytes
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.figures.front import front_figure
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.figures.front import front_figure
 from edgetune.workflows.figures import FIGURES
 
 TRAIN = Problem("train", power_budget_w=30.0)

@@ -12,7 +12,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SMALL = [

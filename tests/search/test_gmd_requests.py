@@ -11,9 +11,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.driver import SearchResult, SearchSettings, run_search
-from edgetune.search.space import Space
-from edgetune.search.strategies.gmd import Gmd
+from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies.gmd import Gmd
 from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
 
 MODES = [Mode(cpu_mhz=cpu, gpu_mhz=gpu) for cpu, gpu in product((1.0, 2.0, 3.0), (1.0, 2.0, 3.0, 4.0, 5.0))]

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.problem import Judgement, judge
-from edgetune.search.space import Space, offered_space
-from edgetune.search.strategies import nn, power_train_network
-from edgetune.search.strategies.als import Als, front
-from edgetune.search.strategies.nn import NetworkSearch, Nn
-from edgetune.search.strategy import PointResult
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.problem import Judgement, judge
+from edgetune.stages.search.space import Space, offered_space
+from edgetune.stages.search.strategies import nn, power_train_network
+from edgetune.stages.search.strategies.als import Als, front
+from edgetune.stages.search.strategies.nn import NetworkSearch, Nn
+from edgetune.stages.search.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)

@@ -17,10 +17,10 @@ from strategy_scores import evaluate, summarise, train_problems
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.search.problem import Judgement, Violation, judge
-from edgetune.search.space import Space
-from edgetune.search.strategies.optuna_search import STARTUP_POINTS, Gp, OptunaSearch, Tpe
-from edgetune.search.strategy import PointResult
+from edgetune.stages.search.problem import Judgement, Violation, judge
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies.optuna_search import STARTUP_POINTS, Gp, OptunaSearch, Tpe
+from edgetune.stages.search.strategy import PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 PROBLEM = Problem("train", power_budget_w=28.0)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetune.artifacts.problem import Problem
-from edgetune.search.model.beliefs import Belief
-from edgetune.search.model.gain import SLOPE, TIE, BestPair, PairGain, Pairs, pair_gain
+from edgetune.stages.search.model.beliefs import Belief
+from edgetune.stages.search.model.gain import SLOPE, TIE, BestPair, PairGain, Pairs, pair_gain
 
 PROBLEM = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.0, arrival_rate_per_s=20.0)
 

@@ -12,9 +12,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.problem import Half, background_minibatches, judge, judge_pair
-from edgetune.search.space import offered_space
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.problem import Half, background_minibatches, judge, judge_pair
+from edgetune.stages.search.space import offered_space
 
 PROBLEM = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)
 CLOCKS = (200.0, 400.0, 600.0, 800.0)

@@ -7,9 +7,16 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.model.gain import BUDGETS, NOTHING_YET, best_under, budgets_between, chances_under, front_gain
-from edgetune.search.strategies.pareto import Pareto
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.model.gain import (
+    BUDGETS,
+    NOTHING_YET,
+    best_under,
+    budgets_between,
+    chances_under,
+    front_gain,
+)
+from edgetune.stages.search.strategies.pareto import Pareto
 from edgetune.testing.strategy_contract import INFER, PAIR, grid_points, measure_formula
 
 NO_POWER = np.full(2, np.nan)

@@ -8,7 +8,7 @@ import torch
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.search.strategies import power_train_network as network
+from edgetune.stages.search.strategies import power_train_network as network
 
 PLANE = np.stack([axis.ravel() for axis in np.meshgrid(np.linspace(-1.5, 1.5, 8), np.linspace(-1.5, 1.5, 8))], axis=1)
 TIMES_AND_POWERS = np.stack([0.5 - 0.1 * PLANE[:, 0] - 0.05 * PLANE[:, 1], 30 + 5 * PLANE[:, 0]], axis=1)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.driver import SearchSettings
-from edgetune.search.evaluation.dynamic import (
+from edgetune.stages.search.driver import SearchSettings
+from edgetune.stages.search.evaluation.dynamic import (
     MEASURING_SHARE,
     REFINEMENT_POINTS,
     WINDOW_S,
@@ -24,7 +24,7 @@ from edgetune.search.evaluation.dynamic import (
     scaled,
     window_rates,
 )
-from edgetune.search.problem import judge
+from edgetune.stages.search.problem import judge
 
 BUDGETS = Problem("infer", power_budget_w=16.0, latency_budget_s=0.25)
 

@@ -12,13 +12,13 @@ from scipy.special import ndtr
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
-from edgetune.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
-from edgetune.search.model.coordinates import ALL_AT_ONCE, Coordinates, OpenPoints
-from edgetune.search.model.fit import Prior, closeness, fit
-from edgetune.search.model.gain import Worth, worth
-from edgetune.search.problem import EXPECTED_READINGS, Z
-from edgetune.search.space import Space
+from edgetune.stages.search.model.beliefs import BLOCK, WAVER, Belief, Beliefs
+from edgetune.stages.search.model.board_laws import DATA, PARTS, SLOPES, PowerModel, TimeModel
+from edgetune.stages.search.model.coordinates import ALL_AT_ONCE, Coordinates, OpenPoints
+from edgetune.stages.search.model.fit import Prior, closeness, fit
+from edgetune.stages.search.model.gain import Worth, worth
+from edgetune.stages.search.problem import EXPECTED_READINGS, Z
+from edgetune.stages.search.space import Space
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

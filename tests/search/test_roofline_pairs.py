@@ -11,13 +11,13 @@ import pytest
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InfeasibleError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.history import half_of
-from edgetune.search.model.coordinates import ALL_AT_ONCE
-from edgetune.search.model.gain import pair_gain
-from edgetune.search.problem import judge_pair
-from edgetune.search.strategies import roofline
-from edgetune.search.strategies.roofline import RooflineSearch
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.history import half_of
+from edgetune.stages.search.model.coordinates import ALL_AT_ONCE
+from edgetune.stages.search.model.gain import pair_gain
+from edgetune.stages.search.problem import judge_pair
+from edgetune.stages.search.strategies import roofline
+from edgetune.stages.search.strategies.roofline import RooflineSearch
 from edgetune.testing.strategy_contract import PAIR, grid_points, measure_formula
 
 ROWS = {point: measure_formula(point) for point in grid_points("train+infer")}

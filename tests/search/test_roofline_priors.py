@@ -11,12 +11,12 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import ProfileRow
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.model.board_laws import COMPUTE, TRAFFIC, WEIGHTS, PowerModel, TimeModel
-from edgetune.search.model.coordinates import Coordinates
-from edgetune.search.model.priors import LIMIT, TRUST, informed_priors
-from edgetune.search.space import Space
-from edgetune.search.strategy import NO_HINTS, Hints, OperatorTotals
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.model.board_laws import COMPUTE, TRAFFIC, WEIGHTS, PowerModel, TimeModel
+from edgetune.stages.search.model.coordinates import Coordinates
+from edgetune.stages.search.model.priors import LIMIT, TRUST, informed_priors
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategy import NO_HINTS, Hints, OperatorTotals
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 SPACE = Space.of(grid_points())

@@ -14,11 +14,11 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.problem import judge
-from edgetune.search.space import Space
-from edgetune.search.strategies import find_strategy
-from edgetune.search.strategy import Hints, PointResult
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.problem import judge
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies import find_strategy
+from edgetune.stages.search.strategy import Hints, PointResult
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 

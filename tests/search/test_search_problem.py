@@ -13,7 +13,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import InputError
-from edgetune.search.problem import (
+from edgetune.stages.search.problem import (
     Violation,
     energy_per_minibatch_j,
     judge,
@@ -22,7 +22,7 @@ from edgetune.search.problem import (
     runs_back_to_back,
     validate,
 )
-from edgetune.search.space import offered_space
+from edgetune.stages.search.space import offered_space
 
 
 def train_row(minibatch_s: float | None = 0.5, power_w: float | None = 20.0, **rest) -> ProfileRow:

@@ -10,8 +10,8 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
-from edgetune.search.space import Axis, Space
-from edgetune.search.strategies.gmd_state import Bounds
+from edgetune.stages.search.space import Axis, Space
+from edgetune.stages.search.strategies.gmd_state import Bounds
 
 POINTS = [
     Point("net", "train", 16, Mode(gpu_mhz=gpu, mem_mhz=mem)) for gpu, mem in product((9.0, 1.0, 5.0), (2.0, 4.0))

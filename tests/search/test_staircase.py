@@ -10,9 +10,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.errors import DeviceError, InputError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.space import Space
-from edgetune.search.strategies.staircase import Staircase
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategies.staircase import Staircase
 
 CLOCKS = (100.0, 200.0, 300.0, 400.0, 500.0)
 SIZES = (8, 16, 32, 64)

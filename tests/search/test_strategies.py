@@ -6,8 +6,8 @@ import pytest
 
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
-from edgetune.search.strategies import STRATEGIES, find_strategy
-from edgetune.search.strategies.baselines import Exhaustive
+from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.stages.search.strategies.baselines import Exhaustive
 from edgetune.testing import strategy_contract
 from edgetune.testing.strategy_contract import StrategyContract, grid_points
 
@@ -32,7 +32,7 @@ class TaughtContract(StrategyContract):
     @pytest.fixture(autouse=True)
     def _fewer_epochs(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
         if "another_process" not in request.node.name:
-            monkeypatch.setattr("edgetune.search.strategies.power_train_network.EPOCHS", 5)
+            monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
 
 
 class TestNn(TaughtContract):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgetune.artifacts.problem import Problem
-from edgetune.search.strategies import STRATEGIES
+from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.testing import strategy_contract
 from edgetune.testing.strategy_contract import INFER, PAIR, StrategyContract, grid_points
 
@@ -28,7 +28,7 @@ class Shrunk(StrategyContract):
 
     @pytest.fixture(autouse=True)
     def _little(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("edgetune.search.strategies.power_train_network.EPOCHS", 5)
+        monkeypatch.setattr("edgetune.stages.search.strategies.power_train_network.EPOCHS", 5)
         monkeypatch.setattr(strategy_contract, "grid_points", sparse)
 
 

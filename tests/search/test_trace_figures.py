@@ -8,8 +8,8 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InputError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.figures.steps import trace_figure
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.figures.steps import trace_figure
 
 PROBLEM = {"kind": "train", "power_budget_w": 30.0, "latency_budget_s": None, "objective": None, "margin": 0.0}
 

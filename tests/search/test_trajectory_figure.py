@@ -13,8 +13,8 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import KIND, VERSION, Trace, TraceRow
 from edgetune.errors import InfeasibleError
-from edgetune.search.driver import SearchSettings, run_search
-from edgetune.search.figures.trajectory import TrajectoryPoint, grid_of, positions, trajectory_figure
+from edgetune.stages.search.driver import SearchSettings, run_search
+from edgetune.stages.search.figures.trajectory import TrajectoryPoint, grid_of, positions, trajectory_figure
 
 TRAIN = Problem("train", power_budget_w=30.0)
 PAIR = Problem("train+infer", power_budget_w=30.0, latency_budget_s=1.2, arrival_rate_per_s=20.0)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from edgetune.artifacts.jobs import Job
 from edgetune.errors import InputError
-from edgetune.schedule.jobs import times_s
 from edgetune.serving.arrivals import PROCESSES, ArrivalProcess, ArrivalSpec, parse_arrivals
 from edgetune.serving.sources import ClosedLoopArrivals, LineArrivals
+from edgetune.stages.schedule.jobs import times_s
 
 NS = 1_000_000_000
 MS = 1_000_000

@@ -14,7 +14,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import flops_by_precision
 from edgetune.artifacts.roofline import Roof
 from edgetune.devices.twin import open_twin
-from edgetune.roofline.placement import place
+from edgetune.stages.roofline.placement import place
 from edgetune.workloads.costs import model_table
 
 X = {"x": ("batch", 8, 16, 16)}

@@ -7,7 +7,7 @@ from onnx import numpy_helper
 from onnx_graphs import model, node
 
 from edgetune.errors import InputError
-from edgetune.roofline.layers import join
+from edgetune.stages.roofline.layers import join
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.graph_rows import rows_of_graph
 from edgetune.workloads.layer_times import OPTIMISATIONS, measure

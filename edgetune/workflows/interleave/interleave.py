@@ -17,12 +17,12 @@ from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.devices.device import Absent, Device, LiveSource
 from edgetune.devices.discover import AUTO
 from edgetune.errors import DeviceError, EdgetuneError, InputError
-from edgetune.interleave.engines import ENGINES, Engine
-from edgetune.interleave.planner import refuse_other
-from edgetune.interleave.policies import find_policy
-from edgetune.interleave.power import Budgets
-from edgetune.profiling.options import ProfileOptions
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
+from edgetune.stages.interleave.engines import ENGINES, Engine
+from edgetune.stages.interleave.planner import refuse_other
+from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.power import Budgets
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_power_w, parse_time_s
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.interleave.options import InterleaveOptions

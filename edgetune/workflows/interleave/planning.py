@@ -10,14 +10,14 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InfeasibleError
-from edgetune.interleave.admission import admit
-from edgetune.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
-from edgetune.interleave.explain import explain, parts_of
-from edgetune.interleave.planner import best_cycle, halves, tenants_of
-from edgetune.interleave.policies.policy import guard_ns
-from edgetune.interleave.power import Budgets
-from edgetune.interleave.tenants import Inference, Tenant, Training
 from edgetune.serving.arrivals import ArrivalSpec
+from edgetune.stages.interleave.admission import admit
+from edgetune.stages.interleave.cycle import Cycle, CycleGoals, WorkloadPoint
+from edgetune.stages.interleave.explain import explain, parts_of
+from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
+from edgetune.stages.interleave.policies.policy import guard_ns
+from edgetune.stages.interleave.power import Budgets
+from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import format_si
 from edgetune.workflows.interleave.points import TenantMeasurements
 

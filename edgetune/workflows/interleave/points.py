@@ -21,12 +21,12 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Task
 from edgetune.devices.device import Absent, Device, ModelSource, TableSource
 from edgetune.errors import InputError
-from edgetune.interleave.backend import Minibatch
-from edgetune.interleave.live import LiveMinibatchBackend
-from edgetune.interleave.live_tenants import LiveTenant
-from edgetune.interleave.tenants import Inference, Tenant, Training
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.interleave.backend import Minibatch
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.live_tenants import LiveTenant
+from edgetune.stages.interleave.tenants import Inference, Tenant, Training
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS, format_si
 from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes

@@ -13,18 +13,18 @@ from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.run import RunRow
 from edgetune.devices.device import Device, ModelSource
 from edgetune.errors import InputError
-from edgetune.interleave.engines import Engine
-from edgetune.interleave.live import LiveMinibatchBackend
-from edgetune.interleave.live_tenants import LiveTenant
-from edgetune.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
-from edgetune.interleave.policies import find_policy
-from edgetune.interleave.policies.policy import guard_ns
-from edgetune.interleave.recorded import RecordedRun, Recorder
-from edgetune.interleave.simulated import SimulatedMinibatchBackend, resampled
-from edgetune.interleave.tenants import Inference
-from edgetune.roofline.measure import idle_run
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ArrivalSource, LineArrivals
+from edgetune.stages.interleave.engines import Engine
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.live_tenants import LiveTenant
+from edgetune.stages.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
+from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.policies.policy import guard_ns
+from edgetune.stages.interleave.recorded import RecordedRun, Recorder
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.tenants import Inference
+from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
 from edgetune.units import NS, format_duration, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions

@@ -12,15 +12,15 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Absent, Device
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
-from edgetune.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
-from edgetune.interleave.live import LiveMinibatchBackend
-from edgetune.interleave.planner import halves
-from edgetune.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
-from edgetune.interleave.replan import Replanner
-from edgetune.interleave.simulated import SimulatedMinibatchBackend
-from edgetune.interleave.tenants import Inference
-from edgetune.search.driver import SearchSettings, run_search
+from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
+from edgetune.stages.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
+from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.planner import halves
+from edgetune.stages.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
+from edgetune.stages.interleave.replan import Replanner
+from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.tenants import Inference
+from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
 

@@ -9,16 +9,16 @@ from typing import Any
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.json_format import json_document
-from edgetune.elastic import bench as benchmark
-from edgetune.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
-from edgetune.elastic.gpu import Gpu, find_gpu
-from edgetune.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
-from edgetune.elastic.model import GpuTimingModel
-from edgetune.elastic.policies import find_policy, make_policy
-from edgetune.elastic.policies.multistream import SOLO
-from edgetune.elastic.tasks import check_count
-from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError, blaming
+from edgetune.stages.elastic import bench as benchmark
+from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runner, WorkloadBenchmark, runner, simulated
+from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
+from edgetune.stages.elastic.model import GpuTimingModel
+from edgetune.stages.elastic.policies import find_policy, make_policy
+from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.tasks import check_count
+from edgetune.stages.elastic.work import GpuTask
 from edgetune.stats import median
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.version import __version__

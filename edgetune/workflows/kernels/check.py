@@ -8,14 +8,14 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from edgetune.elastic import cpu_equivalence
-from edgetune.elastic.cpu_equivalence import Verdict
-from edgetune.elastic.cuda import context as cuda_context
-from edgetune.elastic.cuda import driver, gpu_equivalence
-from edgetune.elastic.cuda.context import Context
-from edgetune.elastic.kernel import TransformResult
-from edgetune.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.stages.elastic import cpu_equivalence
+from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.cuda import context as cuda_context
+from edgetune.stages.elastic.cuda import driver, gpu_equivalence
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.kernel import TransformResult
+from edgetune.stages.elastic.sample_launches import HINT, SampleLaunch, guessed_launch, sample_launches_in
 from edgetune.workflows.cache_folder import compiled_folder
 from edgetune.workflows.kernels.gpu import gpu_index
 from edgetune.workflows.reporting import Reporter

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.plain import plain
-from edgetune.elastic.compiler import CompileOptions
-from edgetune.elastic.cuda import calibrate as launch_costs
-from edgetune.elastic.cuda import gpu_session
-from edgetune.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
-from edgetune.elastic.cuda.context import Context, why_not_green
-from edgetune.elastic.cuda.driver import WITHOUT
-from edgetune.elastic.cuda.gpu_session import GpuSession
-from edgetune.elastic.cuda.program import Build, build
-from edgetune.elastic.work import KernelSequence
 from edgetune.errors import InputError
+from edgetune.stages.elastic.compiler import CompileOptions
+from edgetune.stages.elastic.cuda import calibrate as launch_costs
+from edgetune.stages.elastic.cuda import gpu_session
+from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, compiled_for, costs_of, costs_path, write_costs
+from edgetune.stages.elastic.cuda.context import Context, why_not_green
+from edgetune.stages.elastic.cuda.driver import WITHOUT
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.cuda.program import Build, build
+from edgetune.stages.elastic.work import KernelSequence
 from edgetune.workflows.cache_folder import cache_folder, compiled_folder
 from edgetune.workflows.kernels.options import CalibrateOptions
 from edgetune.workflows.output import Target

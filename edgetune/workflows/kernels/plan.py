@@ -11,16 +11,16 @@ from edgetune.artifacts.files import name_of
 from edgetune.artifacts.io import read_kernel_tasks
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose
-from edgetune.elastic.gpu import Gpu, find_gpu
-from edgetune.elastic.loop import check_tasks
-from edgetune.elastic.model import GpuTimingModel, check_fits, check_known
-from edgetune.elastic.policies import POLICIES, find_policy
-from edgetune.elastic.policies.multistream import SOLO
-from edgetune.elastic.tables import read_tables
-from edgetune.elastic.tasks import check_count, tasks_of
-from edgetune.elastic.view import PieceLauncher
-from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError, blaming
+from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.loop import check_tasks
+from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
+from edgetune.stages.elastic.policies import POLICIES, find_policy
+from edgetune.stages.elastic.policies.multistream import SOLO
+from edgetune.stages.elastic.tables import read_tables
+from edgetune.stages.elastic.tasks import check_count, tasks_of
+from edgetune.stages.elastic.view import PieceLauncher
+from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import format_duration, parse_share, parse_time_s
 from edgetune.workflows.figures import check_plot, choose_view
 from edgetune.workflows.kernels.options import ShareOptions, SimulateOptions

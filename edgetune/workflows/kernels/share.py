@@ -16,22 +16,22 @@ from edgetune.artifacts.files import name_of
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.plain import plain
-from edgetune.elastic.backend import GpuBackend, Record, Residency
-from edgetune.elastic.cuda.backend import CudaBackend
-from edgetune.elastic.cuda.gpu_session import GpuSession
-from edgetune.elastic.cuda.program import check_source
-from edgetune.elastic.gpu import Gpu
-from edgetune.elastic.loop import ElasticLoop
-from edgetune.elastic.model import GpuTimingModel, note_of
-from edgetune.elastic.policies import make_policy
-from edgetune.elastic.policies.multistream import SOLO, Solo
-from edgetune.elastic.simulated import SimulatedGpu
-from edgetune.elastic.tables import read_tables
-from edgetune.elastic.timeline import timeline_rows
-from edgetune.elastic.view import ElasticPolicy
-from edgetune.elastic.work import GpuTask
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
+from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
+from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.cuda.gpu_session import GpuSession
+from edgetune.stages.elastic.cuda.program import check_source
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.model import GpuTimingModel, note_of
+from edgetune.stages.elastic.policies import make_policy
+from edgetune.stages.elastic.policies.multistream import SOLO, Solo
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.tables import read_tables
+from edgetune.stages.elastic.timeline import timeline_rows
+from edgetune.stages.elastic.view import ElasticPolicy
+from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions

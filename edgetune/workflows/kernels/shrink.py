@@ -10,19 +10,19 @@ from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticTable
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import Header
 from edgetune.choices import choose, nearest
-from edgetune.elastic.abi import MOST_BLOCKS, Dim
-from edgetune.elastic.compiler import CompiledSource, CompileOptions, arch_of
-from edgetune.elastic.cuda.calibrate import read_costs
-from edgetune.elastic.forms import Forms, compile_forms
-from edgetune.elastic.gpu import Gpu, find_gpu
-from edgetune.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.elastic.shrink import Rules, Shrunk
-from edgetune.elastic.shrink import shrink as shrunk_space
-from edgetune.elastic.source.transform import transform
-from edgetune.elastic.tables import rows_of
-from edgetune.elastic.work import Logical
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.plotting.figure_file import require_figure
+from edgetune.stages.elastic.abi import MOST_BLOCKS, Dim
+from edgetune.stages.elastic.compiler import CompiledSource, CompileOptions, arch_of
+from edgetune.stages.elastic.cuda.calibrate import read_costs
+from edgetune.stages.elastic.forms import Forms, compile_forms
+from edgetune.stages.elastic.gpu import Gpu, find_gpu
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.shrink import Rules, Shrunk
+from edgetune.stages.elastic.shrink import shrink as shrunk_space
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.tables import rows_of
+from edgetune.stages.elastic.work import Logical
 from edgetune.units import format_bytes, parse_bytes, parse_share, parse_time_s
 from edgetune.workflows.kernels.options import ShrinkOptions
 from edgetune.workflows.output import Target, check_outputs, choose_target

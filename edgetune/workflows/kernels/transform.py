@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.files import read_source, write_atomically
-from edgetune.elastic.cpu_equivalence import Verdict
-from edgetune.elastic.kernel import ElasticKernel, TransformResult
-from edgetune.elastic.source.transform import transform as transformed
 from edgetune.errors import InputError, PartialError
+from edgetune.stages.elastic.cpu_equivalence import Verdict
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.source.transform import transform as transformed
 from edgetune.workflows.kernels.check import (
     CHECK_WITHOUT,
     CheckResult,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import Absent, Device
-from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
-from edgetune.roofline.measure import LONGEST_RUN_S, longest_idle_s
-from edgetune.roofline.next_clocks import next_modes
+from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.stages.roofline.measure import LONGEST_RUN_S, longest_idle_s
+from edgetune.stages.roofline.next_clocks import next_modes
 from edgetune.workflows.roofline_options import RooflineOptions
 
 

@@ -12,9 +12,9 @@ from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.repeats import one_per_point, point_key
 from edgetune.devices.device import Device
 from edgetune.errors import EdgetuneError, NotRestoredError
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import open_profiler
-from edgetune.roofline.next_clocks import Change, changes, next_modes
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.roofline.next_clocks import Change, changes, next_modes
 from edgetune.units import counted
 from edgetune.workflows.load_warning import warn_of_contention
 from edgetune.workflows.parse_options import profile_options

@@ -14,13 +14,13 @@ from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.devices.cpu import BUSY_SHARE
 from edgetune.devices.device import Absent, Device, LiveSource, TableSource
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.roofline.clocks import infer_roofs
-from edgetune.roofline.fit import fit_roofs
-from edgetune.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
-from edgetune.roofline.measure import Peaks, idle_run, measure_peaks
-from edgetune.roofline.placement import NOTABLY, place
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.roofline.clocks import infer_roofs
+from edgetune.stages.roofline.fit import fit_roofs
+from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
+from edgetune.stages.roofline.measure import Peaks, idle_run, measure_peaks
+from edgetune.stages.roofline.placement import NOTABLY, place
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.roofline.request import Placed

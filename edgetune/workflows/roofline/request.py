@@ -13,11 +13,11 @@ from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import InputError
-from edgetune.roofline.balance import sentences, statements
-from edgetune.roofline.kernel_plan import memory_of
-from edgetune.roofline.next_clocks import Change
-from edgetune.roofline.placement import Placement
-from edgetune.roofline.slowdown_forecast import energy_of
+from edgetune.stages.roofline.balance import sentences, statements
+from edgetune.stages.roofline.kernel_plan import memory_of
+from edgetune.stages.roofline.next_clocks import Change
+from edgetune.stages.roofline.placement import Placement
+from edgetune.stages.roofline.slowdown_forecast import energy_of
 from edgetune.workflows.batch_choice import parse_batch_axes
 from edgetune.workflows.parse_options import parse_batch_sizes, parse_dimensions, parse_task
 from edgetune.workflows.phases import operating_points

@@ -14,10 +14,10 @@ from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.choices import choose
 from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.layers import layer_times
-from edgetune.roofline.clocks import HOST_KNOBS
-from edgetune.roofline.layers import join
-from edgetune.roofline.placement import Placement, beneath, place, require_work
+from edgetune.stages.profiling.layers import layer_times
+from edgetune.stages.roofline.clocks import HOST_KNOBS
+from edgetune.stages.roofline.layers import join
+from edgetune.stages.roofline.placement import Placement, beneath, place, require_work
 from edgetune.workflows.batch_choice import choose_batch_sizes
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load

@@ -13,11 +13,11 @@ from edgetune.artifacts.roofline import Roof, Roofline
 from edgetune.devices.device import Absent, Device, ModeSpace, TableSource
 from edgetune.devices.modes import evenly_spaced, highest_mode, modes_of
 from edgetune.errors import InputError
-from edgetune.profiling.identity import origin_of
-from edgetune.roofline.clocks import infer_roofs
-from edgetune.roofline.slowdown_forecast import fastest_mode, forecast_modes
-from edgetune.roofline.tune import NOISE, TriedMode, tune
-from edgetune.roofline.tuned_plan import tuned_plan
+from edgetune.stages.profiling.identity import origin_of
+from edgetune.stages.roofline.clocks import infer_roofs
+from edgetune.stages.roofline.slowdown_forecast import fastest_mode, forecast_modes
+from edgetune.stages.roofline.tune import NOISE, TriedMode, tune
+from edgetune.stages.roofline.tuned_plan import tuned_plan
 from edgetune.units import format_si, parse_share
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.peaks import read_peaks

@@ -14,10 +14,10 @@ from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
 from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.schedule.generate import FORMS, Form, NetworkDesign, parse_distribution
-from edgetune.schedule.generate import generate as make
-from edgetune.schedule.jobs import arrivals_of
-from edgetune.schedule.network import LayeredNetwork, least_budget_bytes
+from edgetune.stages.schedule.generate import FORMS, Form, NetworkDesign, parse_distribution
+from edgetune.stages.schedule.generate import generate as make
+from edgetune.stages.schedule.jobs import arrivals_of
+from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
 from edgetune.units import parse_bytes
 from edgetune.workflows.output import check_outputs
 from edgetune.workflows.reporting import Reporter

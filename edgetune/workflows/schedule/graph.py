@@ -8,8 +8,8 @@ from edgetune.artifacts.io import read_layer_costs
 from edgetune.artifacts.kinds import ENDINGS
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.schedule.costs import network_of, networks_of
-from edgetune.schedule.dependencies import (
+from edgetune.stages.schedule.costs import network_of, networks_of
+from edgetune.stages.schedule.dependencies import (
     MODES,
     DependencyGraph,
     LinearExtensions,
@@ -17,7 +17,7 @@ from edgetune.schedule.dependencies import (
     count_linear_extensions,
     dependency_graph,
 )
-from edgetune.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.output import check_outputs
 from edgetune.workflows.reporting import Reporter

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.layer_costs import KIND, VERSION, LayerCostRow, LayerCosts
 from edgetune.errors import InputError
-from edgetune.schedule.measure import LayerOptions, measure_machine, measure_network
+from edgetune.stages.schedule.measure import LayerOptions, measure_machine, measure_network
 from edgetune.stats import StoppingRule
 from edgetune.units import format_si, parse_share, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder

@@ -16,15 +16,15 @@ from edgetune.artifacts.jobs import Job
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import DeviceError, InputError, PartialError
-from edgetune.schedule.jobs import networks_of
-from edgetune.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
-from edgetune.schedule.policies import PolicyChoice
-from edgetune.schedule.policies.policy import taken_by
-from edgetune.schedule.requests import Request
-from edgetune.schedule.tasks import BudgetRecord, Record, RequestRecord
-from edgetune.schedule.timeline import timeline_rows
-from edgetune.schedule.verification import Verification
 from edgetune.serving.sources import LineArrivals
+from edgetune.stages.schedule.jobs import networks_of
+from edgetune.stages.schedule.live_run import LiveFigures, LiveNetwork, LiveOptions, LiveRun
+from edgetune.stages.schedule.policies import PolicyChoice
+from edgetune.stages.schedule.policies.policy import taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord
+from edgetune.stages.schedule.timeline import timeline_rows
+from edgetune.stages.schedule.verification import Verification
 from edgetune.workflows.schedule.plan import SchedulePlan
 from edgetune.workflows.schedule.turns import TurnResult, keep
 from edgetune.workflows.stopping import Stopping

@@ -11,8 +11,8 @@ from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.io import read_layer_costs
 from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.errors import InputError
-from edgetune.schedule.costs import Host, host_of, is_timed, network_of, networks_of
-from edgetune.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.partition.check import PrepareOptions

@@ -10,11 +10,11 @@ from edgetune.artifacts.io import read_jobs
 from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.schedule.costs import SAFETY, with_safety
-from edgetune.schedule.jobs import check_tasks, live_jobs, requests_of
-from edgetune.schedule.network import LayeredNetwork
-from edgetune.schedule.policies import PolicyChoice, choose_policies
-from edgetune.schedule.requests import Request
+from edgetune.stages.schedule.costs import SAFETY, with_safety
+from edgetune.stages.schedule.jobs import check_tasks, live_jobs, requests_of
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.policies import PolicyChoice, choose_policies
+from edgetune.stages.schedule.requests import Request
 from edgetune.units import format_bytes, parse_bytes, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.figures import check_plot

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from edgetune.artifacts.io import read_jobs
 from edgetune.errors import InputError
-from edgetune.schedule.costs import with_safety
-from edgetune.schedule.jobs import requests_of
-from edgetune.schedule.machine import Machine, Paging
-from edgetune.schedule.policies import choose_policies
-from edgetune.schedule.robustness import Robustness, Study, responses, robustness
+from edgetune.stages.schedule.costs import with_safety
+from edgetune.stages.schedule.jobs import requests_of
+from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.policies import choose_policies
+from edgetune.stages.schedule.robustness import Robustness, Study, responses, robustness
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter, SimulationLabel

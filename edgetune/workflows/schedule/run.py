@@ -12,8 +12,8 @@ from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import Timeline, TimelineRow
 from edgetune.errors import EdgetuneError
-from edgetune.schedule.policies import PolicyChoice
-from edgetune.schedule.timeline import chrome_trace
+from edgetune.stages.schedule.policies import PolicyChoice
+from edgetune.stages.schedule.timeline import chrome_trace
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_host_load

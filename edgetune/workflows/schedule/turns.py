@@ -9,19 +9,19 @@ from typing import Any, Protocol, cast
 from edgetune.artifacts.rows_file import RowsFile
 from edgetune.artifacts.timeline import TimelineRow
 from edgetune.errors import PartialError
-from edgetune.schedule.budget import check_budget, left_bytes
-from edgetune.schedule.costs import Host, with_times_of
-from edgetune.schedule.machine import Machine, Paging
-from edgetune.schedule.network import least_budget_bytes
-from edgetune.schedule.optimum import optimum
-from edgetune.schedule.plan import LayerSchedule, Objective, SchedulingProblem
-from edgetune.schedule.policies import PolicyChoice
-from edgetune.schedule.policies.policy import SchedulePolicy
-from edgetune.schedule.policies.reuse import Reuse
-from edgetune.schedule.requests import Request
-from edgetune.schedule.simulation import ScheduleSimulation, simulate
-from edgetune.schedule.tasks import TaskRecord
-from edgetune.schedule.timeline import timeline_rows
+from edgetune.stages.schedule.budget import check_budget, left_bytes
+from edgetune.stages.schedule.costs import Host, with_times_of
+from edgetune.stages.schedule.machine import Machine, Paging
+from edgetune.stages.schedule.network import least_budget_bytes
+from edgetune.stages.schedule.optimum import optimum
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
+from edgetune.stages.schedule.policies import PolicyChoice
+from edgetune.stages.schedule.policies.policy import SchedulePolicy
+from edgetune.stages.schedule.policies.reuse import Reuse
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.simulation import ScheduleSimulation, simulate
+from edgetune.stages.schedule.tasks import TaskRecord
+from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.schedule.plan import SchedulePlan

@@ -14,9 +14,9 @@ from edgetune.artifacts.profile import Point, Profile, ProfileRow
 from edgetune.choices import nearest
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import EdgetuneError, InputError
-from edgetune.profiling.estimate import SweepEstimate
-from edgetune.search.problem import PAIRS, background_task
-from edgetune.search.strategy import OperatorTotals
+from edgetune.stages.profiling.estimate import SweepEstimate
+from edgetune.stages.search.problem import PAIRS, background_task
+from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.workflows.parse_options import parse_batch_sizes, parse_columns
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.search.options import SearchOptions

@@ -21,9 +21,9 @@ from edgetune.choices import choose
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import require_figure
-from edgetune.search.evaluation.answering import Contender, parse_contenders, require_solvers
-from edgetune.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of, stratified
-from edgetune.search.evaluation.dynamic import (
+from edgetune.stages.search.evaluation.answering import Contender, parse_contenders, require_solvers
+from edgetune.stages.search.evaluation.cases import EvaluationCase, ProfiledWorkload, cases_of, stratified
+from edgetune.stages.search.evaluation.dynamic import (
     MINIBATCHES,
     SETTLING_S,
     WINDOW_S,
@@ -35,9 +35,9 @@ from edgetune.search.evaluation.dynamic import (
     window_cases,
     window_rates,
 )
-from edgetune.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName
-from edgetune.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
-from edgetune.search.evaluation.truth import best_answers
+from edgetune.stages.search.evaluation.problems import PUBLISHED, STUDY_NETWORKS, STUDY_PAIRS, Family, GridName
+from edgetune.stages.search.evaluation.runner import EvaluationConditions, EvaluationProgress, EvaluationRunner, truths
+from edgetune.stages.search.evaluation.truth import best_answers
 from edgetune.units import format_duration, parse_power_w, parse_rate_per_s, parse_share, parse_time_s
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter, SimulationLabel

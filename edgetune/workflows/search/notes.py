@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.plan import Configuration, Plan
 from edgetune.artifacts.trace import TraceRow
-from edgetune.search.problem import runs_back_to_back
+from edgetune.stages.search.problem import runs_back_to_back
 from edgetune.units import format_si
 
 

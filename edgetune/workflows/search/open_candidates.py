@@ -11,12 +11,12 @@ from typing import Any
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.devices.device import Absent, Device, TableSource
 from edgetune.errors import InputError
-from edgetune.profiling.estimate import SweepEstimate, estimate
-from edgetune.profiling.identity import origin_of
-from edgetune.profiling.options import ProfileOptions
-from edgetune.profiling.profiler import Profiler, open_profiler
-from edgetune.search.problem import PAIRS, background_task
-from edgetune.search.strategy import OperatorTotals
+from edgetune.stages.profiling.estimate import SweepEstimate, estimate
+from edgetune.stages.profiling.identity import origin_of
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.search.problem import PAIRS, background_task
+from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options

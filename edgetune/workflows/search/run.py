@@ -13,12 +13,12 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.figure_file import require_figure
-from edgetune.profiling.disturbances import contention_warning
-from edgetune.roofline.balance import balance
-from edgetune.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
-from edgetune.search.driver import SearchResult, SearchSettings, run_search
-from edgetune.search.problem import needs_power, validate
-from edgetune.search.strategy import Hints
+from edgetune.stages.profiling.disturbances import contention_warning
+from edgetune.stages.roofline.balance import balance
+from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
+from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.problem import needs_power, validate
+from edgetune.stages.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.output import check_outputs, wrote
 from edgetune.workflows.peaks import read_peaks

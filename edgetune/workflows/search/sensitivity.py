@@ -13,7 +13,7 @@ from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import one_per_point
 from edgetune.choices import choose
 from edgetune.errors import InputError
-from edgetune.search import accuracy
+from edgetune.stages.search import accuracy
 from edgetune.units import parse_power_w, parse_share
 from edgetune.workflows.convergence import trained_epochs
 from edgetune.workflows.reporting import Reporter, SimulationLabel

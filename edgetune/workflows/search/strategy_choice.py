@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.problem import Problem
 from edgetune.errors import InputError
-from edgetune.profiling.estimate import SweepEstimate
-from edgetune.search.space import offered_space
-from edgetune.search.strategies import find_strategy
+from edgetune.stages.profiling.estimate import SweepEstimate
+from edgetune.stages.search.space import offered_space
+from edgetune.stages.search.strategies import find_strategy
 from edgetune.units import format_duration
 from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions

@@ -256,7 +256,7 @@ SWEEP = ("profile", "zoo:lstm", "-d", "twin:orin-agx", "-b", "1,4", "--minibatch
 
 def _interrupted_sweep() -> bytes:
     """Return the journal of a finished sweep as its last moment left it, without times and process ids."""
-    from edgetune.profiling import journal
+    from edgetune.stages.profiling import journal
 
     kept, discard = [], journal.discard_journal
     journal.discard_journal = lambda path: kept.append(path.read_bytes())

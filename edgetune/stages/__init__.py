@@ -1,0 +1,1 @@
+"""The stages of a chain: each is pure but for its live modules, and none imports another."""

@@ -1,0 +1,346 @@
+"""The benchmark: workloads by several policies in alternation, beside the critical network alone.
+
+    turn 0   solo  sequential  multistream  barrier  elastic
+    turn 1   solo  elastic  barrier  multistream  sequential          new arrivals, the same for all runs of a turn
+      |
+      +--> ratios within each turn --> their mean, and a bootstrap interval over turns
+
+A ratio is of two runs of one turn: what drifts over a campaign, a clock or a temperature, is in both. Turns are
+resampled, as the requests of one run depend on each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import Outcome
+from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.mdtb.workloads import PUBLISHED, PublishedFigure, TaskPair
+from edgetune.stages.elastic.policies.multistream import SOLO, Solo
+from edgetune.stages.elastic.simulated import SimulatedGpu
+from edgetune.stages.elastic.view import ElasticPolicy
+from edgetune.stages.elastic.work import GpuTask
+from edgetune.stats import median, percentile
+from edgetune.units import NS
+
+BASE = "sequential"
+"""The policy that throughput is relative to."""
+_DRAWS = 2000
+"""Resamples; the ends of a 95 % interval are then good to a few percent of its width (Efron and Tibshirani 1993)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLatencies:
+    """The latencies of one run.
+
+    Args:
+        latencies_s: Of the answered requests, from arrival to answer, by task.
+        unanswered_s: How long the others had waited at the end of the run, by task.
+        duration_s: Of the run.
+    """
+
+    latencies_s: Mapping[str, Sequence[float]]
+    unanswered_s: Mapping[str, Sequence[float]]
+    duration_s: float
+
+    def rate_per_s(self, *tasks: str) -> float:
+        """Return how many requests of these tasks were answered in a second."""
+        return sum(len(self.latencies_s[task]) for task in tasks) / self.duration_s
+
+
+Runner = Callable[[Sequence[GpuTask], str, int], RequestLatencies]
+"""Runs tasks by a policy in a turn; arrivals depend on tasks and turn alone. The policy ``solo`` is for one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The mean over turns of one ratio in each.
+
+    Args:
+        value: The mean.
+        low, high: Its 95 % interval by bootstrap over turns; ``None`` where turns do not differ: a single one, or those
+            of a simulation with regular arrivals.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBenchmark:
+    """A workload by one policy.
+
+    Args:
+        policy: Its name.
+        requests: Critical ones, of all turns, without those that were not due yet when a run ended.
+        p50_s, p99_s: Of critical latency, over all turns, s.
+        p50_x, p99_x: Relative to the critical network alone.
+        critical_per_s, normal_per_s: Answers, mean over turns.
+        throughput_x: Answers of both, relative to sequential; ``None`` where that did not run or answered none.
+        normal_x: Answers of the normal network, likewise.
+        missed: Share of critical requests that were answered late or never.
+    """
+
+    policy: str
+    requests: int
+    p50_s: float
+    p99_s: float
+    p50_x: Ratio
+    p99_x: Ratio
+    critical_per_s: float
+    normal_per_s: float
+    throughput_x: Ratio | None
+    normal_x: Ratio | None
+    missed: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadBenchmark:
+    """A workload by all policies.
+
+    Args:
+        workload: Letter.
+        critical, normal: Networks.
+        arrivals: Of the critical one.
+        alone_p50_s, alone_p99_s: Latency of the critical network alone, s.
+        deadline_s: Of critical requests, s.
+        busy: Share of the time for which critical requests would occupy the GPU were they alone.
+        turns: Their number.
+        policies: In the order asked for.
+        published: The figures of the paper.
+    """
+
+    workload: str
+    critical: str
+    normal: str
+    arrivals: str
+    alone_p50_s: float
+    alone_p99_s: float
+    deadline_s: float
+    busy: float
+    turns: int
+    policies: tuple[PolicyBenchmark, ...]
+    published: tuple[PublishedFigure, ...]
+
+
+def bench(
+    workload: TaskPair, policies: Sequence[str], run: Runner, *, turns: int = 5, deadline: float = 2.0, seed: int = 0,
+    on_run: Callable[[str], None] = lambda _: None,
+) -> WorkloadBenchmark:  # fmt: skip
+    """Run a workload by policies in alternation.
+
+    Args:
+        workload: The workload.
+        policies: Names, in the order in which the first turn runs them; the next turn runs them in reverse.
+        run: Runs it.
+        turns: Their number.
+        deadline: Of critical requests, as a multiple of the median of the critical network alone. Ours: the paper names
+            none.
+        seed: Of the bootstrap.
+        on_run: Called before every run.
+
+    Raises:
+        InputError: a run is too short to answer a critical request.
+    """
+    alone: list[RequestLatencies] = []
+    runs: dict[str, list[RequestLatencies]] = {policy: [] for policy in policies}
+    for turn in range(turns):
+        on_run(f"{workload.name}, turn {turn + 1} of {turns}: {workload.critical.name} alone")
+        alone.append(_checked(run((workload.critical,), SOLO, turn), workload, SOLO))
+        for policy in policies if turn % 2 == 0 else reversed(policies):
+            on_run(f"{workload.name}, turn {turn + 1} of {turns}: {policy}")
+            runs[policy].append(_checked(run((workload.critical, workload.normal), policy, turn), workload, policy))
+    return _figures(workload, alone, runs, deadline=deadline, seed=seed)
+
+
+def with_load(workload: TaskPair, share: float, alone_s: float) -> TaskPair:
+    """Return a workload whose critical requests alone occupy the GPU for a share of the time.
+
+    Args:
+        workload: With critical requests at a rate; a closed loop stays as it is.
+        share: Of the time.
+        alone_s: Time of a critical request alone, s.
+    """
+    kind, _, rate = workload.critical.arrivals.partition(":")
+    if not rate:
+        return workload
+    return replace(workload, critical=replace(workload.critical, arrivals=f"{kind}:{share / alone_s:.6g}/s"))
+
+
+def _checked(answers: RequestLatencies, workload: TaskPair, policy: str) -> RequestLatencies:
+    """Return the answers of a run, if there are any."""
+    if not answers.latencies_s[workload.critical.name]:
+        raise InputError(
+            f"workload {workload.name} by {policy}: no request of {workload.critical.name} was answered",
+            "give it longer, e.g. --duration 10s",
+        )
+    return answers
+
+
+def _figures(
+    workload: TaskPair,
+    alone: Sequence[RequestLatencies],
+    runs: Mapping[str, Sequence[RequestLatencies]],
+    *,
+    deadline: float,
+    seed: int,
+) -> WorkloadBenchmark:
+    critical = workload.critical.name
+    alone_s = [latency_s for answers in alone for latency_s in answers.latencies_s[critical]]
+    deadline_s = deadline * median(alone_s)
+    answered_per_s = math.fsum(answers.rate_per_s(critical) for answers in alone) / len(alone)
+    return WorkloadBenchmark(
+        workload.name, workload.critical.network.name, workload.normal.network.name, workload.critical.arrivals,
+        median(alone_s), percentile(alone_s, 99), deadline_s, min(1.0, answered_per_s * median(alone_s)), len(alone),
+        tuple(
+            _policy(workload, policy, answers, alone, runs.get(BASE), deadline_s=deadline_s, seed=seed)
+            for policy, answers in runs.items()
+        ),
+        tuple(figure for figure in PUBLISHED if figure.workload == workload.name),
+    )  # fmt: skip
+
+
+def _policy(
+    workload: TaskPair,
+    policy: str,
+    runs: Sequence[RequestLatencies],
+    alone: Sequence[RequestLatencies],
+    base: Sequence[RequestLatencies] | None,
+    *,
+    deadline_s: float,
+    seed: int,
+) -> PolicyBenchmark:
+    critical, normal = workload.critical.name, workload.normal.name
+    pooled_s = [latency_s for answers in runs for latency_s in answers.latencies_s[critical]]
+    waited_s = [waited_s for answers in runs for waited_s in answers.unanswered_s[critical]]
+    never = sum(each_s > deadline_s for each_s in waited_s)
+    late = sum(latency_s > deadline_s for latency_s in pooled_s)
+
+    def against(others: Sequence[RequestLatencies], figure: Callable[[RequestLatencies], float]) -> Ratio:
+        pairs = zip(runs, others, strict=True)
+        return mean_ratio([figure(one) / figure(other) for one, other in pairs], seed)
+
+    def against_base(*tasks: str) -> Ratio | None:
+        if base is None or not all(answers.rate_per_s(*tasks) for answers in base):
+            return None
+        return against(base, lambda answers: answers.rate_per_s(*tasks))
+
+    def latency(percent: float) -> Callable[[RequestLatencies], float]:
+        return lambda answers: percentile(answers.latencies_s[critical], percent)
+
+    return PolicyBenchmark(
+        policy=policy,
+        requests=len(pooled_s) + never,
+        p50_s=median(pooled_s),
+        p99_s=percentile(pooled_s, 99),
+        p50_x=against(alone, latency(50)),
+        p99_x=against(alone, latency(99)),
+        critical_per_s=_mean([answers.rate_per_s(critical) for answers in runs]),
+        normal_per_s=_mean([answers.rate_per_s(normal) for answers in runs]),
+        throughput_x=against_base(critical, normal),
+        normal_x=against_base(normal),
+        missed=(late + never) / (len(pooled_s) + never),
+    )
+
+
+def mean_ratio(ratios: Sequence[float], seed: int = 0) -> Ratio:
+    """Return the mean of ratios of turns, and its interval.
+
+    The interval is the percentile bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, 13.3):
+    turns are drawn with replacement, as many as there are. Of few turns it is too narrow rather than too wide.
+
+    Args:
+        ratios: One of each turn.
+        seed: Of the draws.
+    """
+    mean = _mean(ratios)
+    if min(ratios) == max(ratios):
+        return Ratio(mean)
+    drawn = np.random.default_rng(seed).integers(0, len(ratios), (_DRAWS, len(ratios)))
+    low, high = np.percentile(np.asarray(ratios)[drawn].mean(axis=1), [2.5, 97.5])
+    return Ratio(mean, float(low), float(high))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+_TURNS = 10_000
+"""More than there are turns, so that seeds of different runs differ."""
+
+BackendFactory = Callable[[Sequence[GpuTask]], AbstractContextManager[GpuBackend]]
+"""Opens a backend for tasks, and closes it."""
+
+
+def simulated(gpu: Gpu) -> BackendFactory:
+    """Return a factory of simulated backends of a GPU."""
+    return lambda tasks: nullcontext(SimulatedGpu(EventClock(), gpu, tasks))
+
+
+def runner(
+    backend: BackendFactory,
+    policies: Mapping[str, ElasticPolicy],
+    gpu: Gpu,
+    *,
+    duration_s: float,
+    seed: int = 0,
+    poll_interval_ns: int | None = None,
+) -> Runner:
+    """Return a function that runs tasks, each time on a new backend.
+
+    Args:
+        backend: Opens backends.
+        policies: By name; each is used for all of its runs, so that its tables are computed once.
+        gpu: Limits of the backend.
+        duration_s: Of a run, s.
+        seed: Of random arrivals, together with the turn.
+        poll_interval_ns: As for the loop.
+    """
+    known: Mapping[str, ElasticPolicy] = {SOLO: Solo(), **policies}
+
+    def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
+        with backend(tasks) as given:
+            begin_ns = given.now_ns()
+            loop = ElasticLoop(
+                known[policy],
+                given,
+                tasks,
+                gpu=gpu,
+                duration_s=duration_s,
+                seed=seed * _TURNS + turn,
+                poll_interval_ns=poll_interval_ns,
+            )
+            loop.run()
+            return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
+
+    return run
+
+
+def answers_of(requests: Sequence[RequestRecord], tasks: Sequence[GpuTask], duration_s: float) -> RequestLatencies:
+    """Return the latencies of a run.
+
+    Raises:
+        EdgetuneError: a request failed: figures without it would flatter.
+    """
+    failed = next((each for each in requests if each.outcome == "failed"), None)
+    if failed is not None:
+        message = f"request {failed.number} of {failed.task.name} failed: {failed.failure}"
+        raise EdgetuneError(message, "a benchmark needs all answers; choose another GPU or smaller networks")
+    waits_s: dict[str, dict[Outcome, list[float]]] = {task.name: {"ok": [], "abandoned": []} for task in tasks}
+    for each in requests:
+        waits_s[each.task.name][each.outcome].append((each.ended_ns - each.arrived_ns) / NS)
+    return RequestLatencies(
+        {name: waits["ok"] for name, waits in waits_s.items()},
+        {name: waits["abandoned"] for name, waits in waits_s.items()},
+        duration_s,
+    )

@@ -1,0 +1,390 @@
+"""Compiles CUDA C by NVRTC, which needs no GPU, and reads what each kernel then needs.
+
+source --NVRTC--> image for sm_87      vadd        16 registers, no stack
+                  and its report       vadd__grid  18 registers, no stack
+
+Compiling takes seconds, so that compiled kernels are kept in files, by everything that the machine code depends on:
+
+    sha256(source, options, NVRTC, edgetune) --> FOLDER/8f3a....compiled
+                                                 sha256 of the rest | length of the log | log | machine code
+
+A source that includes headers of its own is not kept: their contents may change, and its text does not show them. A
+file that is damaged, or is something else, counts as missing and is written anew.
+
+NVRTC has no headers of its own. Those that kernels commonly include are the files of ``cuda_headers``; the others are
+empty, as NVRTC knows their contents, or come from the CUDA toolkit, where one is installed. Values of limits: ISO C,
+for the types of every CUDA platform (int 32 bits, long 64, IEEE 754 float and double).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from edgetune.artifacts.files import write_atomically
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.version import __version__
+
+ALWAYS = "edgetune_always.h"
+"""What nvcc includes before every source, as far as kernels see it: sources rely on it."""
+_WRITTEN = ("stdint.h", "limits.h", "float.h", "math.h", "cmath", "math_constants.h", ALWAYS)
+_ALIASES = {
+    "cstdint": "stdint.h", "inttypes.h": "stdint.h", "cinttypes": "stdint.h", "climits": "limits.h",
+    "cfloat": "float.h",
+}  # fmt: skip
+_EMPTY = """
+    cuda.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h device_functions.h device_atomic_functions.h
+    math_functions.h vector_types.h vector_functions.h builtin_types.h sm_20_intrinsics.h sm_30_intrinsics.h
+    stdio.h cstdio stdlib.h cstdlib string.h cstring stddef.h cstddef assert.h cassert time.h ctime
+"""
+"""Kernels can use no more of these headers than NVRTC provides without them."""
+
+
+def _stand_ins() -> dict[str, str]:
+    folder = files(__package__).joinpath("cuda_headers")
+    texts = dict.fromkeys(_EMPTY.split(), "#pragma once\n")
+    texts |= {name: folder.joinpath(name).read_text("utf-8") for name in _WRITTEN}
+    return texts | {alias: texts[name] for alias, name in _ALIASES.items()}
+
+
+STAND_INS: Mapping[str, str] = MappingProxyType(_stand_ins())
+"""The text of each header by the name that sources include."""
+
+
+def toolkit_folder() -> str | None:
+    """Return the folder with the headers of the CUDA toolkit; ``None`` where none is installed."""
+    try:
+        from cuda import pathfinder
+    except ImportError:
+        return None
+    find = getattr(pathfinder, "find_nvidia_header_directory", None)  # of pathfinder 1.2 and later
+    folder: str | None = find("cudart") if find else None
+    return folder
+
+
+MOST_FILES = 200
+"""Kept in a folder: networks of the benchmark have 0.5 to 1 MB each. The least recently used files go first."""
+
+_SUFFIX = ".compiled"
+_NAME = re.compile(rf"[0-9a-f]{{64}}{re.escape(_SUFFIX)}")
+_DIGEST_BYTES, _LENGTH_BYTES = 32, 8
+_STAND_IN = re.compile(rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, STAND_INS))})[>\"]", re.MULTILINE)
+"""The only headers with known contents: NVRTC looks among those that it is given before it looks into folders (NVIDIA,
+"NVRTC", supported compile options, ``--include-path``)."""
+_FROM_ELSEWHERE = re.compile(
+    r"(?:#|%:|\?\?=)(?:\s|/\*.*?\*/)*(?:include|import|embed)|__has_(?:include|embed)", re.DOTALL
+)
+
+
+def file_of(folder: Path, source: str, name: str, words: Sequence[str], compiler: str) -> Path | None:
+    """Return the file of a compiled source; ``None`` where its text does not determine the machine code.
+
+    Args:
+        folder: Of such files.
+        source: CUDA C.
+        name: Of its file, as in the compiler's messages.
+        words: Options of the compiler, the architecture among them.
+        compiler: Its name and version.
+    """
+    if _FROM_ELSEWHERE.search(_STAND_IN.sub("", source.replace("\\\n", "").replace("\\\r\n", ""))):
+        return None
+    depends_on = json.dumps([source, name, list(words), compiler, __version__, dict(STAND_INS)])
+    return folder / f"{hashlib.sha256(depends_on.encode()).hexdigest()}{_SUFFIX}"
+
+
+def read(file: Path) -> tuple[bytes, str] | None:
+    """Return machine code and the compiler's log; ``None`` where they are missing or damaged."""
+    try:
+        data = file.read_bytes()
+    except OSError:
+        return None
+    digest, rest = data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+    if hashlib.sha256(rest).digest() != digest or len(rest) < _LENGTH_BYTES:
+        return None
+    with suppress(OSError):  # so that what is in use is not the oldest
+        os.utime(file)
+    end = _LENGTH_BYTES + int.from_bytes(rest[:_LENGTH_BYTES], "little")
+    return rest[end:], rest[_LENGTH_BYTES:end].decode(errors="replace")
+
+
+def write(file: Path, image: bytes, log: str) -> None:
+    """Keep machine code and the compiler's log, where that is possible, and remove the oldest files."""
+    said = log.encode(errors="replace")
+    rest = len(said).to_bytes(_LENGTH_BYTES, "little") + said + image
+    with suppress(InputError, OSError):  # a folder that cannot be written is no reason not to compile
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(hashlib.sha256(rest).digest() + rest, file)
+        _remove_oldest(file.parent)
+
+
+def _remove_oldest(folder: Path) -> None:
+    ages = {}
+    for each in folder.iterdir():
+        if _NAME.fullmatch(each.name):
+            with suppress(OSError):  # another process removed it
+                ages[each] = each.stat().st_mtime_ns
+    for each in sorted(ages, key=lambda file: ages[file])[:-MOST_FILES]:
+        with suppress(OSError):
+            each.unlink()
+
+
+ARCHES = ("sm_75", "sm_87", "sm_90", "sm_110")
+"""Turing, Jetson Orin, Hopper, Jetson Thor: the default of checks."""
+
+_REMEDY = "pip install 'edgetune[cuda]'"
+_ERROR = re.compile(
+    r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<what>.+)$", re.MULTILINE
+)
+_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_HOST = re.compile(r'identifier "(cu[A-Z]|cuda[A-Z]|malloc|free|fopen)|"std" has no member|__host__')
+"""Messages of NVRTC about code that is not for the GPU."""
+_LENGTH = re.compile(r"\d+")
+_CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """Compiler options.
+
+    Args:
+        fmad: Whether ``a * b + c`` may be rounded once instead of twice. The compiler decides anew in every form of a
+            kernel, so that forms are certainly equal bit by bit only without.
+        include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
+            itself, see ``STAND_INS``.
+        define: Macros, e.g. ``TILE=16``.
+    """
+
+    fmad: bool = True
+    include: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+
+    def words(self, arch: str) -> list[str]:
+        """Return the options as NVRTC takes them."""
+        toolkit = toolkit_folder()
+        folders = self.include if toolkit is None else (*self.include, toolkit)
+        return [
+            f"--gpu-architecture={arch}",
+            f"--pre-include={ALWAYS}",
+            "--ptxas-options=-v",  # which reports registers, stack and spills
+            f"--fmad={'true' if self.fmad else 'false'}",
+            *(f"--include-path={folder}" for folder in folders),
+            *(f"--define-macro={macro}" for macro in self.define),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSource:
+    """A compiled source.
+
+    Args:
+        image: Machine code, as ``cuModuleLoadData`` takes it.
+        arch: Its architecture, e.g. ``sm_87``.
+        resources: Of every kernel in it, by symbol.
+        symbols: Of the kernels, by name: they differ where a kernel is not ``extern "C"``. Names that several kernels
+            have, as instances of a template do, are left out.
+        log: The compiler's output, with its warnings.
+        compiler: Its name and version.
+    """
+
+    image: bytes
+    arch: str
+    resources: Mapping[str, Resources]
+    symbols: Mapping[str, str] = field(default_factory=dict)
+    log: str = ""
+    compiler: str = ""
+
+    def of(self, name: str) -> Resources:
+        """Return the resources of a kernel by its name or symbol."""
+        return self.resources[self.symbols.get(name, name)]
+
+
+def arch_of(gpu: Gpu) -> str:
+    """Return the architecture to compile for, e.g. ``sm_87`` for compute capability 8.7."""
+    return f"sm_{gpu.compute_capability.replace('.', '')}"
+
+
+def compile(
+    source: str, arch: str, *, name: str, options: CompileOptions | None = None, cache: Path | None = None
+) -> CompiledSource:
+    """Compile CUDA C.
+
+    Args:
+        source: Its text, with ``#line`` where the file is generated from another.
+        arch: E.g. ``sm_87``.
+        name: Of the file, for messages.
+        options: Compiler options.
+        cache: Folder of kept machine code.
+
+    Raises:
+        InputError: NVRTC does not compile the source, or does not know the architecture.
+        DeviceError: NVRTC or cuda-bindings is missing.
+    """
+    nvrtc = _loaded()
+    compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
+    _check_arch(nvrtc, arch, compiler)
+    words = (options or CompileOptions()).words(arch)
+    file = None if cache is None else file_of(cache, source, name, words, compiler)
+    kept = None if file is None else read(file)
+    image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
+    if file is not None and kept is None and log:
+        write(file, image, log)
+    resources = resources_in(log)
+    return CompiledSource(image, arch, resources, _symbols(resources), log, compiler)
+
+
+def _made(nvrtc: Any, source: str, name: str, words: Sequence[str], compiler: str) -> tuple[bytes, str]:
+    """Return machine code and the compiler's log.
+
+    Raises:
+        InputError: the source does not compile.
+    """
+    succeeded, image, log = _compiled(nvrtc, source, name, words)
+    if succeeded and not log:  # NVRTC 13 keeps what it compiled in the cache of CUDA, but not what it said of it
+        again = _compiled(nvrtc, source, name, [*words, "--no-cache"])
+        succeeded, image, log = again if again[0] else (succeeded, image, log)  # an older one lacks the option
+    if not succeeded:
+        raise _refusal(log, name, compiler)
+    return image, log
+
+
+def resources_in(log: str) -> dict[str, Resources]:
+    """Return the needs of kernels, by symbol, from the report of ``ptxas -v``.
+
+    Source of the wording: NVIDIA, "CUDA Compiler Driver NVCC", section on printing code generation statistics.
+    """
+    found: dict[str, Resources] = {}
+    frames: dict[str, tuple[int, int]] = {}
+    entry = function = ""
+    for line in log.splitlines():
+        if match := _ENTRY.search(line):
+            entry = match[1]
+        elif match := _PROPERTIES.search(line):
+            function = match[1]
+        elif match := _STACK.search(line):
+            frames[function] = int(match[1]), int(match[2]) + int(match[3])
+        elif match := _USED.search(line):
+            stack_bytes, spill_bytes = frames.get(entry, (0, 0))
+            shared, cumulative = _SHARED.search(line), _CUMULATIVE.search(line)
+            found[entry] = Resources(
+                int(match[1]),
+                int(shared[1]) if shared else 0,
+                max(stack_bytes, int(cumulative[1]) if cumulative else 0),
+                spill_bytes,
+            )
+    return found
+
+
+def _symbols(found: Iterable[str]) -> dict[str, str]:
+    """Return symbols by the plain names in them, without names of several symbols."""
+    names = {symbol: _plain_name(symbol) for symbol in found}
+    often = Counter(names.values())
+    return {name: symbol for symbol, name in names.items() if often[name] == 1}
+
+
+def _plain_name(symbol: str) -> str:
+    """Return the name in a symbol: the last of a scope (Itanium C++ ABI, names are preceded by their lengths)."""
+    name, rest = symbol, symbol.removeprefix("_Z").removeprefix("N")
+    while rest != symbol and (match := _LENGTH.match(rest)):
+        name, rest = rest[match.end() :][: int(match[0])], rest[match.end() + int(match[0]) :]
+        if not symbol.startswith("_ZN"):
+            break
+    return name
+
+
+def _loaded() -> Any:
+    """Return the module that speaks to NVRTC."""
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError:
+        raise DeviceError("compiling CUDA C needs cuda-bindings, which is not installed", _REMEDY) from None
+    try:
+        nvrtc.nvrtcVersion()
+    except (RuntimeError, OSError):  # it looks for the library when it is first called
+        raise DeviceError("compiling CUDA C needs NVRTC, whose library is not found", _REMEDY) from None
+    return nvrtc
+
+
+def _check_arch(nvrtc: Any, arch: str, compiler: str) -> None:
+    (known,) = _call(nvrtc.nvrtcGetSupportedArchs)
+    if arch not in {f"sm_{each}" for each in known}:
+        raise InputError(
+            f"{compiler} does not compile for {arch}",
+            f"it knows sm_{', '.join(map(str, known))}; for boards before Orin pip install 'edgetune[cuda12]' instead",
+        )
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+    """Return what a function of NVRTC returns besides its status.
+
+    Raises:
+        EdgetuneError: the status is not that of success, which no input causes.
+    """
+    status, *answers = function(*arguments)
+    if int(status):
+        raise EdgetuneError(f"{function.__name__} failed: {status.name}", "is the installation of NVRTC damaged?")
+    return tuple(answers)
+
+
+def _compiled(nvrtc: Any, source: str, name: str, words: Sequence[str]) -> tuple[bool, bytes, str]:
+    """Return whether a source compiles, the machine code, and the compiler's log."""
+    with _program(nvrtc, source, name) as program:
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), [word.encode() for word in words])
+        log = _read(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)
+        image = b"" if int(status) else _read(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+    return not int(status), image, log.rstrip(b"\0 \n").decode(errors="replace")
+
+
+@contextmanager
+def _program(nvrtc: Any, source: str, name: str) -> Iterator[Any]:
+    texts, names = [text.encode() for text in STAND_INS.values()], [each.encode() for each in STAND_INS]
+    (program,) = _call(
+        nvrtc.nvrtcCreateProgram, source.encode(errors="surrogateescape"), os.fsencode(name), len(names), texts, names
+    )
+    try:
+        yield program
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _read(size_of: Callable[..., Any], read: Callable[..., Any], program: Any) -> bytes:
+    """Return one of the texts of a program; NVRTC fills a buffer of the size that it names.
+
+    The buffer is one byte longer: Python shares bytes of length one, and NVRTC would write into them.
+    """
+    (size,) = _call(size_of, program)
+    buffer: bytes = b" " * (size + 1)
+    _call(read, program, buffer)
+    return buffer[:size]
+
+
+def _refusal(log: str, name: str, compiler: str) -> InputError:
+    """Return the first error in a log, with the user's own line number."""
+    errors = list(_ERROR.finditer(log))
+    if not errors:
+        first = next((line for line in log.splitlines() if "error" in line), "no reason given")
+        return InputError(f"{name} does not compile: {first}", f"by {compiler}")
+    first_error = errors[0]
+    what = first_error["what"].partition(". ")[0]
+    message = f"{first_error['file']}, line {first_error['line']}: {what}"
+    if "open source file" in what:
+        return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
+    if _HOST.search(what):
+        return InputError(message, "NVRTC compiles kernels only: put code of the host into a file of its own")
+    different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
+    more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
+    return InputError(message, f"by {compiler}{more}")

@@ -1,0 +1,286 @@
+"""Compares elastic forms of kernels with the originals on the CPU: equal bits, whatever way they are run.
+
+    original   forward, reverse, random order of threads and blocks       differs from itself: it is racy
+    each form  x logical threads in a physical one                        1, 2, 4, 8
+               x shards of its logical blocks, in random order            all | halves of halves | cut anywhere
+               x physical blocks                                          one, a few, more than there are logical ones
+               x orders of threads and blocks                             the same bits as the original, every time
+
+Only kernels that add floating-point numbers atomically get a tolerance: their results depend on the order of additions
+on every device.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from edgetune.stages.elastic.abi import PER_THREAD, Dim, packed
+from edgetune.stages.elastic.kernel import CudaKernel, ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.sample_launches import SampleLaunch
+from edgetune.stages.elastic.shim.build import build
+from edgetune.stages.elastic.shim.run import (
+    FORWARD,
+    LIMIT_S,
+    REVERSE,
+    Buffers,
+    Built,
+    ExecutionOrder,
+    ShimLaunch,
+    ShimResult,
+    chance,
+)
+from edgetune.stages.elastic.work import Call, Logical, Scalar
+
+Shard = tuple[int, int]
+Answer = Literal["equal", "different", "racy", "fails"]
+
+_WARP_THREADS = 32
+_MOST_SHARDS = 16
+_A_FEW_BLOCKS = 3
+_SUM_TOLERANCE = 1e-4
+"""Of the largest number of a buffer: float32 rounds to 6e-8, and a thousand additions in another order may each differ
+by that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Which ways of running a form to try.
+
+    Args:
+        schedules: Orders of threads and blocks.
+        cuts: Slicings at random places, besides all blocks at once and powers of two.
+        seed: Of the cuts and of the order of shards.
+    """
+
+    schedules: tuple[ExecutionOrder, ...] = (FORWARD, REVERSE, chance(1), chance(2))
+    cuts: int = 2
+    seed: int = 0
+
+
+BRIEF = Matrix(schedules=(FORWARD, REVERSE, chance(1)), cuts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FormLaunch:
+    """One way to run a kernel in an elastic form.
+
+    Args:
+        symbol: Of the form.
+        block: Threads of a physical block.
+        blocks: Physical blocks of each launch.
+        shards: First logical block and count of each launch, in the order of launches.
+        schedule: Order of threads and blocks.
+    """
+
+    symbol: str
+    block: Dim
+    blocks: int
+    shards: tuple[Shard, ...]
+    schedule: ExecutionOrder
+
+    def __str__(self) -> str:
+        threads = "x".join(str(size) for size in self.block)
+        return f"{self.symbol}<<<{self.blocks}, {threads}>>> on shards {list(self.shards)}, {self.schedule}"
+
+
+@dataclass(frozen=True, slots=True)
+class FormDifference:
+    """The first difference between a form and the original.
+
+    Args:
+        way: How the form was run.
+        reason: What is different, one line.
+        line: Of the source, where it is known.
+    """
+
+    way: FormLaunch
+    reason: str
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of one trial of a kernel.
+
+    Args:
+        kernel: Its name.
+        answer: ``equal``; ``different``: a form does something else; ``racy``: the original differs from itself;
+            ``fails``: the original does not run to its end.
+        sequences: Sequences of launches of elastic forms that were run.
+        forms: The number of forms.
+        reason: Why it is not equal, one line; empty where it is.
+        difference: The first, where a form differs.
+    """
+
+    kernel: str
+    answer: Answer
+    sequences: int
+    forms: int
+    reason: str = ""
+    difference: FormDifference | None = None
+
+
+def check(
+    transformed: TransformResult,
+    trials: Sequence[SampleLaunch],
+    *,
+    name: str = "kernel.cu",
+    matrix: Matrix | None = None,
+    include: Sequence[Path] = (),
+    limit_s: int = LIMIT_S,
+) -> tuple[Verdict, ...]:
+    """Run trials of kernels in all their forms; return a verdict of each.
+
+    Args:
+        transformed: The source with its elastic forms.
+        trials: Launches of the originals; those of kernels without forms are left out.
+        name: Of the file, for messages.
+        matrix: The ways to try; the full matrix by default.
+        include: Folders of headers.
+        limit_s: CPU time after which a sequence of launches counts as endless, s.
+
+    Raises:
+        InputError: g++ refuses the source, or a trial is no launch that a kernel of the source takes.
+        DeviceError: there is no g++.
+    """
+    there = (elastic for elastic in transformed.kernels if elastic.variants or not transformed.device)
+    by_name = {elastic.kernel.name: elastic for elastic in there}
+    tried = [by_name[trial.call.kernel] for trial in trials if trial.call.kernel in by_name]
+    symbols = dict.fromkeys(
+        symbol for elastic in tried for symbol in (elastic.kernel.name, *(form.symbol for form in elastic.variants))
+    )
+    if not symbols:
+        return ()
+    built = build(transformed.compiled, name, tuple(symbols), include)
+    wanted = matrix or Matrix()
+    return tuple(
+        _verdict(built, by_name[trial.call.kernel], trial, wanted, limit_s)
+        for trial in trials
+        if trial.call.kernel in by_name
+    )
+
+
+def ways(elastic: ElasticKernel, logical: Logical, matrix: Matrix) -> Iterator[FormLaunch]:
+    """Yield the ways to run a kernel's forms in place of one launch of it."""
+    chosen = random.Random(matrix.seed)
+    for variant in elastic.variants:
+        for block in _blocks(elastic.kernel, variant, logical):
+            for shards in _slicings(logical.blocks, matrix.cuts, chosen):
+                largest = max(count for _, count in shards)
+                for blocks in dict.fromkeys((1, min(_A_FEW_BLOCKS, largest), largest + 2)):
+                    for schedule in matrix.schedules:
+                        yield FormLaunch(variant.symbol, block, blocks, shards, schedule)
+
+
+def _blocks(kernel: CudaKernel, variant: Variant, logical: Logical) -> list[Dim]:
+    """Return the physical blocks that a form may have in place of the logical one."""
+    if variant.level == "grid":
+        return [logical.block]
+    shares = PER_THREAD if variant.per_thread is None else (variant.per_thread,)
+    sizes = dict.fromkeys(-(-logical.threads // share) for share in shares)
+    lanes_keep_places = [size for size in sizes if size % _WARP_THREADS == 0 or size >= logical.threads]
+    return [(size, 1, 1) for size in (lanes_keep_places if kernel.warp else sizes)]
+
+
+def _slicings(blocks: int, cuts: int, chosen: random.Random) -> list[tuple[Shard, ...]]:
+    """Return ways to cut logical blocks into shards: not at all, by powers of two as far as possible, anywhere."""
+    equal = 1
+    while blocks % (2 * equal) == 0 and 2 * equal <= _MOST_SHARDS:
+        equal *= 2
+    slicings = [[0], [part * (blocks // equal) for part in range(equal)]]
+    for _ in range(cuts):
+        inner = range(1, blocks)
+        slicings.append([0, *sorted(chosen.sample(inner, min(len(inner), chosen.randint(1, _MOST_SHARDS // 2))))])
+    found: dict[tuple[Shard, ...], None] = {}
+    for starts in slicings:
+        shards = [(first, end - first) for first, end in zip(starts, [*starts[1:], blocks], strict=True)]
+        chosen.shuffle(shards)
+        found[tuple(shards)] = None
+    return list(found)
+
+
+def _verdict(built: Built, elastic: ElasticKernel, trial: SampleLaunch, matrix: Matrix, limit_s: int) -> Verdict:
+    call, kernel, forms = trial.call, elastic.kernel, len(elastic.variants)
+    original = ShimLaunch(
+        kernel.name, call.logical.grid, call.logical.block, call.arguments, call.logical.dynamic_shared_bytes
+    )
+    expected: Buffers = {}
+    for outcome, schedule in zip(
+        built.run_all([([original], schedule) for schedule in matrix.schedules], trial.buffers, limit_s),
+        matrix.schedules,
+        strict=False,  # none is run after one that hangs
+    ):
+        if outcome.status != "ok":
+            return Verdict(kernel.name, "fails", 0, forms, f"{_failure(outcome)}, in {schedule}")
+        expected = expected or outcome.buffers
+        if reason := different(expected, outcome.buffers, kernel):
+            return Verdict(kernel.name, "racy", 0, forms, f"the original differs from itself in {schedule}: {reason}")
+    tried = list(ways(elastic, call.logical, matrix))
+    sequences = [(_launches(call, way), way.schedule) for way in tried]
+    ran = 0
+    for outcome, way in zip(built.run_all(sequences, trial.buffers, limit_s), tried, strict=False):
+        ran += 1
+        reason = _failure(outcome) if outcome.status != "ok" else different(expected, outcome.buffers, kernel)
+        if reason:
+            difference = FormDifference(way, reason, outcome.line)
+            return Verdict(kernel.name, "different", ran, forms, f"{way}: {reason}", difference)
+    return Verdict(kernel.name, "equal", ran, forms)
+
+
+def _launches(call: Call, way: FormLaunch) -> list[ShimLaunch]:
+    logical = call.logical
+    return [
+        ShimLaunch(
+            way.symbol,
+            (way.blocks, 1, 1),
+            way.block,
+            (*call.arguments, Scalar(packed(logical.grid, logical.block, first, count))),
+            logical.dynamic_shared_bytes,
+        )
+        for first, count in way.shards
+    ]
+
+
+def _failure(outcome: ShimResult) -> str:
+    line = "" if outcome.line is None else f" (line {outcome.line})"
+    return f"{outcome.status}: {outcome.message}{line}"
+
+
+def different(expected: Buffers, got: Buffers, kernel: CudaKernel) -> str:
+    """Return the first difference of two results; empty where they are the same.
+
+    Two values that are no numbers are equal: the source does not say which of two such operands a processor passes on.
+
+    Args:
+        expected: The results of the original, by the names of buffers.
+        got: Those of a form.
+        kernel: The original; one that adds floating-point numbers atomically gets a tolerance.
+    """
+    for name, right in expected.items():
+        left = got[name]
+        if left.tobytes() == right.tobytes():
+            continue
+        apart = _apart(right, left, kernel.float_atomics)
+        if apart.any():
+            place = tuple(int(i) for i in np.argwhere(apart)[0])
+            return (
+                f"{name}{list(place)} is {left[place]}, not {right[place]}; {int(apart.sum())} of {apart.size} differ"
+            )
+    return ""
+
+
+def _apart(right: np.ndarray[Any, Any], left: np.ndarray[Any, Any], sums: bool) -> np.ndarray[Any, Any]:
+    if right.dtype.kind != "f":
+        return np.asarray(left != right)
+    bits = np.dtype(f"u{right.dtype.itemsize}")
+    apart = (left.view(bits) != right.view(bits)) & ~(np.isnan(left) & np.isnan(right))
+    if sums:
+        largest = float(np.nanmax(np.abs(right), initial=0.0))
+        apart &= ~(np.abs(left.astype(float) - right.astype(float)) <= _SUM_TOLERANCE * largest)
+    return np.asarray(apart)

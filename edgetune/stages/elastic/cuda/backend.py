@@ -1,0 +1,248 @@
+"""The real GPU as a backend: a stream for each task, an event before and behind each launch.
+
+    stream of a   [start event][kernel][end event][kernel][end event]     behind another launch, its end is the start
+    stream of b   [wait for a's end event][start event][kernel][end event]
+
+Nothing on the critical path waits: a launch costs one or two records and the launch itself, and only the oldest launch
+of each stream is queried. Times are those of the events. A start is the moment at which the GPU passed the event before
+the
+launch: on an idle stream that is while the host still launches, and where other streams hold all multiprocessors the
+first block begins later, as block records show.
+
+After a kernel that failed, or one that does not end, everything in flight and everything after it fails, as the process
+cannot use the GPU any more. CUDA cannot stop a kernel: only the end of the process does, or the driver's own time limit
+on a GPU that draws a screen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.stages.elastic.backend import Launch, LaunchEvent
+from edgetune.stages.elastic.cuda.blocks import BlockRecords, EventTimes
+from edgetune.stages.elastic.cuda.context import HANG_S, Context
+from edgetune.stages.elastic.cuda.driver import KernelFailedError
+from edgetune.stages.elastic.cuda.program import Program
+from edgetune.stages.elastic.work import GpuTask
+from edgetune.units import NS
+
+_EARLY_NS = 200_000
+"""No nap is taken this long before a deadline: sleeping is late by the kernel's timer slack of 50 us (prctl,
+PR_SET_TIMERSLACK) and by the time of waking up."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTimes:
+    """How to wait for the GPU.
+
+    Args:
+        spin_s: Query without a pause for so long after a launch or an event, s: late queries make late decisions. It
+            keeps a processor core busy.
+        nap_s: Then sleep so long between two queries, s.
+        hang_s: A kernel hangs where nothing has started or ended for so long although something is in flight, s.
+    """
+
+    spin_s: float = 0.002
+    nap_s: float = 0.00005
+    hang_s: float = HANG_S
+
+
+@dataclass(slots=True)
+class _InFlight:
+    launch: Launch
+    start: Any | None  # None: the end of the one before it
+    end: Any
+    since_ns: int
+    started_ns: int | None = None
+
+
+class CudaBackend:
+    """Launches kernels of tasks on one GPU.
+
+    Args:
+        context: The GPU.
+        programs: Of every task, by name; warmed up.
+        tasks: Each gets a stream of its priority.
+        patience: How to wait.
+        records: Room for block records, where they are asked for.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        programs: Mapping[str, Program],
+        tasks: Sequence[GpuTask],
+        *,
+        patience: WaitTimes | None = None,
+        records: BlockRecords | None = None,
+    ) -> None:
+        self._context, self._programs, self._records = context, programs, records
+        self._patience, self._now_ns, self._sleep_s = patience or WaitTimes(), context.now_ns, context.sleep_s
+        ranks = stream_priorities(tasks, *context.priorities())
+        self._streams = {task.name: context.stream(ranks[task.priority]) for task in tasks}
+        self._times = EventTimes(context)
+        self._lines: dict[str, deque[_InFlight]] = {task.name: deque() for task in tasks}
+        self._ends: dict[int, Any] = {}
+        """End events of launches in flight, by number."""
+        self._spare: list[Any] = []
+        self._failed: list[LaunchEvent] = []
+        self._lost: str | None = None
+        self._lively_ns = self._progress_ns = context.now_ns()
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing can be launched any more; ``None`` where it can."""
+        return self._lost
+
+    @property
+    def uncertain_ns(self) -> int:
+        """Uncertainty of GPU times on the host's clock, ns."""
+        return self._times.uncertain_ns
+
+    def now_ns(self) -> int:
+        """Return the time of its clock, ns."""
+        return self._now_ns()
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream; one that CUDA refuses ends in failure with the next ``wait``."""
+        if self._lost is not None:
+            self._fail(launch, self._lost)
+            return
+        try:
+            in_flight = self._put(launch)
+        except KernelFailedError as error:
+            self._fail(launch, error.message)
+            self._lose(error.message)
+        except EdgetuneError as error:
+            self._fail(launch, error.message)
+        else:
+            if not self._ends:
+                self._progress_ns = in_flight.since_ns
+            self._lines[launch.task].append(in_flight)
+            self._ends[launch.number] = in_flight.end
+            self._lively_ns = in_flight.since_ns
+
+    def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
+        """Query until an event, or until ``until_ns``; with nothing in flight and no limit return at once."""
+        while True:
+            events = self._poll()
+            now_ns = self._now_ns()
+            if events:
+                self._lively_ns = self._progress_ns = now_ns
+                return events
+            if (until_ns is None and not self._ends) or (until_ns is not None and now_ns >= until_ns):
+                return ()
+            self._pause(now_ns, until_ns)
+
+    def _put(self, launch: Launch) -> _InFlight:
+        driver, stream = self._context.driver, self._streams[launch.task]
+        waits = [self._ends[number] for number in launch.after if number in self._ends]
+        for end in waits:
+            driver.call("cuStreamWaitEvent", stream, end, 0)
+        records = 0 if self._records is None else self._records.reserve(launch)
+        start = self._event() if waits or not self._lines[launch.task] else None
+        in_flight = _InFlight(launch, start, self._event(), self._now_ns())
+        if start is not None:
+            driver.call("cuEventRecord", start, stream)
+        try:
+            self._programs[launch.task].launch(launch, stream, records)
+        except EdgetuneError:
+            self._reuse(in_flight)
+            raise
+        driver.call("cuEventRecord", in_flight.end, stream)
+        return in_flight
+
+    def _event(self) -> Any:
+        return self._spare.pop() if self._spare else self._context.event()
+
+    def _reuse(self, over: _InFlight) -> None:
+        self._spare += [event for event in (over.start, over.end) if event is not None]
+
+    def _poll(self) -> list[LaunchEvent]:
+        """Return the events since the last time, in order."""
+        found, self._failed = self._failed, []
+        try:
+            for line in self._lines.values():
+                while line and self._over(line, found):
+                    pass
+        except DeviceError as error:  # of whatever kind: what an event tells is wrong with the whole context
+            self._lose(error.message)
+        found += self._failed
+        self._failed = []
+        return sorted(found, key=lambda event: event.at_ns)
+
+    def _over(self, line: deque[_InFlight], found: list[LaunchEvent]) -> bool:
+        """Take in the events of the oldest launch of a stream; return whether it has ended."""
+        driver, oldest = self._context.driver, line[0]
+        number = oldest.launch.number
+        if oldest.started_ns is None:
+            if not driver.is_over(oldest.start):
+                self._watch(oldest)
+                return False
+            oldest.started_ns = self._begun(oldest, self._times.at_ns(oldest.start), found)
+        if not driver.is_over(oldest.end):
+            self._watch(oldest)
+            return False
+        ended_ns = max(self._times.at_ns(oldest.end), oldest.started_ns)
+        found.append(LaunchEvent(number, "ended", ended_ns))
+        line.popleft()
+        del self._ends[number]
+        self._reuse(oldest)
+        if line and line[0].start is None:
+            line[0].started_ns = self._begun(line[0], ended_ns, found)
+        return True
+
+    @staticmethod
+    def _begun(in_flight: _InFlight, at_ns: int, found: list[LaunchEvent]) -> int:
+        """Note that a launch has started, though not before it was launched; return when."""
+        started_ns = max(at_ns, in_flight.since_ns)
+        found.append(LaunchEvent(in_flight.launch.number, "started", started_ns))
+        return started_ns
+
+    def _watch(self, oldest: _InFlight) -> None:
+        """Give up where nothing has happened for too long although something was launched."""
+        if self._now_ns() - self._progress_ns > self._patience.hang_s * NS:
+            waited = f"nothing has happened for {self._patience.hang_s:g} s"
+            raise self._context.hangs(f"{waited}, and kernel {oldest.launch.what.kernel} is waited for")
+
+    def _fail(self, launch: Launch, why: str) -> None:
+        self._failed.append(LaunchEvent(launch.number, "ended", self._now_ns(), why))
+
+    def _lose(self, why: str) -> None:
+        """End everything in flight in failure."""
+        self._lost = why
+        for line in self._lines.values():
+            for each in line:
+                self._fail(each.launch, why)
+            line.clear()
+        self._ends.clear()
+
+    def _pause(self, now_ns: int, until_ns: int | None) -> None:
+        """Sleep, where no event is expected at once."""
+        left_s = float("inf") if until_ns is None else (until_ns - now_ns - _EARLY_NS) / NS
+        if self._ends:
+            if now_ns - self._lively_ns < self._patience.spin_s * NS:
+                return
+            left_s = min(left_s, self._patience.nap_s)
+        if left_s > 0:
+            self._sleep_s(left_s)
+
+
+def stream_priorities(tasks: Sequence[GpuTask], lowest: int, highest: int) -> dict[int, int]:
+    """Return the stream priority for every task priority; for streams a lower number is more urgent.
+
+    The most critical task gets the highest there is, the next the one below, best effort the lowest. Where there are
+    more than the GPU has, the least critical ones share the lowest but one.
+
+    Args:
+        tasks: Of a run.
+        lowest, highest: Of the GPU's streams, e.g. 0 and -5.
+    """
+    critical = sorted({task.priority for task in tasks if task.critical}, reverse=True)
+    least = max(highest, lowest - 1)
+    ranked = {priority: min(highest + rank, least) for rank, priority in enumerate(critical)}
+    return {task.priority: lowest for task in tasks} | ranked

@@ -1,0 +1,302 @@
+"""The GPU's time on the host's clock, and records of where and when each physical block ran.
+
+    host     ----before----------------after------>        an event that was recorded in between happened at their
+    GPU             ---event--                             middle, give or take half of what is between them
+
+Events tell the milliseconds since another event in single precision, so that the other must be recent (after 16 s a
+step is a microsecond), and a GPU's clock is not the host's. So one is set against the other anew every second.
+
+    kernel(..., records)     first statement: note the multiprocessor (%smid) and the time (%globaltimer)
+                             on leaving, by whichever return: note the time again
+    records                  [sm, start, end] [sm, start, end] ...    one for each physical block, by launch
+
+Block records are written by thread 0 of a block, on request: residency, not occupancy, as warps of its block may end
+later. Both registers are documented in NVIDIA, "Parallel Thread Execution ISA", special registers; the timer's step
+differs between GPUs and is not promised, so short blocks may seem to take no time. Recording costs registers and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune import limits
+from edgetune.stages.elastic.backend import Launch, Residency
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import Packed
+from edgetune.stages.elastic.source.parse import parse
+from edgetune.stages.elastic.source.syntax import Edit, edited, find, line_mark, line_of
+
+_TRIES = 10
+_QUERIES = 50
+"""Of an event on an idle stream before giving up for this time: a tenth of a millisecond at 2 us each."""
+_RENEWED_NS = 1_000_000_000
+_NEVER_NS = 1 << 62
+_LOOSE = 4
+"""A reading that is so many times less certain than the first is dropped."""
+_AGAIN_NS = 10_000_000
+"""Until the next try after a dropped reading: each costs 0.1 ms, in which nothing is decided."""
+
+TIMER_KERNEL, DELAY_KERNEL = "edgetune_timer", "edgetune_delay"
+TIMER_SOURCE = f"""
+extern "C" __global__ void {TIMER_KERNEL}(unsigned long long *time) {{
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(*time));
+}}
+extern "C" __global__ void {DELAY_KERNEL}(unsigned long long duration_ns) {{
+    unsigned long long begin, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < duration_ns);
+}}
+"""
+
+
+class EventTimes:
+    """Times of events on the host's clock.
+
+    Args:
+        context: The GPU, and the host's clock.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._now_ns = context, context.now_ns
+        self._stream = context.stream(context.priorities()[1])
+        self._event, self._spare = context.event(), context.event()
+        self._at_ns = self._taken_ns = self._due_ns = 0
+        self._apart_ns = _NEVER_NS
+        for _ in range(_TRIES):
+            self._set(self._apart_ns - 1)
+        if not self._taken_ns:  # the GPU is busy with something else: wait for it, however long
+            context.synchronise(self._stream)
+            self._set(_NEVER_NS)
+        self._first_ns = self.uncertain_ns = self._apart_ns
+        """Uncertainty of times so far, ns: half the time between the host's readings, and the drift of the clocks
+        between two settings."""
+
+    def at_ns(self, event: Any) -> int:
+        """Return when an event that is over happened; never in the future."""
+        now_ns = self._now_ns()
+        if now_ns > self._due_ns:
+            self._renew(now_ns)
+        elapsed_ms = self._context.driver.call("cuEventElapsedTime", self._event, event)
+        return min(self._at_ns + round(float(elapsed_ms) * 1e6), now_ns)
+
+    def _renew(self, now_ns: int) -> None:
+        at_ns, taken_ns, before = self._at_ns, self._taken_ns, self._event
+        self._set(_LOOSE * self._first_ns)
+        if self._taken_ns == taken_ns:
+            self._due_ns = now_ns + _AGAIN_NS
+            return
+        elapsed_ms = self._context.driver.call("cuEventElapsedTime", before, self._event)
+        moved_ns = abs(at_ns + round(float(elapsed_ms) * 1e6) - self._at_ns)
+        self.uncertain_ns = max(self.uncertain_ns, self._apart_ns + moved_ns)
+
+    def _set(self, most_apart_ns: int) -> None:
+        """Set the GPU's time against the host's, if that is possible with so little uncertainty now."""
+        driver, before_ns = self._context.driver, self._now_ns()
+        driver.call("cuEventRecord", self._spare, self._stream)
+        for _ in range(_QUERIES):
+            if driver.is_over(self._spare):
+                after_ns = self._now_ns()
+                apart_ns = (after_ns - before_ns) // 2
+                if apart_ns <= most_apart_ns:
+                    self._at_ns, self._apart_ns = before_ns + apart_ns, apart_ns
+                    self._event, self._spare = self._spare, self._event
+                    self._taken_ns, self._due_ns = after_ns, after_ns + _RENEWED_NS
+                return
+
+
+class _OneThread:
+    """A kernel of ``TIMER_SOURCE``, launched with one thread and its one number of 64 bits."""
+
+    def __init__(self, context: Context, image: bytes, symbol: str, number: int) -> None:
+        self._driver = context.driver
+        self._function = context.function(context.load(image), symbol)
+        self._packed = Packed([number.to_bytes(8, "little")], None)
+
+    def launch(self, stream: Any) -> None:
+        """Put it on a stream."""
+        call, address = self._driver.call, self._packed.address
+        call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, stream, address, 0)
+
+
+class Delay(_OneThread):
+    """Keeps a stream busy while the host queues timed launches, so that the GPU is timed and not the host.
+
+    Args:
+        context: The GPU.
+        image: ``TIMER_SOURCE``, compiled.
+        duration_ns: How long.
+    """
+
+    def __init__(self, context: Context, image: bytes, duration_ns: int) -> None:
+        super().__init__(context, image, DELAY_KERNEL, duration_ns)
+
+
+class GlobalTimer:
+    """Times of ``%globaltimer`` on the host's clock: a straight line through its first and last reading.
+
+    Args:
+        context: The GPU.
+        image: ``TIMER_SOURCE``, compiled.
+    """
+
+    def __init__(self, context: Context, image: bytes) -> None:
+        self._context, self._now_ns = context, context.now_ns
+        self._stream, self._over = context.stream(), context.event()
+        self._address = context.allocate(8)
+        self._kernel = _OneThread(context, image, TIMER_KERNEL, self._address)
+        self._readings: list[tuple[int, int]] = []
+        self.uncertain_ns = 0
+        """Uncertainty of times at the readings, ns; in between a clock may have drifted away from the line."""
+
+    def read(self) -> None:
+        """Read both clocks: the closest of several readings."""
+        closest = min((self._read_once() for _ in range(_TRIES)), key=lambda reading: reading[0])
+        self.uncertain_ns = max(self.uncertain_ns, closest[0])
+        self._readings = [*self._readings[:1], closest[1:]]
+
+    def host_ns(self, timer_ns: int) -> int:
+        """Return the host's time for one of the timer's, after a reading."""
+        (host_ns, first_ns), (last_host_ns, last_ns) = self._readings[0], self._readings[-1]
+        rate = (last_host_ns - host_ns) / (last_ns - first_ns) if last_ns > first_ns else 1.0
+        return host_ns + round((timer_ns - first_ns) * rate)
+
+    def _read_once(self) -> tuple[int, int, int]:
+        """Return the uncertainty, the host's time and the timer's."""
+        driver, before_ns = self._context.driver, self._now_ns()
+        self._kernel.launch(self._stream)
+        driver.call("cuEventRecord", self._over, self._stream)
+        self._context.await_event(self._over)
+        after_ns = self._now_ns()
+        timer_ns = int.from_bytes(self._context.download(self._address, 8), "little")
+        return (after_ns - before_ns) // 2, (before_ns + after_ns) // 2, timer_ns
+
+
+PARAMETER = "edgetune_records"
+_WORDS, _WORD_BYTES = 3, 8
+MOST_BLOCKS = 1 << 20
+"""Recorded in one run: 24 MiB."""
+
+PREAMBLE = f"""
+struct edgetune_noted_t {{  // made when a thread enters a kernel, destroyed when it leaves
+    unsigned long long *at;
+    static __device__ unsigned long long now() {{
+        unsigned long long time;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
+        return time;
+    }}
+    __device__ edgetune_noted_t(unsigned long long *records) : at(0) {{
+        if (records == 0 || threadIdx.x + threadIdx.y + threadIdx.z != 0) return;
+        unsigned int sm;
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm) :: "memory");
+        const unsigned long long row = blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z;
+        at = records + {_WORDS} * (blockIdx.x + gridDim.x * row);
+        at[0] = sm;
+        at[1] = now();
+    }}
+    __device__ ~edgetune_noted_t() {{
+        if (at != 0) at[2] = now();
+    }}
+}};
+"""
+
+
+def with_block_records(source: str, name: str) -> str:
+    """Return a source whose kernels take an address for block records behind all other arguments.
+
+    Args:
+        source: CUDA C, elastic forms included.
+        name: Of the file; lines keep their numbers in messages of compilers.
+
+    Raises:
+        InputError: the source does not parse.
+        DeviceError: the parser is missing.
+    """
+    with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
+        parsed = parse(source, name)
+    edits = []
+    for kernel in parsed.kernels:
+        parameters = next(find(kernel.node.child_by_field_name("declarator") or kernel.node, "parameter_list"))
+        comma = ", " if any("parameter_declaration" in each.type for each in parameters.named_children) else ""
+        end, begin = parameters.end_byte - 1, kernel.body.start_byte + 1
+        edits.append(Edit(end, end, f"{comma}unsigned long long *{PARAMETER}"))
+        edits.append(Edit(begin, begin, f" edgetune_noted_t edgetune_noted({PARAMETER});"))
+    root = parsed.tree.root_node
+    return PREAMBLE + line_mark(line_of(root), name) + edited(root, edits)
+
+
+class BlockRecords:
+    """Room on the GPU for the records of a run.
+
+    Args:
+        context: The GPU.
+        timer: Converts the GPU's timer to the host's clock.
+        most_blocks: Recorded in all; later launches are not recorded.
+    """
+
+    def __init__(self, context: Context, timer: GlobalTimer, most_blocks: int = MOST_BLOCKS) -> None:
+        self._context, self._timer, self._most_blocks = context, timer, most_blocks
+        size_bytes = most_blocks * _WORDS * _WORD_BYTES
+        self._address = context.allocate(size_bytes)
+        context.fill(self._address, 0, size_bytes)
+        self._launches: list[tuple[int, int]] = []
+        self._used = 0
+        self.unrecorded = 0
+        """Launches for which there was no room."""
+        timer.read()
+
+    @property
+    def apart_ns(self) -> int:
+        """Uncertainty of block times on the host's clock, ns."""
+        return self._timer.uncertain_ns
+
+    def reserve(self, launch: Launch) -> int:
+        """Return the address for a launch's records; 0 where there is no room left."""
+        if self._used + launch.physical_blocks > self._most_blocks:
+            self.unrecorded += 1
+            return 0
+        address = self._address + self._used * _WORDS * _WORD_BYTES
+        self._launches.append((launch.number, launch.physical_blocks))
+        self._used += launch.physical_blocks
+        return address
+
+    def residencies(self) -> list[Residency]:
+        """Return where blocks were, on the clock of the backend; every launch has to be over.
+
+        In a part of the GPU, multiprocessors keep the numbers that they have in the whole: those seen are renumbered.
+        """
+        self._timer.read()
+        data = self._context.download(self._address, self._used * _WORDS * _WORD_BYTES)
+        words = np.frombuffer(data, np.uint64).reshape(-1, _WORDS)
+        numbers = _numbers(words, self._context.facts.gpu.sm_count)
+        found: list[Residency] = []
+        at = 0
+        for number, blocks in self._launches:
+            rows = words[at : at + blocks]
+            at += blocks
+            ran = rows[(rows[:, 1] != 0) & (rows[:, 2] >= rows[:, 1])]  # others failed before they noted anything
+            stays = [(numbers[int(sm)], int(start), int(end)) for sm, start, end in ran]
+            found.extend(_merged(number, stays, self._timer))
+        return found
+
+
+def _numbers(words: npt.NDArray[np.uint64], sm_count: int) -> dict[int, int]:
+    """Return the numbers of multiprocessors: their own, or their place among those seen where the GPU has fewer."""
+    seen = [int(sm) for sm in np.unique(words[words[:, 1] != 0, 0])]
+    own = not seen or seen[-1] < sm_count
+    return {sm: sm if own else place for place, sm in enumerate(seen)}
+
+
+def _merged(number: int, rows: Sequence[tuple[int, int, int]], timer: GlobalTimer) -> list[Residency]:
+    """Return the blocks of a launch by multiprocessor, joined where there is no pause between them."""
+    spans: list[list[Any]] = []
+    for sm, start, end in sorted(rows):
+        if spans and spans[-1][0] == sm and start <= spans[-1][2]:
+            spans[-1][2] = max(spans[-1][2], end)
+            spans[-1][3] += 1
+        else:
+            spans.append([sm, start, end, 1])
+    return [Residency(number, sm, timer.host_ns(start), timer.host_ns(end), count) for sm, start, end, count in spans]

@@ -1,0 +1,282 @@
+"""Measures what launching costs on this GPU and host, with kernels that do nothing.
+
+    host   launch|launch|...|launch|record|query|query|        call, record and query: host time of each
+    GPU       .....[shard 1][shard 2]...[shard n]               over: until the first ends; shards: until all end
+
+    host   launch|query|query|decide|launch|...
+    GPU       ....[kernel]              ....[kernel]            reaction: from the end of one to that of the next
+
+The overhead of a kernel cut into n shards is the time that n empty shards take longer than one. Pieces that are shorter
+than a reaction leave the GPU waiting for the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+from edgetune.artifacts.files import read_source, write_atomically
+from edgetune.artifacts.yaml_document import BlockMapping, dump_yaml, load_yaml
+from edgetune.errors import InputError
+from edgetune.stages.elastic.compiler import arch_of, compile
+from edgetune.stages.elastic.cuda.backend import CudaBackend
+from edgetune.stages.elastic.cuda.blocks import EventTimes
+from edgetune.stages.elastic.cuda.context import Context, GpuFacts
+from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.forms import Form, Forms
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.loop import ElasticLoop
+from edgetune.stages.elastic.view import Decision, LaunchPiece, View, upcoming
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
+from edgetune.stats import median
+from edgetune.units import NS
+from edgetune.version import __version__
+
+_CALLS = 50
+_DURATION_S = 0.1
+_NEEDS = Resources(registers_per_thread=0)
+
+
+class _OneByOne:
+    """Launches a kernel when the one before it has ended."""
+
+    name: ClassVar[str] = "one by one"
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the next kernel."""
+        (state,) = view.tasks
+        found = None if state.in_flight else upcoming(state)
+        return () if found is None else (LaunchPiece(state.task.name, found[1]),)
+
+
+def reaction_s(context: Context, image: bytes, kernel: str) -> float:
+    """Return the median time from the end of a kernel until the end of an empty one that follows it, s.
+
+    Args:
+        context: The GPU; nothing else is to run on it meanwhile.
+        image: Compiled for it.
+        kernel: One of it that does nothing.
+    """
+    call = Call(kernel, Logical((1, 1, 1), (1, 1, 1)), elastic=False)
+    network = KernelSequence("empty", (call,) * _CALLS)
+    task = GpuTask("empty", network, arrivals="closed")
+    with context.scope():
+        program = Program(context, network, Build(image, {kernel: Forms(Form(kernel, _NEEDS), {})}))
+        program.warm_up(context.stream())
+        backend = CudaBackend(context, {task.name: program}, [task])
+        loop = ElasticLoop(_OneByOne(), backend, [task], gpu=context.facts.gpu, duration_s=_DURATION_S)
+        loop.run()
+    return median([later.ended_ns - earlier.ended_ns for earlier, later in pairwise(loop.launches)]) / NS
+
+
+EMPTY_KERNEL = "edgetune_empty"
+SOURCE = f'extern "C" __global__ void {EMPTY_KERNEL}() {{}}\n'
+
+KIND, VERSION = "launch_costs", 1
+SHARDS = (1, 2, 4, 8, 16, 32, 64)
+"""Up to the halvings of a grid that a shrinker considers."""
+_REPEATS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchCosts:
+    """Costs of launching, medians.
+
+    Args:
+        gpu, uuid, compute_capability: Of the GPU.
+        sm_count: Its multiprocessors in use.
+        cuda: Version of CUDA that its driver offers.
+        at: When it was measured.
+        edgetune: The version that measured it.
+        call_s: Of ``cuLaunchKernel``, s.
+        record_s: Of ``cuEventRecord``, s.
+        query_s: Of ``cuEventQuery``, s.
+        over_s: From the call of a launch until an empty kernel is over, on an idle GPU, s; its block began before that.
+        reaction_s: From the end of a kernel until the end of an empty one that the loop launches in answer, s.
+        over_uncertain_s: Uncertainty of that, s: of the GPU's clock set against the host's.
+        shards_s: From the first launch until the host sees that all are over, by number of empty launches, s.
+    """
+
+    gpu: str
+    uuid: str
+    compute_capability: str
+    sm_count: int
+    cuda: str
+    at: str
+    edgetune: str
+    call_s: float
+    record_s: float
+    query_s: float
+    over_s: float
+    reaction_s: float
+    over_uncertain_s: float
+    shards_s: Mapping[int, float]
+
+    @property
+    def shard_s(self) -> float:
+        """Time of one more shard, s: mean over the most that were measured."""
+        most = max(self.shards_s)
+        return self.overhead_s(most) / (most - 1)
+
+    def overhead_s(self, shards: int) -> float:
+        """Return the time that a kernel cut into so many shards takes longer, s.
+
+        Raises:
+            KeyError: that number of shards was not measured.
+        """
+        return self.shards_s[shards] - self.shards_s[1]
+
+
+def calibrate(context: Context, image: bytes) -> LaunchCosts:
+    """Measure what launching costs; takes a fraction of a second, while nothing else is to run on the GPU.
+
+    Args:
+        context: The GPU.
+        image: ``SOURCE``, compiled for it.
+    """
+    bench = _Bench(context, image)
+    bench.shards_ns(SHARDS[-1])  # loads the kernel and wakes the GPU up
+    facts, times = context.facts, EventTimes(context)
+    return LaunchCosts(
+        gpu=facts.gpu.name,
+        uuid=facts.uuid,
+        compute_capability=facts.gpu.compute_capability,
+        sm_count=facts.gpu.sm_count,
+        cuda=facts.driver,
+        at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        edgetune=__version__,
+        call_s=bench.median_s(bench.call_ns),
+        record_s=bench.median_s(bench.record_ns),
+        query_s=bench.median_s(bench.query_ns),
+        over_s=bench.median_s(lambda: bench.over_ns(times)),
+        reaction_s=reaction_s(context, image, EMPTY_KERNEL),
+        over_uncertain_s=times.uncertain_ns / NS,
+        shards_s={count: bench.median_s(partial(bench.shards_ns, count)) for count in SHARDS},
+    )
+
+
+def compiled_for(context: Context) -> bytes:
+    """Return ``SOURCE`` compiled for the GPU of a context.
+
+    Raises:
+        InputError: NVRTC does not know the GPU.
+        DeviceError: NVRTC is missing.
+    """
+    return compile(SOURCE, arch_of(context.facts.gpu), name="calibration").image
+
+
+class _Bench:
+    """Empty launches on a stream, timed by the host."""
+
+    def __init__(self, context: Context, image: bytes) -> None:
+        self._driver, self._context, self._now_ns = context.driver, context, context.now_ns
+        self._stream, self._event = context.stream(), context.event()
+        self._function = context.function(context.load(image), EMPTY_KERNEL)
+
+    def median_s(self, measure_ns: Callable[[], int]) -> float:
+        """Return the median of repeated measurements, s."""
+        return median([measure_ns() for _ in range(_REPEATS)]) / NS
+
+    def call_ns(self) -> int:
+        """Return the host time of a launch on an idle GPU."""
+        taken_ns = self._timed(self._launch)
+        self._context.synchronise(self._stream)
+        return taken_ns
+
+    def record_ns(self) -> int:
+        """Return the host time of recording an event."""
+        taken_ns = self._timed(self._record)
+        self._context.synchronise(self._stream)
+        return taken_ns
+
+    def over_ns(self, times: EventTimes) -> int:
+        """Return the time from a launch on an idle GPU until its kernel is over, by the event behind it."""
+        begin_ns = self._now_ns()
+        self._launch()
+        self._record()
+        self._context.await_event(self._event)
+        return times.at_ns(self._event) - begin_ns
+
+    def query_ns(self) -> int:
+        """Return the host time of a query for an event that is over."""
+        return self._timed(lambda: self._driver.is_over(self._event))
+
+    def shards_ns(self, count: int) -> int:
+        """Return how long so many launches take until the host sees that they are over."""
+
+        def launch_and_wait() -> None:
+            for _ in range(count):
+                self._launch()
+            self._record()
+            self._context.await_event(self._event)
+
+        return self._timed(launch_and_wait)
+
+    def _timed(self, action: Callable[[], object]) -> int:
+        begin_ns = self._now_ns()
+        action()
+        return self._now_ns() - begin_ns
+
+    def _launch(self) -> None:
+        self._driver.call("cuLaunchKernel", self._function, 1, 1, 1, 1, 1, 1, 0, self._stream, 0, 0)
+
+    def _record(self) -> None:
+        self._driver.call("cuEventRecord", self._event, self._stream)
+
+
+def write_costs(costs: LaunchCosts, path: Path) -> None:
+    """Write costs as YAML.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    document = BlockMapping({"kind": KIND, "version": VERSION, **asdict(costs)})
+    document["shards_s"] = {count: taken_s for count, taken_s in costs.shards_s.items()}
+    write_atomically(dump_yaml(document).encode(), path)
+
+
+def read_costs(path: Path) -> LaunchCosts:
+    """Read costs.
+
+    Raises:
+        InputError: the file is missing, or holds something else.
+    """
+    document = load_yaml(read_source(path).decode(errors="replace"), name=str(path))
+    fields = LaunchCosts.__dataclass_fields__
+    if not isinstance(document, dict) or (document.pop("kind", None), document.pop("version", None)) != (KIND, VERSION):
+        hint = "`edgetune schedule kernels calibrate` writes such a file"
+        raise InputError(f"{path} does not hold launch costs", hint)
+    if set(document) != set(fields) or not _sound(document):
+        raise InputError(f"{path} holds launch costs that are incomplete or no numbers", "calibrate again")
+    return LaunchCosts(**document)
+
+
+def costs_of(facts: GpuFacts, folder: Path) -> LaunchCosts | None:
+    """Return the kept costs of a GPU with this driver and number of multiprocessors; ``None``: there are none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = costs_path(facts, folder)
+    if not path.exists():
+        return None
+    costs = read_costs(path)
+    return costs if costs.cuda == facts.driver else None
+
+
+def costs_path(facts: GpuFacts, folder: Path) -> Path:
+    """Return the file of the costs of a GPU in a folder."""
+    return folder / f"{facts.uuid}-{facts.gpu.sm_count}sm.yaml"
+
+
+def _sound(document: Mapping[str, Any]) -> bool:
+    times = [document[name] for name in ("call_s", "record_s", "query_s", "over_s", "reaction_s", "over_uncertain_s")]
+    shards = document["shards_s"]
+    if not isinstance(shards, dict) or 1 not in shards or len(shards) < 2:
+        return False
+    return all(isinstance(each, float | int) and not isinstance(each, bool) for each in (*times, *shards.values()))

@@ -1,0 +1,339 @@
+"""CUDA on one GPU for one run, on all of its multiprocessors or on a part of them.
+
+    with open_context(driver, 0) as context:        cuDevicePrimaryCtxRetain, cuCtxPushCurrent
+        context.allocate(...) context.stream(...)   noted as they are made
+        with green_context(context, 16) as part:    device 132 multiprocessors --split--> 16 --> green context
+                                                    freed, the last first; the primary context is released
+
+A context belongs to the thread that opened it. A green context (CUDA 12.4) gives best-effort work multiprocessors of
+its
+own, or lets a big GPU stand for a small one: its bandwidth and its caches are still those of the big one, and results
+are to say so. Whether a GPU and its driver have green contexts is found out by making one. Source: CUDA Driver API.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgetune.errors import DeviceError
+from edgetune.stages.elastic.cuda.driver import NON_BLOCKING, Driver, KernelFailedError, NotOfferedError
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.units import NS
+
+_NAME_BYTES = 256
+HANG_S = 30.0
+"""A kernel that takes longer counts as hanging: kernels of edge networks take milliseconds."""
+_SPIN_NS, _NAP_S = 2_000_000, 0.0001
+
+CORES_PER_SM = {(6, 0): 64, (7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
+"""Single-precision multiply-adds per clock of a multiprocessor, where it is not ``MOST_CORES`` (CUDA C++ Programming
+Guide, table of arithmetic throughput)."""
+MOST_CORES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """The facts that CUDA reports of a GPU and its software.
+
+    Args:
+        index: Its number, as in ``nvidia:0``.
+        uuid: As nvidia-smi prints it.
+        driver: The CUDA version that the driver offers, e.g. ``12.6``; the driver's own version is NVML's.
+        gpu: Its limits. Peaks are computed from clocks and widths, not measured.
+    """
+
+    index: int
+    uuid: str
+    driver: str
+    gpu: Gpu
+
+
+class Context:
+    """A current context, and everything that was made in it.
+
+    Args:
+        driver: The driver.
+        facts: Of the GPU; its multiprocessors are those that this context may use.
+        now_ns, sleep_s: The clock of everything in it.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        facts: GpuFacts,
+        *,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+        sleep_s: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.driver, self.facts = driver, facts
+        self.now_ns, self.sleep_s = now_ns, sleep_s
+        self.hung = False
+        """Whether a kernel hangs: then nothing is freed, as freeing would wait for it."""
+        self._made: list[tuple[str, Any]] = []
+
+    def allocate(self, size_bytes: int) -> int:
+        """Return the address of device memory, aligned to 256 bytes; at least one byte is allocated.
+
+        Raises:
+            DeviceError: memory is short.
+        """
+        try:
+            address = self.driver.call("cuMemAlloc", max(size_bytes, 1))
+        except DeviceError as error:
+            raise DeviceError(f"{size_bytes / (1 << 20):.1f} MiB of GPU memory: {error.message}", error.hint) from None
+        self._made.append(("cuMemFree", address))
+        return int(address)
+
+    def upload(self, address: int, data: bytes) -> None:
+        """Copy bytes to the GPU; they are there on return."""
+        self._moved("cuMemcpyHtoDAsync", address, data, len(data))
+
+    def download(self, address: int, size_bytes: int) -> bytes:
+        """Return bytes of the GPU's memory; does not wait for other streams."""
+        found = bytearray(size_bytes)
+        self._moved("cuMemcpyDtoHAsync", found, address, size_bytes)
+        return bytes(found)
+
+    def fill(self, address: int, byte: int, size_bytes: int) -> None:
+        """Set bytes of the GPU's memory; they are set on return."""
+        self._moved("cuMemsetD8Async", address, byte, size_bytes)
+
+    def _moved(self, function: str, to: Any, what: Any, size_bytes: int) -> None:
+        """Copy bytes on a stream and wait for it.
+
+        Functions without a stream return before bytes are set, and may before they are copied, and non-blocking streams
+        would not wait for them (CUDA Driver API, API synchronization behavior).
+        """
+        if not size_bytes:
+            return
+        with self.scope():
+            stream = self.stream()
+            self.driver.call(function, to, what, size_bytes, stream)
+            self.synchronise(stream)
+
+    def stream(self, priority: int = 0) -> Any:
+        """Return a stream that waits for no other; a lower number is a higher priority."""
+        return self._noted("cuStreamDestroy", self.driver.call("cuStreamCreateWithPriority", NON_BLOCKING, priority))
+
+    def priorities(self) -> tuple[int, int]:
+        """Return the lowest and the highest priority of streams, e.g. 0 and -5."""
+        lowest, highest = self.driver.call("cuCtxGetStreamPriorityRange")
+        return int(lowest), int(highest)
+
+    def event(self) -> Any:
+        """Return an event that keeps the time."""
+        return self._noted("cuEventDestroy", self.driver.call("cuEventCreate", 0))
+
+    def load(self, image: bytes) -> Any:
+        """Load machine code and return the module."""
+        return self._noted("cuModuleUnload", self.driver.call("cuModuleLoadData", image))
+
+    def function(self, module: Any, symbol: str, dynamic_shared_bytes: int = 0) -> Any:
+        """Return a kernel of a module, permitted to be launched with so much dynamic shared memory."""
+        function = self.driver.call("cuModuleGetFunction", module, symbol.encode())
+        if dynamic_shared_bytes:  # what is usual is 48 KiB less what the kernel declares (CUDA Driver API, attributes)
+            most = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            if dynamic_shared_bytes > self.driver.call(
+                "cuFuncGetAttribute", most, function
+            ):  # other calls may need more
+                self.driver.call("cuFuncSetAttribute", function, most, dynamic_shared_bytes)
+        return function
+
+    def synchronise(self, stream: Any, hang_s: float = HANG_S) -> None:
+        """Wait until a stream is empty.
+
+        Raises:
+            KernelFailedError: a kernel failed, or does not end.
+        """
+        with self.scope():
+            event = self.event()
+            self.driver.call("cuEventRecord", event, stream)
+            self.await_event(event, hang_s)
+
+    def await_event(self, event: Any, hang_s: float = HANG_S) -> None:
+        """Wait until an event is over, by queries: a call that waits would not return from a kernel that hangs.
+
+        Raises:
+            KernelFailedError: a kernel failed, or does not end.
+        """
+        begin_ns = self.now_ns()
+        while not self.driver.is_over(event):
+            waited_ns = self.now_ns() - begin_ns
+            if waited_ns > hang_s * NS:
+                raise self.hangs(f"a kernel has not ended for {hang_s:g} s")
+            if waited_ns > _SPIN_NS:
+                self.sleep_s(_NAP_S)
+
+    def hangs(self, message: str) -> KernelFailedError:
+        """Return the error for a kernel that does not end; from now on nothing is freed."""
+        self.hung = True
+        return KernelFailedError(message, "CUDA cannot stop a kernel, only the end of the process can: check its loops")
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Free at the end of the block what was made in it, the last first.
+
+        After a failed kernel CUDA refuses to, and has nothing left to free; beside one that hangs it would wait.
+        """
+        before = len(self._made)
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit):  # the process ends: freeing would wait for a kernel that may hang
+            self.hung = True
+            raise
+        finally:
+            while len(self._made) > before and not self.hung:
+                function, handle = self._made.pop()
+                with suppress(DeviceError):
+                    self.driver.call(function, handle)
+
+    def _noted(self, function: str, handle: Any) -> Any:
+        self._made.append((function, handle))
+        return handle
+
+
+@contextmanager
+def open_context(
+    driver: Driver,
+    index: int,
+    *,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep_s: Callable[[float], object] = time.sleep,
+) -> Iterator[Context]:
+    """Make a GPU's primary context current while the block runs.
+
+    Args:
+        driver: The driver.
+        index: Number of the GPU.
+        now_ns, sleep_s: The clock of everything that runs on it.
+
+    Raises:
+        DeviceError: there is no such GPU, or CUDA cannot use it.
+    """
+    count = driver.call("cuDeviceGetCount")
+    if not 0 <= index < count:
+        message = f"there is no GPU {index} on this machine, which has {count}"
+        raise DeviceError(message, "nvidia-smi lists them, from 0")
+    device = driver.call("cuDeviceGet", index)
+    facts = read_facts(driver, device, index)
+    primary = driver.call("cuDevicePrimaryCtxRetain", device)
+    driver.call("cuCtxPushCurrent", primary)
+    context = Context(driver, facts, now_ns=now_ns, sleep_s=sleep_s)
+    try:
+        with context.scope():
+            yield context
+    finally:
+        if not context.hung:
+            with suppress(DeviceError):  # after a failed kernel every call fails; the process is about to end anyway
+                driver.call("cuCtxPopCurrent")
+            with suppress(DeviceError):
+                driver.call("cuDevicePrimaryCtxRelease", device)
+
+
+def read_facts(driver: Driver, device: Any, index: int) -> GpuFacts:
+    """Return the facts that CUDA reports of a GPU; needs no context."""
+    attributes = driver.api.CUdevice_attribute
+
+    def read(name: str) -> int:
+        return int(driver.call("cuDeviceGetAttribute", getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+
+    capability = read("COMPUTE_CAPABILITY_MAJOR"), read("COMPUTE_CAPABILITY_MINOR")
+    sm_count = read("MULTIPROCESSOR_COUNT")
+    cores = CORES_PER_SM.get(capability, MOST_CORES)
+    version = int(driver.call("cuDriverGetVersion"))  # 1000 x major + 10 x minor
+    name = driver.call("cuDeviceGetName", _NAME_BYTES, device).split(b"\0")[0].decode().strip()
+    gpu = Gpu(
+        name=name,
+        sm_count=sm_count,
+        compute_capability="{}.{}".format(*capability),
+        threads_per_sm=read("MAX_THREADS_PER_MULTIPROCESSOR"),
+        blocks_per_sm=read("MAX_BLOCKS_PER_MULTIPROCESSOR"),
+        threads_per_block=read("MAX_THREADS_PER_BLOCK"),
+        registers_per_sm=read("MAX_REGISTERS_PER_MULTIPROCESSOR"),
+        shared_bytes_per_sm=read("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        shared_bytes_per_block=read("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        flop_per_s=2.0 * cores * sm_count * read("CLOCK_RATE") * 1e3,
+        bandwidth_bytes_per_s=2.0 * read("MEMORY_CLOCK_RATE") * 1e3 * read("GLOBAL_MEMORY_BUS_WIDTH") / 8,
+        launch_s=math.nan,  # which `calibrate` measures
+        source=f"CUDA device attributes, driver for CUDA {version // 1000}.{version % 1000 // 10}",
+    )
+    identifier = uuid.UUID(bytes=bytes(driver.call("cuDeviceGetUuid", device).bytes))
+    return GpuFacts(index, f"GPU-{identifier}", f"{version // 1000}.{version % 1000 // 10}", gpu)
+
+
+_DEFAULT_STREAM = 1
+"""``CU_GREEN_CTX_DEFAULT_STREAM``: older drivers accept no other flags."""
+
+
+@contextmanager
+def green_context(context: Context, sm_count: int) -> Iterator[Context]:
+    """Make a context with so many multiprocessors current while the block runs; everything is made anew in it.
+
+    Args:
+        context: The GPU's primary context, current.
+        sm_count: At least so many: the GPU has a step, and the facts of the new context say how many it got.
+
+    Raises:
+        DeviceError: the GPU, the driver or the bindings lack green contexts, or there are fewer multiprocessors.
+    """
+    driver, facts = context.driver, context.facts
+    if not 1 <= sm_count <= facts.gpu.sm_count:
+        message = f"{facts.gpu.name} has {facts.gpu.sm_count} multiprocessors, and {sm_count} are asked for"
+        raise DeviceError(message, "ask for fewer")
+    if sm_count == facts.gpu.sm_count:  # all of them are no part, and may be no multiple of the step
+        yield context
+        return
+    device = driver.call("cuDeviceGet", facts.index)
+    whole = driver.call("cuDeviceGetDevResource", device, driver.api.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM)
+    groups = _split(driver, whole, sm_count, facts.gpu)
+    described = driver.call("cuDevResourceGenerateDesc", groups[:1], 1)
+    green = driver.call("cuGreenCtxCreate", described, device, _DEFAULT_STREAM)
+    got, flop_per_s = int(groups[0].sm.smCount), facts.gpu.flop_per_s
+    gpu = replace(facts.gpu, sm_count=got, flop_per_s=flop_per_s * got / facts.gpu.sm_count)
+    limited = replace(facts, gpu=gpu)
+    part = Context(driver, limited, now_ns=context.now_ns, sleep_s=context.sleep_s)
+    try:
+        driver.call("cuCtxPushCurrent", driver.call("cuCtxFromGreenCtx", green))
+        try:
+            with part.scope():
+                yield part
+        finally:
+            context.hung = context.hung or part.hung
+            if not part.hung:
+                with suppress(DeviceError):
+                    driver.call("cuCtxPopCurrent")
+    finally:
+        if not part.hung:
+            with suppress(DeviceError):
+                driver.call("cuGreenCtxDestroy", green)
+
+
+def _split(driver: Driver, whole: Any, sm_count: int, gpu: Gpu) -> Any:
+    """Return the part of a GPU, in a list.
+
+    Raises:
+        DeviceError: there are no parts, or none of so many multiprocessors.
+    """
+    try:
+        return driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, sm_count)[0]
+    except NotOfferedError:
+        (least,) = driver.call("cuDevSmResourceSplitByCount", 1, whole, 0, 1)[0]  # raises where there are none at all
+        message = f"{gpu.name} has no part of {sm_count} multiprocessors, though it has {gpu.sm_count}"
+        hint = f"its parts come in steps, the least has {least.sm.smCount}: ask for fewer, or leave --sms out for all"
+        raise DeviceError(message, hint) from None
+
+
+def why_not_green(context: Context) -> str | None:
+    """Return why a part of the multiprocessors is not available; ``None`` where it is: one is made and freed."""
+    try:
+        with green_context(context, 1) as part:
+            part.stream()
+    except DeviceError as error:
+        return error.message
+    return None

@@ -1,0 +1,270 @@
+"""Compares elastic forms of kernels with the originals on a GPU, bit for bit.
+
+    trial --buffers filled--> original, three times        differs from itself: racy
+          --buffers filled--> form for 2, in halves, on 16 blocks        compared
+          ...
+
+A GPU chooses the order of threads and blocks itself, so that a race may stay unseen that the orders of the CPU shim
+show. It adds the compiler's own code, real warps, and real memory. A network is run as a whole in every way, so that
+each kernel gets the outputs of those before it; a kernel without a form for a way is launched in the form for one.
+Kernels that add atomically in floating point differ from themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.errors import DeviceError, EdgetuneError
+from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.compiler import CompileOptions, arch_of
+from edgetune.stages.elastic.cpu_equivalence import Verdict, different
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import KernelFailedError
+from edgetune.stages.elastic.cuda.program import Build, Program
+from edgetune.stages.elastic.forms import compile_forms
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
+from edgetune.stages.elastic.sample_launches import SampleLaunch
+from edgetune.stages.elastic.work import Buffer, KernelSequence
+
+SLICES = (1, 2, 7)
+"""The whole, halves, and a number that does not divide powers of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchVariant:
+    """A way to launch all kernels of a network.
+
+    Args:
+        per_thread: Logical threads in a physical one, where a kernel has such a form; ``None`` for the originals.
+        slices: Pieces that each grid is cut into.
+        blocks: Physical blocks of each piece; ``None`` as many as logical ones.
+    """
+
+    per_thread: int | None
+    slices: int = 1
+    blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BufferDifference:
+    """A buffer with another result.
+
+    Args:
+        way: How the network was launched.
+        buffer: Its name.
+        numbers: How many of its numbers differ.
+        first: Place of the first of them.
+    """
+
+    way: LaunchVariant
+    buffer: str
+    numbers: int
+    first: int
+
+
+ORIGINAL = LaunchVariant(None)
+
+
+def ways(program: Program, sm_count: int) -> Iterator[LaunchVariant]:
+    """Yield the ways to try: every form there is, by slices and by physical blocks."""
+    calls = range(len(program.network.calls))
+    there = [each for each in PER_THREAD if any(each in program.per_thread(call) for call in calls)]
+    for per_thread in there:
+        for slices in SLICES:
+            for blocks in (None, sm_count, 3):
+                yield LaunchVariant(per_thread, slices, blocks)
+
+
+def launches(program: Program, way: LaunchVariant) -> Iterator[Launch]:
+    """Yield the launches of a request."""
+    number = 0
+    for place, call in enumerate(program.network.calls):
+        there, whole = program.per_thread(place), call.logical.blocks
+        per_thread = way.per_thread if way.per_thread in there else 1
+        if way.per_thread is None or not there:
+            yield Launch(number, "", 0, place, call, 0, whole)
+            number += 1
+            continue
+        size = -(-whole // way.slices)
+        for first in range(0, whole, size):
+            count = min(size, whole - first)
+            yield Launch(number, "", 0, place, call, first, count, per_thread or 1, way.blocks or count)
+            number += 1
+
+
+def run(
+    context: Context, program: Program, way: LaunchVariant, stream: Any
+) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """Run a request in one way; return every buffer that kernels write."""
+    written = [each.name for each in program.network.buffers if each.role in ("scratch", "output")]
+    for name in written:
+        program.clear(name)
+    for launch in launches(program, way):
+        program.launch(launch, stream)
+    context.synchronise(stream)
+    return {name: program.read(name) for name in written}
+
+
+def differences(context: Context, program: Program, tried: Sequence[LaunchVariant]) -> list[BufferDifference]:
+    """Return the differences from the originals.
+
+    Args:
+        context: The GPU.
+        program: A network with contents, compiled without contraction (``CompileOptions(fmad=False)``).
+        tried: Ways to launch it.
+    """
+    with context.scope():
+        stream = context.stream()
+        wanted = run(context, program, ORIGINAL, stream)
+        found = []
+        for way in (ORIGINAL, *tried):  # a network that differs from itself has a race, and is no yardstick
+            for name, values in run(context, program, way, stream).items():
+                differs = np.flatnonzero(_bits(values) != _bits(wanted[name]))
+                if differs.size:
+                    found.append(BufferDifference(way, name, differs.size, int(differs[0])))
+    return found
+
+
+def _bits(values: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the bits of numbers, in which a value that is no number equals itself."""
+    return np.ascontiguousarray(values).reshape(-1).view(f"u{values.dtype.itemsize}")
+
+
+_ORIGINALS = 3
+"""Runs of an original before it counts as one that does not differ from itself."""
+
+Buffers = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCheckResult:
+    """The outcome of a check on a GPU.
+
+    Args:
+        verdicts: Of each trial that was run.
+        untried: Why one of a kernel's trials was not run, by the kernel's name.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
+
+
+def build(
+    transformed: TransformResult,
+    context: Context,
+    *,
+    name: str,
+    include: Sequence[Path] = (),
+    cache: Path | None = None,
+) -> Build:
+    """Compile a source with its forms for a GPU without contraction, so that results may be compared bit by bit.
+
+    Args:
+        transformed: The source.
+        context: The GPU.
+        name: Of the file, for messages.
+        include: Folders of headers.
+        cache: Folder of kept machine code.
+
+    Raises:
+        InputError: NVRTC refuses the source.
+        DeviceError: NVRTC is missing.
+    """
+    alone = replace(transformed, source=transformed.compiled)
+    options = CompileOptions(fmad=False, include=tuple(map(str, include)))
+    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options, cache=cache)
+    return Build(compiled.image, forms)
+
+
+def check(
+    context: Context, built: Build, transformed: TransformResult, trials: Sequence[SampleLaunch]
+) -> GpuCheckResult:
+    """Run trials of kernels in all their forms on a GPU.
+
+    After a kernel that fails or hangs CUDA runs no more in this process: the trials behind it are not run. Nor is a
+    trial that is no launch which its kernel takes, that does not fit the GPU, or for which memory is short.
+
+    Args:
+        context: The GPU.
+        built: The compiled source.
+        transformed: The source with its forms.
+        trials: Launches of the originals; those of kernels without forms are left out.
+    """
+    elastic = {each.kernel.name: each for each in transformed.kernels if each.variants}
+    found: list[Verdict] = []
+    untried: dict[str, EdgetuneError] = {}
+    lost: EdgetuneError | None = None
+    for trial in trials:
+        name = trial.call.kernel
+        if name not in elastic:
+            continue
+        if lost is not None:
+            untried.setdefault(name, lost)
+            continue
+        try:
+            with context.scope():
+                verdict, alive = _verdict(context, Program(context, _network(trial), built), elastic[name], trial)
+        except EdgetuneError as error:
+            untried[name], alive = error, not isinstance(error, KernelFailedError)
+        else:
+            found.append(verdict)
+        if not alive:
+            message = f"{name} failed before it, after which CUDA runs nothing more in a process"
+            lost = DeviceError(message, f"mend {name}, or check the others in a file of their own")
+    return GpuCheckResult(tuple(found), untried)
+
+
+def _network(trial: SampleLaunch) -> KernelSequence:
+    """Return a network of one launch; its memory is filled before each."""
+    buffers = tuple(Buffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
+    return KernelSequence(trial.call.kernel, (trial.call,), "", buffers)
+
+
+def _verdict(context: Context, program: Program, elastic: ElasticKernel, trial: SampleLaunch) -> tuple[Verdict, bool]:
+    """Return the verdict of a trial, and whether CUDA still runs kernels."""
+    name, forms = elastic.kernel.name, len(elastic.variants)
+    expected: Buffers = {}
+    sequences = 0
+    for way in _ways(program):
+        try:
+            got = _run(context, program, way, trial)
+        except KernelFailedError as error:
+            if way == ORIGINAL:
+                return Verdict(name, "fails", 0, forms, error.message), False
+            return _wrong(elastic, way, sequences + 1, error.message), False
+        expected = expected or got
+        reason = different(expected, got, elastic.kernel)
+        if reason and way == ORIGINAL:
+            return Verdict(name, "racy", 0, forms, f"the original differs from itself: {reason}"), True
+        sequences += way != ORIGINAL
+        if reason:
+            return _wrong(elastic, way, sequences, reason), True
+    return Verdict(name, "equal", sequences, forms), True
+
+
+def _ways(program: Program) -> Iterator[LaunchVariant]:
+    yield from [ORIGINAL] * _ORIGINALS
+    yield from ways(program, program.sm_count)
+
+
+def _run(context: Context, program: Program, way: LaunchVariant, trial: SampleLaunch) -> Buffers:
+    """Run a launch in one way; return the memory behind it."""
+    program.write(trial.buffers)
+    with context.scope():
+        stream = context.stream()
+        for launch in launches(program, way):
+            program.launch(launch, stream)
+        context.synchronise(stream)
+    return {name: program.read(name) for name in trial.buffers}
+
+
+def _wrong(elastic: ElasticKernel, way: LaunchVariant, sequences: int, reason: str) -> Verdict:
+    blocks = "as many blocks as logical ones" if way.blocks is None else f"{way.blocks} blocks"
+    how = f"{way.per_thread} logical threads in one, {way.slices} pieces, {blocks}"
+    return Verdict(elastic.kernel.name, "different", sequences, len(elastic.variants), f"{how}: {reason}")

@@ -1,0 +1,322 @@
+"""A GPU with the networks of tasks ready on it, for one run or many.
+
+open_gpu_session(0) -> GpuSession: open_backend(tasks) -> CudaBackend    networks are compiled, filled and warmed up
+                                   open_backend(tasks) -> CudaBackend    once; streams and events belong to a backend
+
+The kernels of a network are timed alone, in their place in a request, so that they find the caches as in a run:
+
+    [delay][start event][kernel][end event][delay][start event][next kernel][end event]...     whole_s of each
+    [delay][start event][one block for each multiprocessor][end event][all other blocks]...    block_s of each
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.stages.elastic.backend import Launch, Residency
+from edgetune.stages.elastic.compiler import arch_of, compile
+from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
+from edgetune.stages.elastic.cuda.blocks import TIMER_SOURCE, BlockRecords, Delay, GlobalTimer
+from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
+from edgetune.stages.elastic.cuda.context import Context, green_context, open_context
+from edgetune.stages.elastic.cuda.driver import load_driver
+from edgetune.stages.elastic.cuda.program import Build, Program, build
+from edgetune.stages.elastic.forms import Forms
+from edgetune.stages.elastic.gpu import Gpu, blocks_resident
+from edgetune.stages.elastic.mdtb.networks import values
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence
+from edgetune.stats import median
+
+DELAY_NS = 60_000
+"""Queueing two events and two launches takes some 20 us on the host of an H100; boards take longer."""
+_REPEATS = 5
+_MS = 1e-3
+
+
+def timed_calls(context: Context, program: Program, image: bytes) -> tuple[Call, ...]:
+    """Return a network's calls with their times; takes some milliseconds, while nothing else is to run.
+
+    Args:
+        context: The GPU.
+        program: With contents, warmed up.
+        image: ``blocks.TIMER_SOURCE``, compiled.
+
+    Raises:
+        KernelFailedError: a kernel failed.
+    """
+    calls = program.network.calls
+    with context.scope():
+        bench = _Bench(context, program, image)
+        whole_s = bench.medians_s([[_whole(place, call)] for place, call in enumerate(calls)])
+        block_s = bench.medians_s([_parted(program, place, call) for place, call in enumerate(calls)])
+    return tuple(
+        replace(call, whole_s=whole or None, block_s=(block if 1 in program.per_thread(place) else whole) or None)
+        for place, (call, whole, block) in enumerate(zip(calls, whole_s, block_s, strict=True))
+    )
+
+
+def _whole(place: int, call: Call) -> Launch:
+    return Launch(0, "", 0, place, call, 0, call.logical.blocks)
+
+
+def _parted(program: Program, place: int, call: Call) -> list[Launch]:
+    """Return a call as a block for each multiprocessor and the rest; the original, where it has no elastic form."""
+    if 1 not in program.per_thread(place):
+        return [_whole(place, call)]
+    blocks = call.logical.blocks
+    first = min(blocks, program.sm_count)
+    parts = [(0, first)] if first == blocks else [(0, first), (first, blocks - first)]
+    return [Launch(0, "", 0, place, call, begin, count, 1, count) for begin, count in parts]
+
+
+class _Bench:
+    """Times the first launch of each call."""
+
+    def __init__(self, context: Context, program: Program, image: bytes) -> None:
+        self._context, self._program = context, program
+        self._delay, self._stream = Delay(context, image, DELAY_NS), context.stream()
+        self._events = [(context.event(), context.event()) for _ in program.network.calls]
+
+    def medians_s(self, requests: Sequence[Sequence[Launch]]) -> list[float]:
+        """Return the median time of the first launch of each call, s; the first request warms up."""
+        taken_s = [list(self._request_s(requests)) for _ in range(_REPEATS + 1)][1:]
+        return [median(each) for each in zip(*taken_s, strict=True)]
+
+    def _request_s(self, requests: Sequence[Sequence[Launch]]) -> Iterator[float]:
+        for launches, (start, end) in zip(requests, self._events, strict=True):
+            self._delay.launch(self._stream)
+            self._record(start)
+            self._program.launch(launches[0], self._stream)
+            self._record(end)
+            for launch in launches[1:]:
+                self._program.launch(launch, self._stream)
+        self._context.synchronise(self._stream)
+        for start, end in self._events:
+            yield float(self._context.driver.call("cuEventElapsedTime", start, end)) * _MS
+
+    def _record(self, event: Any) -> None:
+        self._context.driver.call("cuEventRecord", event, self._stream)
+
+
+Builder = Callable[[KernelSequence, Context, bool], Build]
+"""Compiles a network for the GPU of a context; the last argument asks for block records."""
+
+
+def _built(network: KernelSequence, context: Context, recorded: bool) -> Build:
+    return build(network, context, recorded=recorded)
+
+
+def _timer_image(context: Context) -> bytes:
+    return compile(TIMER_SOURCE, arch_of(context.facts.gpu), name="timer").image
+
+
+def measured_launch_s(context: Context) -> float:
+    """Return how soon a kernel can follow another on this GPU and host, s, measured now."""
+    with context.scope():
+        return calibrate(context, compiled_for(context)).reaction_s
+
+
+class GpuSession:
+    """Networks on a GPU, and backends for tasks that request them.
+
+    Args:
+        context: The GPU.
+        recorded: Whether blocks write down where and when they run; that costs time.
+        seed: Of the contents of inputs and weights.
+        patience: How to wait.
+        builder: Compiles networks.
+        timer_image: Compiles ``TIMER_SOURCE``.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        recorded: bool = False,
+        seed: int = 0,
+        patience: WaitTimes | None = None,
+        builder: Builder = _built,
+        timer_image: Callable[[Context], bytes] = _timer_image,
+    ) -> None:
+        self.context = context
+        self.residencies: tuple[Residency, ...] = ()
+        """Residencies of the last backend, where blocks were recorded."""
+        self.unrecorded = 0
+        """Launches of the last backend for whose records there was no room."""
+        self.records_apart_ns: int | None = None
+        """Uncertainty of their times on the host's clock, ns; ``None`` where none were recorded."""
+        self.lost: str | None = None
+        """Why the GPU cannot be used any more; ``None`` where it can."""
+        self._recorded, self._seed, self._patience = recorded, seed, patience
+        self._builder, self._made_timer_image = builder, timer_image
+        self._programs: dict[str, Program] = {}
+        self._builds: dict[tuple[str, frozenset[str]], Build] = {}
+
+    @property
+    def gpu(self) -> Gpu:
+        """Limits of the GPU, or of the part of it that is used."""
+        return self.context.facts.gpu
+
+    @cached_property
+    def timer_image(self) -> bytes:
+        """``TIMER_SOURCE``, compiled for the GPU when it is first needed."""
+        return self._made_timer_image(self.context)
+
+    def prepare(self, tasks: Sequence[GpuTask]) -> None:
+        """Compile, fill and warm up the networks of tasks that are not ready yet; each task has buffers of its own.
+
+        Raises:
+            InputError: a network has no source, does not compile, or does not fit the GPU.
+            DeviceError: memory is short, or a kernel fails.
+        """
+        for task in tasks:
+            known = self._programs.get(task.name)
+            if known is not None and known.network == task.network:
+                continue
+            program = Program(self.context, task.network, self._build(task.network))
+            program.write(contents(task.network, self._seed))
+            with self.context.scope():
+                program.warm_up(self.context.stream())
+            self._programs[task.name] = program
+
+    def fitted(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
+        """Return tasks whose calls have the needs of their compiled kernels, and whether they have elastic forms.
+
+        Raises:
+            InputError: a network has no source, or does not compile.
+            DeviceError: the compiler is missing.
+        """
+        return tuple(replace(task, network=self._fitted(task.network)) for task in tasks)
+
+    def measured(self, tasks: Sequence[GpuTask]) -> tuple[GpuTask, ...]:
+        """Make tasks ready, and return them with the time of each of their kernels, by which policies size pieces.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        found = []
+        for task in tasks:
+            program = self._programs[task.name]
+            program.network = replace(task.network, calls=timed_calls(self.context, program, self.timer_image))
+            found.append(replace(task, network=program.network))
+        return tuple(found)
+
+    def _fitted(self, network: KernelSequence) -> KernelSequence:
+        forms = self._build(network).forms
+        calls = (
+            replace(call, resources=forms[call.kernel].resources, elastic=self._elastic(call, forms[call.kernel]))
+            if call.kernel in forms
+            else call
+            for call in network.calls
+        )
+        return replace(network, calls=tuple(calls))
+
+    def _elastic(self, call: Call, forms: Forms) -> bool:
+        """Return whether a call can be cut: it has a form for that, which fits the GPU as the original does."""
+        form, logical = forms.elastic.get(1), call.logical
+        if form is None:
+            return False
+        return blocks_resident(self.gpu, form.resources, logical.threads, logical.dynamic_shared_bytes) > 0
+
+    def program(self, task: str) -> Program:
+        """Return the network of a task that is ready."""
+        return self._programs[task]
+
+    @contextmanager
+    def open_backend(self, tasks: Sequence[GpuTask]) -> Iterator[CudaBackend]:
+        """Open a backend for one run of tasks.
+
+        Raises:
+            InputError, DeviceError: as ``prepare``.
+        """
+        self.prepare(tasks)
+        self.residencies, self.unrecorded, self.records_apart_ns = (), 0, None
+        with self.context.scope():
+            records = self._records()
+            backend = CudaBackend(self.context, self._programs, tasks, patience=self._patience, records=records)
+            with _no_collection():
+                yield backend
+            self.lost = backend.lost
+            if records is not None and not backend.lost:
+                self.residencies, self.unrecorded = tuple(records.residencies()), records.unrecorded
+                self.records_apart_ns = records.apart_ns
+
+    def _build(self, network: KernelSequence) -> Build:
+        wanted = network.source, frozenset(call.kernel for call in network.calls)
+        found = self._builds.get(wanted)
+        if found is None:
+            found = self._builds[wanted] = self._builder(network, self.context, self._recorded)
+        return found
+
+    def _records(self) -> BlockRecords | None:
+        if not self._recorded:
+            return None
+        return BlockRecords(self.context, GlobalTimer(self.context, self.timer_image))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect Python's garbage now and not during a run, where it would take milliseconds."""
+    gc.collect()
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextmanager
+def open_gpu_session(
+    index: int,
+    *,
+    sm_count: int | None = None,
+    module: Any = None,
+    launch_s: Callable[[Context], float] = measured_launch_s,
+    now_ns: Callable[[], int] = time.monotonic_ns,
+    sleep_s: Callable[[float], object] = time.sleep,
+    **options: Any,
+) -> Iterator[GpuSession]:
+    """Open a GPU.
+
+    Args:
+        index: Its number.
+        sm_count: Use only so many of its multiprocessors, by a green context.
+        module: In place of ``cuda.bindings.driver``.
+        launch_s: Returns the time of a launch on a GPU, s, for policies.
+        now_ns, sleep_s: The clock of everything.
+        options: Of ``GpuSession``.
+
+    Raises:
+        DeviceError: cuda-bindings, the driver or the GPU is missing, or a part of it is not available.
+    """
+    driver = load_driver(module)
+    with ExitStack() as stack:
+        context = stack.enter_context(open_context(driver, index, now_ns=now_ns, sleep_s=sleep_s))
+        if sm_count is not None:
+            context = stack.enter_context(green_context(context, sm_count))
+        context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=launch_s(context)))
+        yield GpuSession(context, **options)
+
+
+def contents(network: KernelSequence, seed: int) -> dict[str, npt.NDArray[Any]]:
+    """Return the contents of inputs and weights: single-precision numbers are random, all else is zero.
+
+    Whole numbers may be places in other buffers, and there is always a first one.
+    """
+    drawn: dict[str, npt.NDArray[Any]] = dict(values(network, seed))
+    for buffer in network.buffers:
+        if buffer.name in drawn and buffer.dtype != "float32":
+            drawn[buffer.name] = np.zeros(buffer.shape, buffer.dtype)
+    return drawn

@@ -1,0 +1,307 @@
+"""A network on the GPU: its kernels loaded, its buffers allocated and filled, its arguments packed.
+
+network --transform, NVRTC--> image --cuModuleLoadData--> functions
+buffers --cuMemAlloc--> addresses --packed once--> arguments of every form of every call
+Launch --two numbers rewritten--> cuLaunchKernel
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.compiler import CompileOptions, arch_of
+from edgetune.stages.elastic.cuda.blocks import with_block_records
+from edgetune.stages.elastic.cuda.context import Context
+from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
+from edgetune.stages.elastic.forms import Form, Forms, compile_forms
+from edgetune.stages.elastic.source.transform import transform
+from edgetune.stages.elastic.work import Call, KernelSequence, Logical, Pointer
+
+_WARP_THREADS = 32
+_UNWRITTEN = 0xFF
+"""Fill of scratch and outputs: as floating point, not a number."""
+_MOST_GRID = (2**31 - 1, 65535, 65535)
+"""CUDA C++ Programming Guide, technical specifications per compute capability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A network's source, compiled.
+
+    Args:
+        image: Machine code.
+        forms: Of its kernels, by name.
+        recorded: Whether its kernels take the address of block records.
+    """
+
+    image: bytes
+    forms: Mapping[str, Forms]
+    recorded: bool = False
+
+
+def build(
+    network: KernelSequence,
+    context: Context,
+    *,
+    recorded: bool = False,
+    options: CompileOptions | None = None,
+    cache: Path | None = None,
+) -> Build:
+    """Make a network's kernels elastic and compile them for a GPU.
+
+    Args:
+        network: With source.
+        context: The GPU.
+        recorded: Whether blocks write down where and when they ran; that costs time.
+        options: Of the compiler; its folders are searched for headers.
+        cache: Folder of kept machine code.
+
+    Raises:
+        InputError: the network has no source, or its source does not parse or compile.
+        DeviceError: NVRTC or the parser is missing.
+    """
+    check_source(network)
+    name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
+    folders = () if options is None else tuple(map(Path, options.include))
+    launched = {call.kernel for call in network.calls}
+    transformed = transform(network.source, name, folders, launched)
+
+    def compiled(source: str) -> Build:
+        written = with_block_records(source, name) if recorded else source
+        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options, cache=cache)
+        return Build(made.image, forms, recorded)
+
+    try:
+        return compiled(transformed.compiled)  # whole programs are given too
+    except InputError:
+        without_forms = {each.kernel.name for each in transformed.kernels if not each.variants}
+        with suppress(InputError):  # they may need what was left out, such as cooperative groups
+            if launched & without_forms:
+                return compiled(transformed.source)
+        raise
+
+
+def check_source(network: KernelSequence) -> None:
+    """Check that a network can run on a GPU at all.
+
+    Raises:
+        InputError: it has no source.
+    """
+    if not network.source:
+        raise InputError(f"network {network.name} has no source", "it can only be simulated; leave its tasks out")
+
+
+class _TooLargeError(InputError):
+    """A form needs more than a multiprocessor has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A form of a call, ready to be launched.
+
+    Args:
+        function: Of the module.
+        block: Physical block.
+        shared_bytes: Dynamic shared memory.
+        turns: Its arguments, twice and in turns: those of the launch before stay as they are until the next but one.
+            The reference says that arguments are copied from these addresses, not when.
+    """
+
+    function: Any
+    block: Dim
+    shared_bytes: int
+    turns: Iterator[Packed]
+
+
+class Program:
+    """A network that can be launched, with buffers of its own.
+
+    Args:
+        context: The GPU.
+        network: The network.
+        built: Its kernels.
+
+    Raises:
+        InputError: a kernel is missing, its arguments do not suit it, or a launch does not fit the GPU.
+        DeviceError: memory is short, or the GPU cannot load the kernels.
+    """
+
+    def __init__(self, context: Context, network: KernelSequence, built: Build) -> None:
+        self.network = network
+        self._context, self._built = context, built
+        self._buffers = {buffer.name: buffer for buffer in network.buffers}
+        self._sizes_bytes = {
+            buffer.name: math.prod(buffer.shape) * np.dtype(buffer.dtype).itemsize for buffer in network.buffers
+        }
+        self._addresses: dict[str, int] = {}
+        for name, size_bytes in self._sizes_bytes.items():
+            self._addresses[name] = context.allocate(size_bytes)
+            context.fill(self._addresses[name], _UNWRITTEN, size_bytes)
+        module = context.load(built.image)
+        self._calls = [self._ready(module, call) for call in network.calls]
+
+    @property
+    def sm_count(self) -> int:
+        """Multiprocessors that it runs on."""
+        return self._context.facts.gpu.sm_count
+
+    def write(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Fill buffers; every input and all weights need values before the first request.
+
+        Raises:
+            InputError: a buffer is unknown, has another shape or type, or got no values.
+        """
+        for name, value in values.items():
+            buffer = self._buffers.get(name)
+            if buffer is None:
+                message = f"network {self.network.name} has no buffer {name!r}"
+                raise InputError(message, f"it has {', '.join(self._buffers)}")
+            if value.shape != buffer.shape or value.dtype != np.dtype(buffer.dtype):
+                found, wanted = f"{value.dtype}{list(value.shape)}", f"{buffer.dtype}{list(buffer.shape)}"
+                raise InputError(f"buffer {name} of {self.network.name} is {wanted}, not {found}", "convert the values")
+            self._context.upload(self._addresses[name], np.ascontiguousarray(value).tobytes())
+        given = [each.name for each in self.network.buffers if each.role in ("input", "weights")]
+        missing = [name for name in given if name not in values]
+        if missing:
+            raise InputError(f"buffer {missing[0]} of {self.network.name} got no values", "give all inputs and weights")
+
+    def read(self, name: str) -> npt.NDArray[Any]:
+        """Return a buffer; every launch has to be over."""
+        buffer = self._buffers[name]
+        data = self._context.download(self._addresses[name], self._sizes_bytes[name])
+        return np.frombuffer(data, buffer.dtype).reshape(buffer.shape)
+
+    def clear(self, name: str) -> None:
+        """Fill a buffer as if it had never been written."""
+        self._context.fill(self._addresses[name], _UNWRITTEN, self._sizes_bytes[name])
+
+    def per_thread(self, call: int) -> tuple[int, ...]:
+        """Return the numbers of logical threads in a physical one for which a call has elastic forms."""
+        return tuple(key for key in self._calls[call] if key is not None)
+
+    def launch(self, launch: Launch, stream: Any, records: int = 0) -> None:
+        """Put a launch on a stream and return at once.
+
+        Args:
+            launch: Of one of the network's calls.
+            stream: The stream.
+            records: Address of its block records; 0 for none.
+
+        Raises:
+            EdgetuneError: its kernel has no such form.
+            DeviceError: CUDA refuses it.
+        """
+        key = None if launch.blocks is None else launch.per_thread
+        ready = self._calls[launch.call].get(key)
+        if ready is None:
+            message = f"kernel {launch.what.kernel} has no form for {launch.per_thread} logical threads in one"
+            raise EdgetuneError(message, "the policy is at fault: choose another")
+        packed = next(ready.turns)
+        packed.set_part(launch.first, launch.count)
+        packed.set_records(records)
+        grid = launch.what.logical.grid if launch.blocks is None else (launch.blocks, 1, 1)
+        self._context.driver.call(
+            "cuLaunchKernel", ready.function, *grid, *ready.block, ready.shared_bytes, stream, packed.address, 0
+        )
+
+    def warm_up(self, stream: Any) -> None:
+        """Run every form once, so that none is loaded during a run: originals in order, others with no blocks.
+
+        CUDA loads kernels when they are first launched, and may wait for the GPU to do so (CUDA C++ Programming Guide,
+        lazy loading).
+
+        Raises:
+            DeviceError: a kernel cannot be launched, or fails.
+        """
+        for place, call in enumerate(self.network.calls):
+            for key in self._calls[place]:
+                blocks = None if key is None else 1
+                count = call.logical.blocks if key is None else 0
+                self.launch(Launch(0, "", 0, place, call, 0, count, key or 1, blocks), stream)
+        self._context.synchronise(stream)
+
+    def _ready(self, module: Any, call: Call) -> dict[int | None, _Ready]:
+        """Return the forms of a call by logical threads in a physical one; ``None`` is the original."""
+        forms = self._built.forms.get(call.kernel)
+        if forms is None:
+            known = ", ".join(self._built.forms)
+            raise InputError(f"network {self.network.name} has no kernel {call.kernel}", f"its source has {known}")
+        self._check_fits(call)
+        ready: dict[int | None, _Ready] = {None: self._form(module, call, forms.original, call.logical.block, None)}
+        if call.elastic:
+            for count, form in forms.elastic.items():
+                threads = call.logical.threads
+                if count > 1 and threads % (_WARP_THREADS * count):
+                    continue  # as everywhere: lanes keep their warps where a physical block is whole warps
+                block = call.logical.block if count == 1 else (threads // count, 1, 1)
+                with suppress(_TooLargeError):  # what is chosen from are forms that fit, and the original does
+                    ready[count] = self._form(module, call, form, block, call.logical)
+        return ready
+
+    def _form(self, module: Any, call: Call, form: Form, block: Dim, logical: Logical | None) -> _Ready:
+        self._check_shared(call, form)
+        shared_bytes = call.logical.dynamic_shared_bytes
+        function = self._context.function(module, form.symbol, shared_bytes)
+        values = [
+            self._addresses[each.buffer].to_bytes(8, "little") if isinstance(each, Pointer) else each.value
+            for each in call.arguments
+        ]
+        self._check_threads(call, form, function, block)
+        turns = [Packed(values, logical, recorded=self._built.recorded) for _ in range(2)]
+        self._check_sizes(call, form, function, turns[0].sizes_bytes)
+        return _Ready(function, block, shared_bytes, itertools.cycle(turns))
+
+    def _check_fits(self, call: Call) -> None:
+        gpu, logical = self._context.facts.gpu, call.logical
+        what = f"kernel {call.kernel} of {self.network.name}"
+        if logical.threads > gpu.threads_per_block:
+            has = f"{gpu.name} runs {gpu.threads_per_block} at most"
+            raise InputError(f"{what}: blocks of {logical.threads} threads, and {has}", "launch it with smaller blocks")
+        if any(size > most for size, most in zip(logical.grid, _MOST_GRID, strict=True)):
+            message = f"{what}: a grid of {logical.grid}, and CUDA takes {_MOST_GRID} at most"
+            raise InputError(message, "use a smaller one")
+
+    def _check_shared(self, call: Call, form: Form) -> None:
+        """Refuse a block that asks for more shared memory, declared and given, than the GPU has."""
+        gpu = self._context.facts.gpu
+        asked_bytes = form.resources.static_shared_bytes + call.logical.dynamic_shared_bytes
+        if asked_bytes > gpu.shared_bytes_per_block:
+            has = f"{gpu.name} gives a block {gpu.shared_bytes_per_block} at most"
+            raise _TooLargeError(f"kernel {form.symbol}: {asked_bytes} bytes of shared memory, and {has}", "use less")
+
+    def _check_threads(self, call: Call, form: Form, function: Any, block: Dim) -> None:
+        """Refuse a block of more threads than the registers of the compiled form allow."""
+        driver = self._context.driver
+        most = driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+        limit, threads = driver.call("cuFuncGetAttribute", most, function), math.prod(block)
+        if threads > limit:
+            message = f"kernel {form.symbol}: blocks of {threads} threads, and its registers allow {limit}"
+            hint = f"launch {call.kernel} with smaller blocks, or bound it with __launch_bounds__"
+            raise _TooLargeError(message, hint)
+
+    def _check_sizes(self, call: Call, form: Form, function: Any, sizes_bytes: tuple[int, ...]) -> None:
+        """Refuse arguments of other sizes than the kernel reads, where the driver can tell (CUDA 12.4)."""
+        driver = self._context.driver
+        found: list[int] = []
+        try:
+            for place in range(len(sizes_bytes) + 1):
+                found.append(int(driver.call("cuFuncGetParamInfo", function, place)[1]))
+        except NotOfferedError:
+            return
+        except DeviceError:  # it has no more parameters
+            pass
+        if tuple(found) != sizes_bytes:
+            message = f"kernel {form.symbol} takes arguments of {found} bytes, and is given {list(sizes_bytes)}"
+            raise InputError(message, f"check the arguments of {call.kernel} in network {self.network.name}")

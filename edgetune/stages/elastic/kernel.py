@@ -1,0 +1,132 @@
+"""Facts about a kernel from its source, its elastic forms, and the reasons for refusals.
+
+FILE.cu -> CudaKernel (what it takes and uses) -> Variant (a form of it, with a symbol of its own)
+                                               -> Refusal (code, line, reason, remedy)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.stages.elastic.abi import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter as declared.
+
+    Args:
+        type: Its type as written, e.g. ``const float *``.
+        name: Its name.
+    """
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CudaKernel:
+    """A kernel as its source shows it.
+
+    Args:
+        name: The name that launches it.
+        line: First line of its definition, from 1.
+        parameters: In order.
+        barriers: Barriers in it, and in the functions it calls.
+        static_shared: Whether it declares shared memory of fixed size.
+        dynamic_shared: Whether it uses shared memory whose size the launch gives.
+        warp: Whether it uses warp primitives (shuffles, votes, ``__syncwarp``): these keep their meaning only where the
+            physical block is a multiple of 32.
+        float_atomics: Whether it adds floating-point numbers atomically: results then depend on the order of blocks, in
+            the original too, and are compared with a tolerance.
+        extern_c: Whether its symbol is its name (``extern "C"``); else the compiler mangles it.
+        axes: Axes of the block on which it reads the thread's index: 2 where it reads ``threadIdx.y``.
+    """
+
+    name: str
+    line: int
+    parameters: tuple[Parameter, ...]
+    barriers: int = 0
+    static_shared: bool = False
+    dynamic_shared: bool = False
+    warp: bool = False
+    float_atomics: bool = False
+    extern_c: bool = False
+    axes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A form of a kernel.
+
+    Args:
+        symbol: Its name for the launch; all variants are ``extern "C"``.
+        level: The elastic part of the launch.
+        per_thread: Logical threads in a physical one; ``None`` for any physical block size.
+    """
+
+    symbol: str
+    level: Level
+    per_thread: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a file, a kernel, or one level of it stays as it is.
+
+    Args:
+        code: Stable over versions, e.g. ``grid-sync``.
+        line: From 1.
+        reason: Why it cannot be made elastic safely, one line.
+        remedy: What to do about it, one line.
+        kernel: Its name; ``None`` for the whole file.
+        level: ``grid``: no form was made; ``block``: only the grid is elastic.
+    """
+
+    code: str
+    line: int
+    reason: str
+    remedy: str
+    kernel: str | None = None
+    level: Level = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticKernel:
+    """The result of the transformation of one kernel.
+
+    Args:
+        kernel: The original.
+        variants: Its elastic forms; empty where it is refused.
+        refusals: Why there are no more.
+        steps: What was done to it and why that is safe, a line each, in order.
+    """
+
+    kernel: CudaKernel
+    variants: tuple[Variant, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TransformResult:
+    """The result of the transformation of a file.
+
+    Args:
+        source: CUDA C: all of the original, and behind each kernel its elastic forms. ``#line`` keeps the numbers of
+            the original's lines in messages of compilers.
+        kernels: In the order of the file.
+        refusals: Text that looks like a kernel and could not be read, and headers that were not found.
+        device: The source with nothing but kernels that have forms, or were asked for, and what these reach, on the
+            same lines: for compilers that do not know the host's API. Empty where there are none.
+    """
+
+    source: str
+    kernels: tuple[ElasticKernel, ...]
+    refusals: tuple[Refusal, ...] = ()
+    device: str = ""
+
+    @property
+    def compiled(self) -> str:
+        """The source for compilers: the device source, or all of it where there is none."""
+        return self.device or self.source

@@ -1,0 +1,263 @@
+"""A network written down layer by layer: each layer is one launch of one kernel, with what it costs.
+
+    image --convolution--> scratch --max_pool--> scratch --...--> fully_connected --> softmax --> output
+
+A call's costs are those of a logical block, all blocks of a call alike: operations as the block executes them, those on
+the edge of the last tile included; bytes are what has to come from device memory at least, every tensor once, in
+equal parts. That a tile is read again by its neighbours is left to the cache. A convolution reads shared memory once
+for each multiply-add, fills its tiles, and is bound by that: its operations are those for which there would have been
+time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources as package
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.gpu import Resources
+from edgetune.stages.elastic.work import Argument, Buffer, Call, KernelSequence, Logical, Pointer, Role, Scalar
+
+_TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
+_READ_FLOP = 8
+"""Operations for which there is time while a number is read from shared memory: a multiprocessor of compute capability
+8.7 reads 32 in a cycle, or adds 128 products (CUDA C++ Programming Guide: shared memory, arithmetic throughput)."""
+_FILLED = 1.9
+"""Factor by which a convolution takes longer than these reads, as it fills its tiles too: networks of convolutions took
+1.6 to 2.2 times the model's time without it, on all and on 16 multiprocessors of an H100 (``examples/results``)."""
+_THREADS = 256  # of the other kernels
+_POOL_THREADS = 64  # of global_average_pool.cu
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOutput:
+    """The output of a layer.
+
+    Args:
+        buffer: Its buffer.
+        channels: Of a square image; of a vector its length.
+        side: Of the image; 1 of a vector.
+    """
+
+    buffer: str
+    channels: int
+    side: int = 1
+
+    @property
+    def size(self) -> int:
+        """Numbers in it."""
+        return self.channels * self.side**2
+
+
+def pooled_side(side: int, window: int, stride: int, padding: int, *, round_up: bool) -> int:
+    """Return the side of an image after a layer with windows.
+
+    Args:
+        side: Before it.
+        window, stride, padding: Of the layer.
+        round_up: Whether a last window that begins inside, but ends outside, counts.
+
+    Raises:
+        InputError: there is no room for one window.
+    """
+    left = side + 2 * padding - window
+    if left < 0:
+        raise InputError(f"an image of side {side} is too small for a window of {window}", "give a larger side")
+    if not round_up:
+        return left // stride + 1
+    windows = -(-left // stride) + 1
+    return windows - 1 if (windows - 1) * stride >= side + padding else windows
+
+
+@cache
+def kernel_source(kernel: str) -> str:
+    """Return the CUDA C of one kernel: ``KERNEL.cu`` holds the kernel of that name."""
+    return package.files(__package__).joinpath(f"{kernel}.cu").read_text(encoding="utf-8")
+
+
+class Builder:
+    """Builds a network layer by layer.
+
+    Args:
+        name: Of the network.
+        resources: Of the compiled kernels, by name and by logical threads per physical thread.
+    """
+
+    def __init__(self, name: str, resources: Mapping[str, Mapping[int, Resources]]) -> None:
+        self._name, self._resources = name, resources
+        self._calls: list[Call] = []
+        self._buffers: dict[str, Buffer] = {}
+
+    def network(self, output: LayerOutput) -> KernelSequence:
+        """Return the network with this output."""
+        kernels = sorted({call.kernel for call in self._calls})
+        made = self._buffers[output.buffer]
+        self._buffers[output.buffer] = Buffer(made.name, made.shape, made.dtype, "output")
+        source = "\n".join(kernel_source(kernel) for kernel in kernels)
+        return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
+
+    def image(self, channels: int, side: int) -> LayerOutput:
+        """Add an image as an input of the network."""
+        return self._tensor("image", channels, side, "input")
+
+    def sequence(self, steps: int, inputs: int) -> LayerOutput:
+        """Add a sequence of vectors as an input of the network."""
+        self._buffer("sequence", (steps, inputs), "input")
+        return LayerOutput("sequence", steps * inputs)
+
+    def scratch(self, name: str, channels: int, side: int = 1) -> LayerOutput:
+        """Add a buffer that several layers write side by side, or one after another."""
+        return self._tensor(name, channels, side)
+
+    def convolution(
+        self, name: str, x: LayerOutput, channels: int, window: int, *, stride: int = 1, padding: int = 0,
+        relu: bool = True, into: LayerOutput | None = None, first_channel: int = 0,
+    ) -> LayerOutput:  # fmt: skip
+        """Add a convolution, its bias and, unless told otherwise, zero for what is negative.
+
+        Args:
+            name: Of the layer.
+            x: Its input.
+            channels: Of its output.
+            window, stride, padding: As ever.
+            relu: Whether negative sums become zero.
+            into: Where to write; a tensor of its own unless said.
+            first_channel: Of ``into``, where its channels begin.
+        """
+        side = pooled_side(x.side, window, stride, padding, round_up=False)
+        out = into or self._tensor(name, channels, side)
+        weights = self._buffer(f"{name}.weights", (channels, x.channels, window, window), "weights")
+        bias = self._buffer(f"{name}.bias", (channels,), "weights")
+        places, pixels = x.channels * window**2, side**2
+        grid = (-(-pixels // _TILE), -(-channels // _TILE), 1)
+        numbers = (x.channels, x.side, channels, side, window, stride, padding, first_channel, int(relu))
+        self._call(
+            "convolution", grid, (16, 16, 1), [x.buffer, weights, bias, out.buffer], numbers,
+            flop_per_block=_FILLED * _READ_FLOP * _TILE**2 * -(-places // _DEPTH) * _DEPTH,
+            moved=x.size + channels * places + channels + channels * pixels,
+        )  # fmt: skip
+        return out
+
+    def max_pool(
+        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
+    ) -> LayerOutput:
+        """Add a layer of the largest in each window."""
+        return self._pool("max_pool", name, x, (window, stride, padding), round_up=round_up)
+
+    def average_pool(
+        self, name: str, x: LayerOutput, window: int, stride: int, *, padding: int = 0, round_up: bool = False
+    ) -> LayerOutput:
+        """Add a layer of the mean of each window, over what lies inside."""
+        return self._pool("average_pool", name, x, (window, stride, padding), round_up=round_up)
+
+    def _pool(
+        self, kernel: str, name: str, x: LayerOutput, how: tuple[int, int, int], *, round_up: bool
+    ) -> LayerOutput:
+        out = self._tensor(name, x.channels, pooled_side(x.side, *how, round_up=round_up))
+        self._call(
+            kernel, (-(-out.size // _THREADS), 1, 1), (_THREADS, 1, 1), [x.buffer, out.buffer],
+            (x.channels, x.side, out.side, *how), flop_per_block=_THREADS * how[0] ** 2, moved=x.size + out.size,
+        )  # fmt: skip
+        return out
+
+    def global_average_pool(self, name: str, x: LayerOutput) -> LayerOutput:
+        """Add the mean of each channel."""
+        out = self._tensor(name, x.channels)
+        pixels = x.side**2
+        self._call(
+            "global_average_pool", (x.channels, 1, 1), (_POOL_THREADS, 1, 1), [x.buffer, out.buffer], (pixels,),
+            flop_per_block=pixels + _POOL_THREADS, moved=x.size + out.size,
+        )  # fmt: skip
+        return out
+
+    def fully_connected(self, name: str, x: LayerOutput, outputs: int, *, relu: bool = False) -> LayerOutput:
+        """Add a layer in which every output depends on every input."""
+        out = self._tensor(name, outputs)
+        weights = self._buffer(f"{name}.weights", (outputs, x.size), "weights")
+        bias = self._buffer(f"{name}.bias", (outputs,), "weights")
+        self._call(
+            "fully_connected", (outputs, 1, 1), (_THREADS, 1, 1), [x.buffer, weights, bias, out.buffer],
+            (x.size, int(relu)), flop_per_block=2 * x.size + _THREADS, moved=x.size + (x.size + 2) * outputs,
+        )  # fmt: skip
+        return out
+
+    def softmax(self, name: str, x: LayerOutput) -> LayerOutput:
+        """Add shares that sum to one."""
+        out = self._tensor(name, x.size)
+        self._call(
+            "softmax", (1, 1, 1), (_THREADS, 1, 1), [x.buffer, out.buffer], (x.size,),
+            flop_per_block=6 * x.size + 2 * _THREADS, moved=2 * x.size,
+        )  # fmt: skip
+        return out
+
+    def add_relu(self, name: str, left: LayerOutput, right: LayerOutput) -> LayerOutput:
+        """Add the sum of two tensors, zero where it is negative."""
+        out = self._tensor(name, left.channels, left.side)
+        self._call(
+            "add_relu", (-(-out.size // _THREADS), 1, 1), (_THREADS, 1, 1), [left.buffer, right.buffer, out.buffer],
+            (out.size,), flop_per_block=2 * _THREADS, moved=3 * out.size,
+        )  # fmt: skip
+        return out
+
+    def lstm(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
+        """Add a long short-term memory, a launch for each step; return its last hidden state."""
+        return self._recurrent("lstm", sequence, units, steps, gates=4, biases=("bias",))
+
+    def gru(self, sequence: LayerOutput, units: int, steps: int) -> LayerOutput:
+        """Add a gated recurrent unit, a launch for each step; return its last hidden state."""
+        return self._recurrent("gru", sequence, units, steps, gates=3, biases=("input_bias", "hidden_bias"))
+
+    def _recurrent(
+        self, kind: str, sequence: LayerOutput, units: int, steps: int, *, gates: int, biases: Sequence[str]
+    ) -> LayerOutput:
+        """Add the steps of a recurrent layer with so many rows of weights for each unit."""
+        inputs = sequence.size // steps
+        weights = [
+            self._buffer(f"{kind}.input_weights", (gates * units, inputs), "weights"),
+            self._buffer(f"{kind}.hidden_weights", (gates * units, units), "weights"),
+            *(self._buffer(f"{kind}.{bias}", (gates * units,), "weights") for bias in biases),
+        ]
+        state = [self._tensor("lstm.cell", units).buffer] if kind == "lstm" else []
+        hidden = [self._tensor(f"{kind}.hidden{which}", units) for which in range(2)]
+        for step in range(steps):
+            last, now = hidden[(step + 1) % 2], hidden[step % 2]
+            row = inputs + (units if step else 0)
+            self._call(
+                f"{kind}_cell", (units, 1, 1), (_THREADS, 1, 1),
+                [sequence.buffer, *weights, last.buffer, now.buffer, *state], (inputs, units, step),
+                flop_per_block=2 * gates * row + gates * _THREADS, moved=row + units * (gates * row + gates + 4),
+            )  # fmt: skip
+        return hidden[(steps - 1) % 2]
+
+    def _tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> LayerOutput:
+        if channels < 1:
+            raise InputError(f"{self._name}: no channels are left of {name}", "divide them by less: a smaller narrow")
+        self._buffer(name, (channels, side, side) if side > 1 else (channels,), role)
+        return LayerOutput(name, channels, side)
+
+    def _buffer(self, name: str, shape: tuple[int, ...], role: Role) -> str:
+        if name in self._buffers:
+            raise ValueError(f"{self._name}: two buffers are called {name!r}")
+        self._buffers[name] = Buffer(name, shape, role=role)
+        return name
+
+    def _call(
+        self, kernel: str, grid: Dim, block: Dim, pointers: Sequence[str], numbers: Sequence[int], *,
+        flop_per_block: float, moved: int,
+    ) -> None:  # fmt: skip
+        """Add a launch; ``moved`` are the numbers that all its blocks read and write."""
+        logical = Logical(grid, block)
+        arguments: list[Argument] = [Pointer(name) for name in pointers]
+        try:
+            arguments.extend(Scalar(struct.pack("<i", number)) for number in numbers)
+        except struct.error:
+            raise InputError(f"kernel {kernel} has more numbers than 2^31", "give smaller sizes") from None
+        bytes_per_block = _FLOAT_BYTES * moved / logical.blocks
+        resources = self._resources.get(kernel, {})
+        call = Call(kernel, logical, tuple(arguments), flop_per_block, bytes_per_block, resources=resources)
+        self._calls.append(call)

@@ -1,0 +1,175 @@
+"""The model of the simulated GPU: how long a block of a kernel takes alone, and how much of a multiprocessor it uses.
+
+    a multiprocessor computes   [#########.......]    the more threads are resident, the more of its peak is reached;
+    and draws from memory       [####............]    from a number of threads on, all of it, and then blocks share
+                                0      512 threads
+
+The model has no caches, no instructions but floating-point ones, no warps that wait for each other at barriers, no
+changing clocks and no other user of memory; figures made with it are labelled as simulated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Gpu, Resources, allocated, blocks_resident
+from edgetune.stages.elastic.work import Call
+from edgetune.units import NS, format_bytes
+
+ASSUMED = Resources(registers_per_thread=32)
+"""Of a kernel that was not compiled: the most registers with which 65536 are enough for 2048 threads, so that they do
+not limit it. An assumption."""
+
+_MOST_REGISTERS = 255
+"""Of a thread (CUDA C++ Programming Guide, Technical Specifications, compute capability 3.5 and later)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTimingModel:
+    """Numbers that no catalogue has.
+
+    Those called assumed were not measured anywhere: vary them (``--assume``) before relying on figures that depend on
+    them.
+
+    Args:
+        saturating_threads: Resident threads from which on a multiprocessor reaches its peak. An instruction takes 4
+            cycles until the next of its thread, and 4 schedulers issue one for a warp of 32 in each cycle: 4 x 4 x 32
+            (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs).
+        bandwidth_sms: Share of the multiprocessors that draw all of the bandwidth together. Assumed.
+        turn_s: Time that a persistent block needs to go on to its next logical block: it divides indices and waits for
+            shared memory; some hundred cycles. Assumed, s.
+        serial_cost: Share by which a block takes longer where a thread runs several logical ones. Assumed.
+        gap_s: From the end of a launch to the first block of one that waited for it: 3.8 us a launch of which 2.9 us
+            run (Gray 2019, Getting Started with CUDA Graphs, NVIDIA, on a V100), s.
+        host_s: Time that the host is busy with a launch: ``cuLaunchKernel`` by ``cuda.bindings`` with arguments packed
+            before, as measured on the host of an H100; a board of small cores takes longer, s.
+    """
+
+    saturating_threads: int = 512
+    bandwidth_sms: float = 0.5
+    turn_s: float = 100e-9
+    serial_cost: float = 0.05
+    gap_s: float = 0.9e-6
+    host_s: float = 7e-6
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDemand:
+    """The needs of a physical block of a launch, and what it uses while it is alone.
+
+    Args:
+        threads, registers, shared_bytes: Of the multiprocessor, as it allocates them.
+        logical_ns: Time of one logical block alone on an idle GPU, ns.
+        compute, memory: Share of the multiprocessor's computing, and of its bandwidth, that it uses then.
+        computing, drawing: Share of its time that it would still take if only computing, or only drawing, took time:
+            how much it slows down when that gets slower.
+        bytes_per_ns: Bytes that it draws then.
+    """
+
+    threads: int
+    registers: int
+    shared_bytes: int
+    logical_ns: float
+    compute: float
+    memory: float
+    computing: float
+    drawing: float
+    bytes_per_ns: float
+
+
+def demand_of(launch: Launch, gpu: Gpu, model: GpuTimingModel) -> BlockDemand | None:
+    """Return the needs and use of a physical block of a launch; ``None`` where not even one fits on a multiprocessor.
+
+    A block alone reaches the share of the peak that its threads are of the saturating ones. It takes as long as the
+    slower of computing and drawing, which overlap (Williams et al. 2009, Roofline).
+
+    Raises:
+        InputError: the duration of the kernel is unknown.
+    """
+    call, threads = launch.what, launch.physical_threads
+    resources = call.resources.get(launch.per_thread, call.resources.get(1, ASSUMED))
+    if blocks_resident(gpu, resources, threads, call.logical.dynamic_shared_bytes) == 0:
+        return None
+    taken, registers = allocated(resources, threads)
+    share = min(1.0, threads / model.saturating_threads)
+    compute_ns, draw_ns, drawn_bytes = _alone_ns(launch, gpu, model, share)
+    slower = 1.0 if launch.per_thread == 1 else 1.0 + model.serial_cost
+    turn_ns = 0.0 if launch.blocks is None else model.turn_s * NS
+    logical_ns = slower * max(compute_ns, draw_ns) + turn_ns
+    computing, drawing = slower * compute_ns / logical_ns, slower * draw_ns / logical_ns
+    return BlockDemand(
+        threads=taken,
+        registers=registers,
+        shared_bytes=resources.static_shared_bytes + call.logical.dynamic_shared_bytes,
+        logical_ns=logical_ns,
+        compute=share * computing,
+        memory=share * drawing,
+        computing=computing,
+        drawing=drawing,
+        bytes_per_ns=drawn_bytes / logical_ns,
+    )
+
+
+def check_known(call: Call) -> None:
+    """Check that a kernel can be simulated.
+
+    Raises:
+        InputError: its duration is unknown.
+    """
+    if call.block_s is None and call.flop_per_block <= 0 and call.bytes_per_block <= 0:
+        raise InputError(
+            f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
+            "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
+        )
+
+
+def check_fits(call: Call, gpu: Gpu) -> None:
+    """Check that a block of a kernel fits on a multiprocessor.
+
+    Raises:
+        InputError: not one fits; the resource that is short is named.
+    """
+    logical, resources = call.logical, call.resources.get(1, ASSUMED)
+    threads, registers = logical.threads, resources.registers_per_thread
+    shared_bytes = resources.static_shared_bytes + logical.dynamic_shared_bytes
+    if threads > gpu.threads_per_block:
+        why = f"it has {threads} threads, and there are {gpu.threads_per_block} at most"
+    elif shared_bytes > gpu.shared_bytes_per_block:
+        held = f"{format_bytes(shared_bytes)} of shared memory"
+        why = f"it takes {held}, and there are {format_bytes(gpu.shared_bytes_per_block)} at most"
+    elif registers > _MOST_REGISTERS:
+        why = f"its threads take {registers} registers each, and there are {_MOST_REGISTERS} at most"
+    elif blocks_resident(gpu, resources, threads, logical.dynamic_shared_bytes) == 0:
+        has = f"{gpu.registers_per_sm} registers and room for {gpu.threads_per_sm} threads"
+        why = f"its {threads} threads take {registers} registers each, and a multiprocessor has {has}"
+    else:
+        return
+    raise InputError(
+        f"no block of kernel {call.kernel} fits on {gpu.name}: {why}", "launch smaller blocks, or choose another GPU"
+    )
+
+
+def _alone_ns(launch: Launch, gpu: Gpu, model: GpuTimingModel, share: float) -> tuple[float, float, float]:
+    """Return the times of computing and drawing of a logical block at a share of a multiprocessor, ns, and its bytes.
+
+    A measured time is that of the original block with all its threads: with fewer, which reach a smaller share of the
+    peak, it is longer.
+    """
+    call = launch.what
+    if call.block_s is not None:
+        measured_share = min(1.0, call.logical.threads / model.saturating_threads)
+        return call.block_s * NS * measured_share / share, 0.0, 0.0
+    check_known(call)
+    draws_bytes_per_s = gpu.bandwidth_bytes_per_s / max(1.0, model.bandwidth_sms * gpu.sm_count)
+    compute_s = call.flop_per_block / (share * gpu.flop_per_s / gpu.sm_count)
+    return compute_s * NS, call.bytes_per_block / (share * draws_bytes_per_s) * NS, call.bytes_per_block
+
+
+def note_of(gpu: Gpu) -> str:
+    """Return the note on the model that figures carry."""
+    return (
+        f"simulated (model): {gpu.sm_count} multiprocessors of {gpu.name} by their limits, peak and bandwidth; no "
+        "caches, no clocks, no instructions but floating-point ones"
+    )

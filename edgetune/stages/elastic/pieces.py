@@ -1,0 +1,161 @@
+"""The shape of a piece of a kernel: which fits beside a resident critical kernel, and how large it is to be.
+
+    critical leaves          threads of its blocks
+    of its last wave         up to 512      up to 768     up to 896    more
+      0 blocks  (mod SMs)   49 on 16 x 512  16 x 256      16 x 128     nothing
+      4 blocks              49 on 12 x 512  12 x 256      12 x 128     nothing
+
+A table is for one kernel at one logical launch on one GPU, and is computed before a run. Its keys are those of Miriam
+(Zhao et al. 2023): blocks of the critical launch modulo multiprocessors, and threads of one of its blocks.
+
+    launch   |--- launch_s ---|
+    GPU      [p0][p1]          [p2][p3]           two deep, shorter than that: the GPU waits for the host
+    GPU      [p0     ][p1     ][p2     ]          as long as that: it does not
+
+The duration of a piece is estimated from the operations and bytes of its blocks at the speeds of the GPU (Williams et
+al. 2009, Roofline): real kernels reach less, so that pieces rather last longer. Or it is estimated from measured times:
+a piece takes no less than one of its physical blocks does alone, nor than its share of the whole kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.stages.elastic.work import Call, Logical
+
+
+@dataclass(frozen=True, slots=True)
+class PieceShape:
+    """The shape of a piece of a kernel, wherever it begins.
+
+    Args:
+        count: Logical blocks; the last piece may have fewer.
+        per_thread: Logical threads in a physical one.
+        blocks: Physical blocks.
+    """
+
+    count: int
+    per_thread: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverTable:
+    """The best shape for everything that a critical kernel can leave.
+
+    Args:
+        kernel: Name of the original.
+        logical: The launch that is cut.
+        sm_count: Multiprocessors of the GPU.
+        limits: For every number of critical blocks modulo multiprocessors: ascending numbers of threads of a critical
+            block up to which the shape in the same place is the best.
+        shapes: Those shapes.
+    """
+
+    kernel: str
+    logical: Logical
+    sm_count: int
+    limits: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[PieceShape, ...], ...]
+
+    def choose(self, critical_blocks_mod_sms: int, critical_threads: int) -> PieceShape | None:
+        """Return the best shape that fits beside a critical kernel; ``None``: nothing fits.
+
+        Args:
+            critical_blocks_mod_sms: Its physical blocks modulo multiprocessors.
+            critical_threads: Threads of one of its blocks.
+        """
+        shapes = self.shapes[critical_blocks_mod_sms]
+        place = bisect_left(self.limits[critical_blocks_mod_sms], critical_threads)
+        return shapes[place] if place < len(shapes) else None
+
+
+Tables = Mapping[tuple[str, Logical], LeftoverTable]
+"""By kernel and logical launch."""
+
+
+_SATURATING_THREADS = 512
+"""On a multiprocessor, from which on it reaches its peak: 4 schedulers x 4 cycles until the next instruction of a warp
+x 32 threads (NVIDIA, Volta to Hopper tuning guides; Volkov 2016, Understanding Latency Hiding on GPUs)."""
+_UNKNOWN = Resources(registers_per_thread=0)
+"""Of a kernel that was not compiled: threads and shared memory of the launch decide how many blocks fit."""
+
+
+def wave(gpu: Gpu, call: Call) -> int:
+    """Return how many blocks of the original kernel the GPU holds at once; 0 where it holds none."""
+    logical, resources = call.logical, call.resources.get(1, _UNKNOWN)
+    return gpu.sm_count * blocks_resident(gpu, resources, logical.threads, logical.dynamic_shared_bytes)
+
+
+def about_s(gpu: Gpu, call: Call, shape: PieceShape) -> float | None:
+    """Return about how long a piece takes on an idle GPU, s; ``None`` where that is unknown.
+
+    Args:
+        gpu: With fewer threads on a multiprocessor than saturate it, it is slower in proportion.
+        call: The call that is cut.
+        shape: Of the piece.
+    """
+    if call.block_s is not None:
+        slower = _reached(call.logical.threads) / _reached(call.logical.threads / shape.per_thread)
+        turns = math.ceil(shape.count / max(1, min(shape.blocks, wave(gpu, call))))
+        return max(turns * slower * call.block_s, shape.count / call.logical.blocks * (call.whole_s or 0.0))
+    threads = math.ceil(call.logical.threads / shape.per_thread) * math.ceil(shape.blocks / gpu.sm_count)
+    reached = _reached(threads) * min(1.0, shape.blocks / gpu.sm_count)
+    block_s = max(call.flop_per_block / gpu.flop_per_s, call.bytes_per_block / gpu.bandwidth_bytes_per_s)
+    return shape.count * block_s / reached or None
+
+
+class Sizes:
+    """Durations and shapes of pieces on one GPU, computed once for each kernel and shape.
+
+    Args:
+        gpu: The GPU.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self._took_s: dict[tuple[int, int, int, int], tuple[Call, float]] = {}
+        """By identity of the call; the call is kept, so that no other object gets its identity."""
+        self._alone: dict[int, tuple[Call, PieceShape]] = {}
+        self._lasting: dict[tuple[int, PieceShape], tuple[Call, PieceShape]] = {}
+
+    def about_s(self, call: Call, count: int, per_thread: int, blocks: int) -> float:
+        """Return about how long a piece takes, s; as long as launching it where that is unknown."""
+        key = (id(call), count, per_thread, blocks)
+        found = self._took_s.get(key)
+        if found is None:
+            took_s = about_s(self.gpu, call, PieceShape(count, per_thread, blocks))
+            found = self._took_s[key] = call, self.gpu.launch_s if took_s is None else took_s
+        return found[1]
+
+    def alone(self, call: Call) -> PieceShape:
+        """Return the piece for an idle GPU: waves of unchanged blocks, or all blocks without an elastic form."""
+        found = self._alone.get(id(call))
+        if found is None:
+            blocks = wave(self.gpu, call) if call.elastic else 0
+            blocks = blocks * times(self.gpu, call, PieceShape(blocks, 1, blocks)) if blocks else call.logical.blocks
+            found = self._alone[id(call)] = call, PieceShape(blocks, 1, blocks)
+        return found[1]
+
+    def lasting(self, call: Call, shape: PieceShape) -> PieceShape:
+        """Return a shape with so many more logical blocks that it lasts as long as launching it takes."""
+        found = self._lasting.get((id(call), shape))
+        if found is None:
+            count = shape.count * times(self.gpu, call, shape)
+            found = self._lasting[id(call), shape] = call, PieceShape(count, shape.per_thread, shape.blocks)
+        return found[1]
+
+
+def _reached(threads: float) -> float:
+    """Return the share of its peak that a multiprocessor reaches with so many threads."""
+    return min(1.0, threads / _SATURATING_THREADS)
+
+
+def times(gpu: Gpu, call: Call, shape: PieceShape) -> int:
+    """Return the factor of logical blocks with which a piece lasts as long as launching one takes."""
+    took_s = about_s(gpu, call, shape)
+    return 1 if took_s is None else max(1, math.ceil(gpu.launch_s / took_s))

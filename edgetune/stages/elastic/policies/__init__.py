@@ -1,0 +1,55 @@
+"""The table of policies, one file each.
+
+A new policy is one file, one row here and one line in the tests (``edgetune.testing.elastic_contract``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from edgetune.plugins import Registry
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.pieces import Tables
+from edgetune.stages.elastic.view import NamedElasticPolicy, PieceLauncher
+from edgetune.stages.elastic.work import GpuTask
+
+_HERE = "edgetune.stages.elastic.policies"
+POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
+    "policy",
+    {
+        "sequential": f"{_HERE}.sequential:Sequential",
+        "multistream": f"{_HERE}.multistream:MultiStream",
+        "barrier": f"{_HERE}.barrier:Barrier",
+        "elastic": f"{_HERE}.elastic:Elastic",
+    },
+    group="edgetune.policies",
+    prefix="elastic.",
+    contract=NamedElasticPolicy,
+)
+
+
+def find_policy(name: str) -> type[NamedElasticPolicy]:
+    """Return the policy of this name.
+
+    Raises:
+        InputError: there is none; the hint names the nearest.
+    """
+    return POLICIES.find(name)
+
+
+def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables | None = None) -> NamedElasticPolicy:
+    """Return a new policy, whose look-ups of pieces are computed now and not while a GPU waits.
+
+    Args:
+        name: In the table.
+        tasks: The tasks that it decides for.
+        gpu: The GPU that they share.
+        kept: Look-ups that were computed before.
+
+    Raises:
+        InputError: there is no such policy; the hint names the nearest.
+    """
+    policy = find_policy(name)()
+    if isinstance(policy, PieceLauncher):
+        policy.prepare(tasks, gpu, kept or {})
+    return policy

@@ -1,0 +1,165 @@
+"""The policy ``elastic``: critical work at once, best-effort work in pieces that fit beside it (Miriam, 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from edgetune.stages.elastic.backend import Launch
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape, Sizes, Tables
+from edgetune.stages.elastic.shrink import kept_pieces
+from edgetune.stages.elastic.view import Decision, LaunchChain, LaunchPiece, TaskState, View, upcoming
+from edgetune.stages.elastic.work import Call, GpuTask
+
+_DEPTH = 2
+"""Pieces in flight without a critical kernel, at least: the running one, and one behind it, so that the GPU is busy."""
+_MOST = 32
+"""Pieces in flight at most, however short their estimates are."""
+
+
+class Elastic:
+    """Critical chains never wait for a decision; normal kernels are cut as they are launched.
+
+        critical              [a1  ][a2 ][a3    ]
+        normal    [wave][wave]      [piece][piece][wave][wave]      beside a1 nothing fits; a2 and a3 leave room
+
+    Without a critical kernel, the normal task with the least service so far launches as many blocks as the GPU holds at
+    once, or several such waves where one is shorter than launching it; the pieces that wait behind the running one
+    together last as long as launching one, so that the GPU does not wait for the host. Beside critical kernels it
+    launches the best kept piece that fits what they leave, and more of the same task's, which run one after another,
+    only while those in flight take less than launching one; where none of its pieces fits, the next task may.
+
+    Args:
+        tables: Kept pieces by kernel and logical launch; missing ones are computed from the launch, its resources and
+            the GPU when they are first needed.
+    """
+
+    name: ClassVar[str] = "elastic"
+
+    def __init__(self, tables: Tables | None = None) -> None:
+        self._tables = dict(tables or {})
+        self._chains: dict[str, tuple[LaunchChain]] = {}
+        """Made once for each task, as allocation takes time on the critical path."""
+        self._sizes: Sizes | None = None
+
+    def prepare(self, tasks: Iterable[GpuTask], gpu: Gpu, kept: Tables) -> None:
+        """Compute the tables of all best-effort kernels before a run; ``kept`` ones are taken as they are."""
+        self._tables |= {**tables_for(tasks, gpu), **kept}
+
+    def decide(self, view: View) -> Sequence[Decision]:
+        """Return the most critical chain that waits; else a piece of normal work, where there is room for one."""
+        urgent: TaskState | None = None
+        normal: list[TaskState] = []
+        for state in view.tasks:
+            task = state.task
+            if not task.critical:
+                normal.append(state)
+            elif state.arrived_ns and (urgent is None or task.priority > urgent.task.priority):
+                urgent = state
+        if urgent is not None:
+            return self._chain(urgent.task.name)
+        sizes = self._sizes_of(view.gpu)
+        critical = _critical_launches(view)
+        there = [state for state in normal if state.in_flight]
+        if there and _enough(sizes, [launch for state in there for launch in state.in_flight], beside=critical):
+            return ()
+        if critical and len(there) > 1:
+            return ()
+        able = there if critical and there else normal  # pieces of one task run one after another
+        if len(able) > 1:
+            able = sorted(able, key=lambda state: (state.served_s, len(state.in_flight)))
+        for state in able:
+            found = upcoming(state)
+            if found is None:
+                continue
+            call, left = found
+            shape = self._beside(sizes, call, critical) if critical else sizes.alone(call)
+            if shape is not None:
+                return (_piece(state.task.name, call, left, shape),)
+        return ()
+
+    def _sizes_of(self, gpu: Gpu) -> Sizes:
+        if self._sizes is None or self._sizes.gpu is not gpu:
+            self._sizes = Sizes(gpu)
+        return self._sizes
+
+    def _chain(self, task: str) -> tuple[LaunchChain]:
+        made = self._chains.get(task)
+        if made is None:
+            made = self._chains[task] = (LaunchChain(task),)
+        return made
+
+    def _beside(self, sizes: Sizes, call: Call, critical: Iterable[Launch]) -> PieceShape | None:
+        """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
+
+        Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
+        on the same
+        ones: both are added up.
+        """
+        gpu = sizes.gpu
+        blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
+        threads = sum(launch.physical_threads for launch in critical)
+        if blocks >= gpu.sm_count:
+            return None
+        if call.elastic:
+            shape = self._table(gpu, call).choose(blocks, threads)
+            return shape and sizes.lasting(call, shape)
+        logical = call.logical
+        fits = logical.blocks <= gpu.sm_count - blocks and logical.threads <= gpu.threads_per_sm - threads
+        return PieceShape(logical.blocks, 1, logical.blocks) if fits else None
+
+    def _table(self, gpu: Gpu, call: Call) -> LeftoverTable:
+        key = (call.kernel, call.logical)
+        found = self._tables.get(key)
+        if found is None:
+            found = self._tables[key] = kept_pieces(call, gpu)
+        return found
+
+
+def _critical_launches(view: View) -> Sequence[Launch]:
+    """Return the critical launch of each chain: the running one, or else the next one."""
+    found: list[Launch] = []
+    for state in view.tasks:
+        if state.task.critical and state.in_flight:
+            name = state.task.name
+            running = [launch for launch in view.resident if launch.task == name]
+            found.extend(running or (state.in_flight[0],))
+    return found
+
+
+def _enough(sizes: Sizes, in_flight: Sequence[Launch], *, beside: Sequence[Launch]) -> bool:
+    """Return whether pieces in flight keep the GPU busy until another launch gets there.
+
+    Args:
+        sizes: Of the GPU.
+        in_flight: Pieces, at least one. The oldest runs; how much of it is left is unknown.
+        beside: Critical launches. A piece that waits behind the oldest keeps from them what they leave later, so that
+            the running piece counts too.
+    """
+    deep = len(in_flight)
+    if deep >= _MOST:
+        return True
+    if not beside and deep < _DEPTH:
+        return False
+    oldest = min(launch.number for launch in in_flight)
+    counted_s = 0.0
+    for launch in in_flight:
+        if beside or launch.number != oldest:
+            counted_s += sizes.about_s(launch.what, launch.count, launch.per_thread, launch.physical_blocks)
+    return counted_s >= sizes.gpu.launch_s
+
+
+def _piece(task: str, call: Call, left: int, shape: PieceShape) -> LaunchPiece:
+    """Return a piece of this shape, smaller where less is left; the original kernel where it is that."""
+    count = min(shape.count, left)
+    blocks = min(shape.blocks, count)
+    if count == blocks == call.logical.blocks and shape.per_thread == 1:
+        return LaunchPiece(task, count)
+    return LaunchPiece(task, count, shape.per_thread, blocks)
+
+
+def tables_for(tasks: Iterable[GpuTask], gpu: Gpu) -> Tables:
+    """Return the kept pieces of all normal kernels, computed before a run."""
+    calls = [call for task in tasks if not task.critical for call in task.network.calls if call.elastic]
+    return {(call.kernel, call.logical): kept_pieces(call, gpu) for call in calls}

@@ -1,0 +1,211 @@
+"""Launches to try a kernel with, written beside it in its source as comments.
+
+    // launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500
+    // launch blur grid=4,4 block=16,8 shared=1024 out=float32[64x32]:zero in=float32[64x32] size=int32:32+int32:64
+
+An argument, in the order of the kernel's parameters, is memory, ``TYPE[SHAPE]``, or a value, ``TYPE:NUMBER``. A struct
+is its members joined by ``+`` (several of one type: ``TYPE:NUMBER,NUMBER``), with padding written as a member too.
+Memory is filled by chance with numbers from -1 to 1, with integers from 0 to 99; ``:zero``, ``:count`` (0, 1, 2 ...)
+and ``:LOW..HIGH`` (integers below HIGH) say otherwise. Types are named with their bits, as numpy names them: C's int is
+int32, unsigned int uint32, float float32, double float64, char int8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from edgetune.errors import InputError
+from edgetune.stages.elastic.abi import Dim
+from edgetune.stages.elastic.kernel import CudaKernel, Parameter
+from edgetune.stages.elastic.work import Argument, Call, Logical, Pointer, Scalar
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_LINE = re.compile(r"^[ \t]*//[ \t]*launch[ \t]+(?P<kernel>\w+)[ \t]+(?P<words>\S.*?)[ \t]*$", re.MULTILINE)
+_MEMORY = re.compile(r"(?P<type>[a-z]+\d*)\[(?P<shape>\d+(?:x\d+)*)\](?::(?P<fill>\S+))?")
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_OF_C = {"int": "int32 for C's int, int64 for long", "uint": "uint32 for C's unsigned int, uint64 for unsigned long",
+         "long": "int64", "ulong": "uint64", "float": "float32 for C's float, float64 for double"}  # fmt: skip
+"""Names of C that mean another size to numpy."""
+_DIMENSIONS = 3
+HINT = (
+    "write e.g. `// launch saxpy grid=6 block=256 y=float32[1500] x=float32[1500] a=float32:0.5 n=int32:1500`, "
+    "arguments in the order of the parameters"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLaunch:
+    """A launch, and the memory that it reads and writes.
+
+    Args:
+        call: The kernel, its logical launch and its arguments.
+        buffers: Device memory by name as it is before the launch.
+    """
+
+    call: Call
+    buffers: Mapping[str, Array]
+
+
+def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLaunch, ...]:
+    """Return the launches that stand in a source as comments, in order.
+
+    Args:
+        source: CUDA C.
+        name: Of the file, for messages.
+        seed: Of the numbers that memory is filled with.
+
+    Raises:
+        InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does not
+            fit here.
+    """
+    trials: list[SampleLaunch] = []
+    for found in _LINE.finditer(source):
+        if "grid=" not in found["words"]:  # a sentence
+            continue
+        try:
+            trials.append(_trial(found["kernel"], found["words"].split(), seed + len(trials)))
+        except ValueError as error:
+            line = source.count("\n", 0, found.start()) + 1
+            raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
+        except MemoryError:
+            message = f"{name}: there is no room here for the memory of the launch of {found['kernel']}"
+            raise InputError(message, "launch a smaller grid on smaller memory") from None
+    return tuple(trials)
+
+
+def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
+    random = np.random.default_rng(seed)
+    grid: Dim | None = None
+    block: Dim | None = None
+    shared_bytes = 0
+    arguments: list[Argument] = []
+    buffers: dict[str, Array] = {}
+    for name, value in _pairs(words):
+        if name == "grid":
+            grid = _dim(value)
+        elif name == "block":
+            block = _dim(value)
+        elif name == "shared":
+            shared_bytes = int(value)
+        elif memory := _MEMORY.fullmatch(value):
+            if name in buffers:
+                raise ValueError(f"{name} stands there twice")
+            buffers[name] = _filled(memory, random)
+            arguments.append(Pointer(name))
+        else:
+            arguments.append(Scalar(_value(value)))
+    if grid is None or block is None:
+        raise ValueError("it needs grid= and block=")
+    return SampleLaunch(Call(kernel, Logical(grid, block, shared_bytes), tuple(arguments)), buffers)
+
+
+def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name or not value:
+            raise ValueError(f"{word!r} is not name=value")
+        yield name, value
+
+
+def _dim(text: str) -> Dim:
+    numbers = [int(number) for number in text.split(",")]
+    if len(numbers) > _DIMENSIONS or min(numbers) < 1:
+        raise ValueError(f"{text!r} is not one to three positive numbers")
+    x, y, z = [*numbers, 1, 1][:_DIMENSIONS]
+    return x, y, z
+
+
+def _type(name: str) -> np.dtype[Any]:
+    if name in _OF_C:
+        raise ValueError(f"{name!r} does not say its size: write {_OF_C[name]}")
+    try:
+        dtype: np.dtype[Any] = np.dtype(name).newbyteorder("<")
+    except TypeError:
+        raise ValueError(f"{name!r} is no type; types are numpy's, e.g. float32, int32, uint8") from None
+    return dtype
+
+
+def _value(text: str) -> bytes:
+    packed = b""
+    for member in text.split("+"):
+        kind, colon, numbers = member.partition(":")
+        if not colon:
+            raise ValueError(f"{member!r} is neither TYPE[SHAPE] nor TYPE:NUMBER")
+        dtype = _type(kind)
+        number = float if dtype.kind == "f" else int
+        try:
+            packed += np.array([number(each) for each in numbers.split(",")], dtype).tobytes()
+        except OverflowError:
+            raise ValueError(f"{numbers} does not fit into {kind}") from None
+    return packed
+
+
+def _filled(memory: re.Match[str], random: np.random.Generator) -> Array:
+    dtype = _type(memory["type"])
+    shape = tuple(int(size) for size in memory["shape"].split("x"))
+    fill = memory["fill"]
+    if fill == "zero":
+        return np.zeros(shape, dtype)
+    if fill == "count":
+        return np.arange(np.prod(shape)).astype(dtype).reshape(shape)
+    if fill is not None:
+        limits = _RANGE.fullmatch(fill)
+        if limits is None:
+            raise ValueError(f"{fill!r} is none of zero, count, LOW..HIGH")
+        return random.integers(int(limits[1]), int(limits[2]), shape).astype(dtype)
+    if dtype.kind == "f":
+        return random.uniform(-1, 1, shape).astype(dtype)
+    return random.integers(0, 100, shape).astype(dtype)
+
+
+_TYPES = {
+    "float": "float32", "double": "float64", "int": "int32", "unsigned": "uint32", "unsigned int": "uint32",
+    "uint": "uint32", "long long": "int64", "unsigned long long": "uint64", "size_t": "uint64", "int64_t": "int64",
+    "uint64_t": "uint64", "int32_t": "int32", "uint32_t": "uint32", "char": "int8", "unsigned char": "uint8",
+    "uint8_t": "uint8", "int8_t": "int8", "short": "int16", "unsigned short": "uint16", "long": "int64",
+    "unsigned long": "uint64", "bool": "uint8", "uchar": "uint8",
+}  # fmt: skip
+"""numpy's names of CUDA's types on 64-bit Linux."""
+
+_MOST_NUMBERS = 65536
+_SIZE = 16
+_SHARED_BYTES = 16384
+_LAUNCHES = {1: "grid=4 block=64", 2: "grid=2,2 block=16,16", 3: "grid=2,2,2 block=8,4,4"}
+"""By the axes that a kernel reads; tiles of 16 times 16 are the usual ones."""
+_WORDS = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict|__grid_constant__|struct)\b")
+
+
+def guessed_launch(kernel: CudaKernel) -> str | None:
+    """Return a small launch of a kernel as words of a comment, or ``None`` where a parameter is of no plain type.
+
+        saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
+
+    Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
+    shows
+    when it runs: a guess that fails says nothing about the kernel.
+    """
+    arguments = [_argument(each) for each in kernel.parameters]
+    if any(each is None for each in arguments):
+        return None
+    shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
+    return " ".join(
+        [f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *(each for each in arguments if each is not None)]
+    )
+
+
+def _argument(parameter: Parameter) -> str | None:
+    bare = " ".join(_WORDS.sub(" ", parameter.type).replace("[", " [").split())
+    pointer = bare.endswith(("*", "[ ]", "[]"))
+    kind = _TYPES.get(bare.rstrip("*[] ").strip())
+    if kind is None or bare.count("*") + bare.count("[") > pointer:
+        return None
+    if pointer:
+        fill = "" if kind.startswith("float") else f":0..{_SIZE}"
+        return f"{parameter.name}={kind}[{_MOST_NUMBERS}]{fill}"
+    return f"{parameter.name}={kind}:{1 if kind.startswith('float') or kind.endswith('int8') else _SIZE}"

@@ -1,0 +1,165 @@
+"""Compiles CUDA C to a program of this machine: g++, the shim's header before the source, a table of kernels behind it.
+
+#line 1 "vadd.cu"                                so that messages have the numbers of the user's lines
+__global__ void vadd(float *a, int n) { ... }    as written, but for `extern __shared__ T s[];`
+const Entry entries[] = {entry<&vadd>("vadd")};  how the runtime finds it and unpacks its arguments
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgetune.errors import DeviceError, InputError
+from edgetune.stages.elastic.shim.run import Built, Folder
+
+FLAGS = (
+    "-std=gnu++17",
+    "-O2",
+    "-g1",  # where an instruction comes from
+    "-w",
+    "-fno-pie",  # so that its address is that in the file
+    "-U_FORTIFY_SOURCE",  # a fortified longjmp refuses to go to another stack
+    "-ffp-contract=off",  # a*b+c is rounded twice in every form of a kernel, or equal bits could not be asked for
+    "-fno-strict-aliasing",  # kernels read memory as other types, which CUDA compilers allow
+    "-fwrapv",
+    "-fno-finite-loops",  # a loop that never ends is kept, and found
+    "-fno-exceptions",
+)
+_LINK_FLAGS = ("-no-pie",)
+_LIMIT_S = 300
+_TABLE = "table of kernels"
+_HERE = Path(__file__).parent
+_HEADER, _RUNTIME, _OBJECT = "cuda_shim.hpp", ("fibers.cpp", "program.cpp"), "runtime.o"
+
+_ATTRIBUTE = r"\b(?:__align__|alignas|__launch_bounds__|__maxnreg__|__cluster_dims__)\s*\((?:[^()]|\([^()]*\))*\)"
+_DYNAMIC = re.compile(
+    rf"(?:\b__shared__\s+)?\bextern\b(?P<type>(?:{_ATTRIBUTE}|[^;{{}}()=\"])*?)"
+    r"(?P<name>\b\w+)\s*\[\s*\](?P<rest>(?:\s*\[[^\];]*\])*)\s*;"
+)
+_NOT_CODE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*', re.DOTALL | re.MULTILINE
+)
+_TOKEN = re.compile(r"\bnamespace\b\s*(?P<space>[\w:]*)\s*\{|[{}]|\b__global__\b(?P<declared>[^;{]*)")
+_ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+
+
+def build(
+    source: str, name: str = "kernel.cu", kernels: Sequence[str] | None = None, include: Sequence[Path] = ()
+) -> Built:
+    """Compile CUDA C for the CPU.
+
+    Args:
+        source: Kernels and what they need; no host code that launches them.
+        name: Of the file, for messages.
+        kernels: Their symbols; a template as it is launched, e.g. ``scale<4>``. ``None``: all ``__global__`` functions
+            that are no templates.
+        include: Folders of headers.
+
+    Raises:
+        InputError: g++ refuses the source; the message has the user's own line.
+        DeviceError: there is no g++.
+    """
+    symbols = tuple(kernels) if kernels is not None else kernel_names(source)
+    folder = Folder()
+    text, program = folder.path / "source.cpp", folder.path / "program"
+    text.write_text(_translated(source, Path(name).name, symbols), encoding="utf-8", errors="surrogateescape")
+    runtime = _runtime()
+    headers = [f"-I{path}" for path in (*include, _HERE / "include")]
+    files = ["-include", str(_HERE / _HEADER), str(text), str(runtime.path / _OBJECT), "-o", str(program)]
+    _compile([*FLAGS, *headers, *files, *_LINK_FLAGS], Path(name).name)
+    text.unlink()
+    return Built(Path(name).name, program, symbols, folder)
+
+
+def kernel_names(source: str) -> tuple[str, ...]:
+    """Return the kernels of a source that are no templates, in order."""
+    return tuple(_qualified(source))
+
+
+def _qualified(source: str) -> dict[str, str]:
+    """Return the kernels of a source that are no templates, each with its namespaces."""
+    code = _NOT_CODE.sub(lambda found: '""' if found[0][0] in "\"'" else " ", source)
+    names: dict[str, str] = {}
+    scopes: list[str] = []
+    for found in _TOKEN.finditer(code):
+        if found[0] == "}":
+            scopes = scopes[:-1]
+        elif found[0].endswith("{"):
+            scopes.append(found["space"] or "")
+        else:
+            before = re.sub(r'(?:\s|\bextern\b|\bstatic\b|\binline\b|"")*$', "", code[: found.start()])
+            declared = re.search(r"(\w+)\s*\(", re.sub(_ATTRIBUTE, " ", found["declared"]))
+            if declared and not before.endswith(">"):
+                names[declared[1]] = "::".join([*filter(None, scopes), declared[1]])
+    return names
+
+
+def _translated(source: str, name: str, kernels: Sequence[str]) -> str:
+    qualified = _qualified(source)
+    entries = "".join(
+        f"    edgetune_shim::entry<&::{qualified.get(kernel, kernel)}>({json.dumps(kernel, ensure_ascii=False)}),\n"
+        for kernel in kernels
+    )
+    return (
+        f"#line 1 {json.dumps(name, ensure_ascii=False)}\n{_DYNAMIC.sub(_dynamic, source)}\n"
+        f'#line 1 "{_TABLE}"\n'
+        f"const edgetune_shim::Entry edgetune_shim::entries[] = {{\n{entries}    {{}}\n}};\n"
+        f"const unsigned int edgetune_shim::entry_count = {len(kernels)};\n"
+        f"const char *const edgetune_shim::source_name = {json.dumps(name, ensure_ascii=False)};\n"
+    )
+
+
+def _dynamic(found: re.Match[str]) -> str:
+    """Return dynamic shared memory as a pointer to the one array of the runtime, on as many lines as before."""
+    if "__shared__" not in found[0]:
+        return found[0]
+    of = " ".join(re.sub(rf"{_ATTRIBUTE}|\b__shared__\b", " ", found["type"]).split())
+    lines = "\n" * found[0].count("\n")
+    pointer = f"({of} (*){found['rest'].strip()})edgetune_shim::dynamic_shared"
+    return f"static auto *const {found['name']} = {pointer};{lines}"
+
+
+@functools.cache
+def _runtime() -> Folder:
+    """Return the compiled runtime, which is the same for all sources and is made once in a process."""
+    folder = Folder()
+    files = [str(_HERE / file) for file in _RUNTIME]
+    _compile([*FLAGS, "-r", *files, "-o", str(folder.path / _OBJECT)], "the runtime of the CPU shim")
+    return folder
+
+
+def _compile(arguments: Sequence[str], name: str) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        raise DeviceError("the CPU shim needs g++, which is not installed", "install it, e.g. `apt install g++`")
+    try:
+        done = subprocess.run(
+            [compiler, *arguments], capture_output=True, text=True, errors="replace", timeout=_LIMIT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise InputError(f"g++ did not compile {name} within {_LIMIT_S} s", "give the shim a smaller file") from None
+    if done.returncode == 0:
+        return
+    found = list(_ERROR.finditer(done.stderr))
+    first = next((error for error in found if error["file"] == name), found[0] if found else None)
+    if first is None:
+        said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        missing = next((line for line in said if "undefined reference" in line), None)
+        if missing is not None:
+            what = missing[missing.index("undefined reference") :]
+            hint = "define all that kernels use in one file, and write `extern __shared__` without macros"
+            raise InputError(f"{name}: {what}", hint)
+        raise InputError(f"g++ cannot build {name}: {said[-1]}", "see whether g++ works and the disk has room")
+    hint = "the CPU shim compiles kernels as C++17, without the host API; keep kernels in a file of their own"
+    if "No such file" in first["text"]:
+        hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
+    if first["file"] == _TABLE:
+        missed = f"{name}: a kernel is not there when it is compiled: {first['text']}"
+        raise InputError(missed, "does it stand under an #if that does not hold? #define at the top what it asks for")
+    raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)

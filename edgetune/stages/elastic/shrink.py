@@ -1,0 +1,294 @@
+"""Selects the pieces of a kernel that are worth launching from its design space.
+
+    slices of 196 blocks        x  threads of a block      per piece: the compiler's report      -> dropped, and why
+    49, 98, 196 (halved while      512, 256, 128, 64       per leftover: fits? score, best 20 %  -> kept
+    they are even)
+
+A piece is a number of logical blocks, with a number of logical threads in a physical one. Miriam (Zhao et al., SenSys
+2023) launches a slice as that many blocks, which is at most the number of multiprocessors that the last wave of the
+critical kernel leaves idle: of 196 = 4 x 49 blocks no slice fits 8 or 16 multiprocessors then. Here a physical block
+goes on to the next logical one, so that the limit is on physical blocks only and every slice fits; ``Rules.strict`` is
+the paper to the letter.
+
+    blocks on SMs  [critical][critical][piece][piece][    ]      4 of 5
+    threads on one [critical 512     ][piece 256 ][       ]      768 of 1024       WIScore = 4/5 x 768/1024
+
+Source of both scores: the same paper, section on the shrinking of the design space.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from edgetune.stages.elastic.abi import PER_THREAD
+from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
+from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
+from edgetune.stages.elastic.work import Call, Logical
+
+
+def balance_score(
+    gpu: Gpu, critical_blocks: int, critical_threads: int, blocks: int, threads: int, *, literal: bool = False
+) -> float:
+    """Return WIScore: the share of multiprocessors in use, times the share of threads in use on one of them.
+
+    Args:
+        gpu: The GPU.
+        critical_blocks: Blocks of the critical kernel modulo multiprocessors: those of its last wave.
+        critical_threads: Threads of one of its blocks.
+        blocks: Physical blocks of the piece.
+        threads: Threads of one of them.
+        literal: As printed: the threads of the piece count twice and those of the critical kernel not at all.
+    """
+    beside = threads if literal else critical_threads
+    return (critical_blocks + blocks) / gpu.sm_count * ((beside + threads) / gpu.threads_per_sm)
+
+
+def overhead_score(pieces: int, launch_s: float, most_s: float) -> int:
+    """Return OScore: 1 where launching all pieces takes no longer than is allowed, else 0.
+
+    Args:
+        pieces: Of the whole kernel.
+        launch_s: Time of one launch, s.
+        most_s: Time that all of them may take, s.
+    """
+    return 1 if pieces * launch_s <= most_s else 0
+
+
+Flaw = Literal["does not fit", "stack", "spills", "registers"]
+"""Why the compiler's report speaks against a form: not one block of it fits a multiprocessor; it has stack or spills
+that the original has not; a block of it, though of fewer threads, takes more registers than one of the original."""
+
+KEPT_SHARE = 0.2
+"""Source: Miriam keeps the best 20 % of the design space."""
+LAUNCHES = 64
+"""Launches of a kernel whose time is allowed by default: six halvings of the grid. A convention of ours; Miriam
+measures its maxima on each device and gives no number."""
+_WARP_THREADS = 32
+_UNKNOWN = Resources(registers_per_thread=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Which pieces may be kept.
+
+    Args:
+        strict: A slice is launched as that many blocks: the paper to the letter.
+        literal: WIScore as printed, see ``balance_score``.
+        share: Of the pieces that fit a leftover, the best to keep.
+        launch_s: Time of one launch, s; ``None``: that of the GPU's catalogue.
+        most_overhead_s: Time that launching all pieces of a kernel may take, s; ``None``: ``LAUNCHES`` times the above.
+    """
+
+    strict: bool = False
+    literal: bool = False
+    share: float = KEPT_SHARE
+    launch_s: float | None = None
+    most_overhead_s: float | None = None
+
+    def costs_s(self, gpu: Gpu) -> tuple[float, float]:
+        """Return the last two for a GPU, s."""
+        launch_s = gpu.launch_s if self.launch_s is None else self.launch_s
+        return launch_s, LAUNCHES * launch_s if self.most_overhead_s is None else self.most_overhead_s
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeCandidate:
+    """A piece of the design space, whatever is beside it.
+
+    Args:
+        count: Logical blocks.
+        per_thread: Logical threads in a physical one.
+        threads: Of a physical block.
+        cheap: OScore: 1 where there are not too many such pieces, else 0.
+        flaw: The objection of the compiler's report; ``None``: none.
+    """
+
+    count: int
+    per_thread: int
+    threads: int
+    cheap: int
+    flaw: Flaw | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverFit:
+    """A piece kept for one leftover.
+
+    Args:
+        critical_blocks: Of the critical kernel, modulo multiprocessors.
+        critical_threads: Of one of its blocks, at most.
+        rank: 0 is the best.
+        shape: Of the piece.
+        threads: Of each of its physical blocks.
+        score: WIScore, as OScore is 1.
+    """
+
+    critical_blocks: int
+    critical_threads: int
+    rank: int
+    shape: PieceShape
+    threads: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The shrunk design space of one kernel at one logical launch.
+
+    Args:
+        kernel: Name of the original.
+        logical: The launch.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
+        designs: The whole space: slices times block sizes.
+        leftovers: Threads of a critical block up to which one more of the sizes fits beside it, ascending.
+        places: The kept pieces by leftover, the best first.
+    """
+
+    kernel: str
+    logical: Logical
+    gpu: Gpu
+    rules: Rules
+    designs: tuple[ShapeCandidate, ...]
+    leftovers: tuple[int, ...]
+    places: tuple[LeftoverFit, ...]
+
+    @property
+    def pruned_share(self) -> float:
+        """Share of the design space that is not kept, over all leftovers."""
+        possible = len(self.designs) * self.gpu.sm_count * len(self.leftovers)
+        return 1 - len(self.places) / possible if possible else 1.0
+
+    def table(self) -> LeftoverTable:
+        """Return the look-up of the best."""
+        best: list[list[LeftoverFit]] = [[] for _ in range(self.gpu.sm_count)]
+        for place in self.places:
+            if place.rank == 0:
+                best[place.critical_blocks].append(place)
+        return LeftoverTable(
+            self.kernel,
+            self.logical,
+            self.gpu.sm_count,
+            tuple(tuple(place.critical_threads for place in row) for row in best),
+            tuple(tuple(place.shape for place in row) for row in best),
+        )
+
+
+def slices(blocks: int) -> tuple[int, ...]:
+    """Return the sizes of slices, ascending: the grid halved as long as it is even (Miriam: M / 2^n, ..., M)."""
+    powers = (blocks & -blocks).bit_length()
+    return tuple(blocks >> halvings for halvings in reversed(range(powers)))
+
+
+def block_threads(threads: int) -> dict[int, int]:
+    """Return threads of a physical block by logical threads in a physical one: whole warps, or the block as it is."""
+    return {n: threads // n for n in PER_THREAD if n == 1 or threads % (n * _WARP_THREADS) == 0}
+
+
+def flaw_of(original: Resources, form: Resources, logical: Logical, per_thread: int, gpu: Gpu) -> Flaw | None:
+    """Return the objection of the compiler's report to a form; ``None``: none.
+
+    A block of as many threads as the original's may take more registers, as long as it fits: smaller blocks are there
+    to leave registers to others.
+
+    Args:
+        original: Needs of the original.
+        form: Needs of the form.
+        logical: The launch.
+        per_thread: Logical threads in a physical one.
+        gpu: The GPU.
+    """
+    threads = -(-logical.threads // per_thread)
+    if not blocks_resident(gpu, form, threads, logical.dynamic_shared_bytes):
+        return "does not fit"
+    if form.spill_bytes > original.spill_bytes:
+        return "spills"
+    if form.stack_bytes > original.stack_bytes:
+        return "stack"
+    if per_thread > 1 and form.registers_per_thread * threads > original.registers_per_thread * logical.threads:
+        return "registers"
+    return None
+
+
+def shrink(
+    kernel: str,
+    logical: Logical,
+    original: Resources,
+    forms: Mapping[int, Resources],
+    gpu: Gpu,
+    *,
+    rules: Rules | None = None,
+) -> Shrunk:
+    """Return the pieces of a kernel to keep for everything that a critical kernel can leave.
+
+    Args:
+        kernel: Name of the original.
+        logical: The launch.
+        original: Needs of the original.
+        forms: Needs of its forms, by logical threads in a physical one.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
+    """
+    chosen = rules or Rules()
+    designs = tuple(_designs(logical, original, forms, gpu, chosen))
+    sound = [design for design in designs if design.flaw is None]
+    leftovers = tuple(sorted({gpu.threads_per_sm - _in_warps(design.threads) for design in sound}))
+    places = tuple(
+        place
+        for critical_blocks in range(gpu.sm_count)
+        for critical_threads in leftovers
+        for place in _kept(sound, critical_blocks, critical_threads, gpu, chosen)
+    )
+    return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
+
+
+def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> LeftoverTable:
+    """Return the look-up for a call of a network, from the needs of its kernel's forms.
+
+    Args:
+        call: Where its kernel is not compiled, threads and shared memory of the launch decide.
+        gpu: The GPU.
+        rules: Which pieces may be kept.
+    """
+    forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
+    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules=rules).table()
+
+
+def _designs(
+    logical: Logical, original: Resources, forms: Mapping[int, Resources], gpu: Gpu, rules: Rules
+) -> Iterator[ShapeCandidate]:
+    launch_s, most_s = rules.costs_s(gpu)
+    sizes = {n: threads for n, threads in block_threads(logical.threads).items() if n in forms}
+    flaws = {n: flaw_of(original, forms[n], logical, n, gpu) for n in sizes}
+    for count in slices(logical.blocks):
+        cheap = overhead_score(logical.blocks // count, launch_s, most_s)
+        for per_thread, threads in sizes.items():
+            yield ShapeCandidate(count, per_thread, threads, cheap, flaws[per_thread])
+
+
+def _in_warps(threads: int) -> int:
+    """Return the threads that a multiprocessor allocates for so many: whole warps."""
+    return -(-threads // _WARP_THREADS) * _WARP_THREADS
+
+
+def _kept(
+    sound: Sequence[ShapeCandidate], critical_blocks: int, critical_threads: int, gpu: Gpu, rules: Rules
+) -> Iterator[LeftoverFit]:
+    """Return the best pieces for one leftover; of two with the same score, the shorter one first."""
+    idle = gpu.sm_count - critical_blocks
+    scored: list[tuple[float, int, int, PieceShape]] = []
+    for design in sound:
+        blocks = design.count if rules.strict else min(design.count, idle)
+        if blocks <= idle and _in_warps(design.threads) <= gpu.threads_per_sm - critical_threads:
+            score = design.cheap * balance_score(
+                gpu, critical_blocks, critical_threads, blocks, design.threads, literal=rules.literal
+            )
+            shape = PieceShape(design.count, design.per_thread, blocks)
+            scored.append((-score, design.count, design.threads, shape))
+    scored.sort(key=lambda each: each[:3])
+    for rank, (negative, _, threads, shape) in enumerate(scored[: math.ceil(rules.share * len(scored))]):
+        if negative:
+            yield LeftoverFit(critical_blocks, critical_threads, rank, shape, threads, -negative)

@@ -1,0 +1,245 @@
+"""A GPU on an event clock: a model of its multiprocessors, for machines without one.
+
+    host      launch a 7 us | launch b 7 us | ...
+    stream 1  a waits 15 us  [ a on SMs ]  0.9 us  [ next of the stream ]
+    stream 2         b waits 15 us [ b where a leaves room ]
+
+Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first,
+then
+the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
+Scheduling
+on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent one gets
+room). Running blocks are never preempted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from edgetune.serving.clock import EventClock, earliest_ns
+from edgetune.stages.elastic.backend import Launch, LaunchEvent, Residency
+from edgetune.stages.elastic.gpu import Gpu
+from edgetune.stages.elastic.model import BlockDemand, GpuTimingModel, demand_of
+from edgetune.stages.elastic.multiprocessors import BlockGroup, Multiprocessors
+from edgetune.stages.elastic.work import Call, GpuTask
+from edgetune.units import NS
+
+
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """A launch that has not ended.
+
+    Args:
+        launch: The launch.
+        demand: Of one of its blocks.
+        visible_ns: When the GPU could begin with it, were its stream idle.
+        unplaced: Blocks without a place: their number, and how many logical blocks each takes.
+        waits_for: Launches that must have ended before.
+        resident: Running blocks.
+        reached: Whether it is at the head of its stream.
+    """
+
+    launch: Launch
+    demand: BlockDemand
+    visible_ns: int
+    unplaced: list[tuple[int, int]]
+    waits_for: set[int]
+    resident: int = 0
+    reached: bool = False
+    residencies: dict[int, Residency] = field(default_factory=dict)
+    """The last of each multiprocessor, to which more may join."""
+
+
+class SimulatedGpu:
+    """A simulated GPU; see ``backend.GpuBackend``.
+
+    Args:
+        clock: Its clock, which moves on when the loop waits or launches.
+        gpu: Its limits and speeds.
+        tasks: Each has a stream.
+        model: Numbers that no catalogue has.
+        fault: Why a launch fails when it ends; ``None`` where it does not.
+        most_residencies: Residencies that are kept; small kernels make millions in a second.
+    """
+
+    def __init__(
+        self,
+        clock: EventClock,
+        gpu: Gpu,
+        tasks: Sequence[GpuTask],
+        *,
+        model: GpuTimingModel | None = None,
+        fault: Callable[[Launch], str | None] = lambda _: None,
+        most_residencies: int | None = None,
+    ) -> None:
+        self.residencies: list[Residency] = []
+        """Residencies in the order of their ends; two of a launch on a multiprocessor have a pause between them."""
+        self.residencies_until_ns: int | None = None
+        """The end of the kept residencies; ``None`` where all are kept."""
+        self.blocks = 0
+        """Physical blocks that have run."""
+        self._clock, self._gpu, self._fault, self._most_residencies = clock, gpu, fault, most_residencies
+        self._model = model or GpuTimingModel()
+        self._priority: Mapping[str, int] = {task.name: task.priority for task in tasks}
+        self._streams: dict[str, deque[_Queued]] = {task.name: deque() for task in tasks}
+        self._ended: set[int] = set()
+        self._waited_for: dict[int, list[str]] = {}
+        """Streams whose head may go on once a launch has ended."""
+        self._ready: list[tuple[int, int, int, _Queued]] = []
+        """A heap of launches at the head of their stream with blocks to place: the most urgent first."""
+        self._running: dict[int, _Queued] = {}
+        self._on = Multiprocessors(gpu, clock.now_ns())
+        self._happened: list[LaunchEvent] = []
+        self._no_room: int | None = None
+        """The launch of which a block had no room anywhere when it was last tried."""
+        self._demands: dict[tuple[int, int, bool], tuple[Call, BlockDemand | None]] = {}
+        """By identity of the call and form."""
+
+    def now_ns(self) -> int:
+        """Return simulated time, ns."""
+        return self._clock.now_ns()
+
+    def launch(self, launch: Launch) -> None:
+        """Put a launch on its task's stream; the host is busy with it for a while, and the GPU goes on meanwhile."""
+        until_ns = self.now_ns() + round(self._model.host_s * NS)
+        while self.now_ns() < until_ns:
+            self._advance(until_ns)
+        demand = self._demand(launch)
+        if demand is None:
+            self._refuse(launch)
+            return
+        visible_ns = self.now_ns() + round(self._gpu.launch_s * NS)
+        waits_for = {number for number in launch.after if number not in self._ended}
+        queued = _Queued(launch, demand, visible_ns, _physical(launch), waits_for)
+        for number in waits_for:
+            self._waited_for.setdefault(number, []).append(launch.task)
+        stream = self._streams[launch.task]
+        stream.append(queued)
+        if len(stream) == 1:
+            self._reach(launch.task, self.now_ns())
+
+    def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
+        """Move the clock on until an event, or until ``until_ns``; return the events."""
+        while not self._happened and (until_ns is not None or self._next_ns() is not None):
+            self._advance(until_ns)
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        happened, self._happened = self._happened, []
+        return happened
+
+    def _demand(self, launch: Launch) -> BlockDemand | None:
+        key = (id(launch.what), launch.per_thread, launch.blocks is None)
+        if key not in self._demands:
+            self._demands[key] = (launch.what, demand_of(launch, self._gpu, self._model))
+        return self._demands[key][1]
+
+    def _refuse(self, launch: Launch) -> None:
+        reason = f"not one block of {launch.what.kernel} fits on a multiprocessor of {self._gpu.name}"
+        self._happened.append(LaunchEvent(launch.number, "ended", self.now_ns(), reason))
+        self._ended.add(launch.number)
+
+    def _next_ns(self) -> int | None:
+        """Return the time of the next event."""
+        return earliest_ns((self._on.next_ns(), self._clock.next_ns()))
+
+    def _advance(self, until_ns: int | None) -> None:
+        """Move on to the next event, ``until_ns`` at the latest."""
+        self._clock.advance(until_ns, self._on.next_ns())
+        now_ns = self.now_ns()
+        for group in self._on.take_ended(now_ns):
+            self._end_group(group)
+        self._place()
+        self._on.settle(now_ns)
+
+    def _reach(self, task: str, from_ns: int) -> None:
+        """Let the launch at the head of a stream begin as soon as it may, ``from_ns`` at the earliest."""
+        stream = self._streams[task]
+        if not stream or stream[0].reached or stream[0].waits_for:
+            return
+        head = stream[0]
+        head.reached = True
+        self._clock.at(max(from_ns, head.visible_ns, self.now_ns()), partial(self._make_ready, head))
+
+    def _make_ready(self, queued: _Queued) -> None:
+        launch = queued.launch
+        heapq.heappush(self._ready, (-self._priority[launch.task], self.now_ns(), launch.number, queued))
+
+    def _place(self) -> None:
+        """Place blocks, the most urgent first, until those of one launch have no room."""
+        while self._ready:
+            queued = self._ready[0][-1]
+            self._place_some(queued)
+            if queued.unplaced:
+                self._no_room = queued.launch.number
+                break
+            heapq.heappop(self._ready)
+
+    def _place_some(self, queued: _Queued) -> None:
+        now_ns, number = self.now_ns(), queued.launch.number
+        freed_only = number == self._no_room
+        while queued.unplaced:
+            blocks, logical = queued.unplaced[0]
+            placed = self._on.place(
+                number, queued.demand, blocks, logical=logical, now_ns=now_ns, freed_only=freed_only
+            )
+            if placed and number not in self._running:
+                self._running[number] = queued
+                self._happened.append(LaunchEvent(number, "started", now_ns))
+            queued.resident += placed
+            if placed < blocks:
+                queued.unplaced[0] = (blocks - placed, logical)
+                break
+            del queued.unplaced[0]
+
+    def _end_group(self, group: BlockGroup) -> None:
+        now_ns, queued = self.now_ns(), self._running[group.launch]
+        self.blocks += group.blocks
+        queued.resident -= group.blocks
+        if self.residencies_until_ns is None:
+            self._reside(queued, Residency(group.launch, group.sm, group.start_ns, now_ns, group.blocks))
+        if queued.resident == 0 and not queued.unplaced:
+            self._end(queued)
+
+    def _reside(self, queued: _Queued, new: Residency) -> None:
+        """Record a residency, joined with those of the same launch that ended no earlier than it began."""
+        last = queued.residencies.get(new.sm)
+        if last is not None and new.start_ns <= last.end_ns:
+            new = Residency(new.launch, new.sm, min(last.start_ns, new.start_ns), new.end_ns, last.blocks + new.blocks)
+        elif last is not None:
+            self.residencies.append(last)
+        queued.residencies[new.sm] = new
+
+    def _keep(self, queued: _Queued) -> None:
+        """Keep the residencies of a launch, unless there are too many."""
+        if self.residencies_until_ns is None:
+            self.residencies.extend(queued.residencies.values())
+            if self._most_residencies is not None and len(self.residencies) >= self._most_residencies:
+                self.residencies_until_ns = self.now_ns()
+
+    def _end(self, queued: _Queued) -> None:
+        now_ns, launch = self.now_ns(), queued.launch
+        del self._running[launch.number]
+        self._ended.add(launch.number)
+        self._keep(queued)
+        self._happened.append(LaunchEvent(launch.number, "ended", now_ns, self._fault(launch)))
+        self._streams[launch.task].popleft()
+        from_ns = now_ns + round(self._model.gap_s * NS)
+        self._reach(launch.task, from_ns)
+        for task in self._waited_for.pop(launch.number, ()):
+            for waiting in self._streams[task]:
+                waiting.waits_for.discard(launch.number)
+            self._reach(task, from_ns)
+
+
+def _physical(launch: Launch) -> list[tuple[int, int]]:
+    """Return the physical blocks that have work: their number, and how many logical blocks each takes.
+
+    Logical blocks are dealt out in turn, so that the first physical blocks may take one more.
+    """
+    blocks = min(launch.physical_blocks, launch.count)
+    each, more = divmod(launch.count, blocks)
+    return [(number, logical) for number, logical in ((more, each + 1), (blocks - more, each)) if number]

@@ -1,0 +1,207 @@
+"""Reasons to refuse a kernel, or its block level, that depend on which threads of a block or warp take part.
+
+    threadIdx in code that cannot take the logical index, barriers in functions, tensor cores      block level
+    if (i < n) { ... __syncwarp(); ... }      only some lanes come to a primitive that waits for all
+    if (i >= n) return; ... __syncthreads();  some threads return and others go on to a barrier
+
+In the original, nothing waits for threads that have returned or reached the end. In an elastic form they go on to the
+next logical block, and the others would wait for them, or take them for one of theirs. Where all threads meet once more
+behind the branch, the original itself is only right if all take it. A primitive whose mask was computed waits only for
+the lanes of the mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.source.builtins import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
+from edgetune.stages.elastic.source.index_parameters import readers, why_not
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
+from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
+    LOOPS,
+    Node,
+    above,
+    arguments,
+    around,
+    callee,
+    calls,
+    find,
+    line_of,
+    mentions,
+    names,
+    own,
+    squeezed,
+    text_of,
+)
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.uniformity import condition_of, uniformity_of
+
+_WARP = WARP - {"warpSize"}
+_WAITING = _WARP - {"__activemask"}
+_COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_expression")
+
+
+def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the reasons against the block level of a kernel that show without splitting it at its barriers."""
+    found = [*_out_of_reach(kernel), *_barriers(kernel)]
+    if any(TENSOR_CORE & set(piece.tokens) for piece in kernel.reach):
+        found.append(kernel.refusal("tensor-core", name="a wmma fragment"))
+    for piece in kernel.reach:  # a macro would leave another loop than in the original
+        if piece.kind == "macro" and kernel.kernel.barriers and {"break", "continue", "case"} & set(piece.tokens):
+            found.append(kernel.refusal("macro-exit", piece.line, name=piece.name))
+    return tuple(sorted(dict.fromkeys(found), key=lambda each: (each.line, each.code)))
+
+
+def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what reads the thread's index and cannot take the logical one."""
+    for piece in kernel.reach[1:]:
+        if piece.kind in ("type", "variable") and THREAD_INDICES & set(piece.tokens):
+            yield kernel.refusal("hidden-thread-index", name=piece.name or "a class")
+    copied = readers(kernel, INDICES)
+    for each in copied:
+        why = why_not(kernel, each, copied)
+        if why is not None:
+            yield kernel.refusal("helper-thread-index", name=each, why=why)
+    for piece in (kernel.reach[0], *copied.values()):
+        for node in () if piece.node is None else mentions(piece.node, {*INDICES, *copied}):
+            what = hiding_scope(node, piece)
+            if what is not None:
+                yield kernel.refusal("hidden-thread-index", name=what)
+
+
+def hiding_scope(node: Node, piece: Definition) -> str | None:
+    """Return the class, or the lambda that names what it captures, around a node; ``None`` where there is none."""
+    scope = around(node, "lambda_expression", *CLASSES, within=piece.node)
+    if scope is None:
+        return None
+    captures = scope.child_by_field_name("captures")
+    everything = captures is not None and squeezed(captures)[1:2] in ("=", "&")
+    if everything and around(scope, *CLASSES, within=piece.node) is None:
+        return None
+    return "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
+
+
+def _barriers(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the functions and classes that hold a barrier."""
+    for piece in kernel.reach[1:]:
+        if piece.kind != "macro" and BARRIERS & set(piece.tokens):
+            yield kernel.refusal("helper-barrier", name=piece.name)
+    for each in mentions(kernel.body, BARRIERS):  # (__syncthreads)(), ::__syncthreads(), and classes in the kernel
+        called = each.parent is not None and each.parent.type == "call_expression"
+        if not called or around(each, *CLASSES, within=kernel.body) is not None:
+            yield kernel.refusal("barrier-place", line_of(each), name=text_of(each))
+
+
+def returns_before_warp(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the returns of some threads of a warp in front of its primitives; whole warps may return."""
+    if not kernel.kernel.warp:
+        return
+    of_block, of_warp = uniformity_of(kernel), uniformity_of(kernel, of_warps=True)
+    for leave in _early(kernel, _WARP):
+        if not of_block.all_return(leave) and not of_warp.all_return(leave):
+            yield kernel.refusal("return-before-warp", line_of(leave))
+    for each in names(kernel.body):
+        if text_of(each) == "__activemask":
+            yield kernel.refusal("active-mask", line_of(each))
+
+
+def warps_return(kernel: ParsedKernel) -> bool:
+    """Return whether whole warps return in front of warp primitives: rows of the block must then be whole warps."""
+    uniform = uniformity_of(kernel)
+    return kernel.kernel.warp and not all(uniform.all_return(each) for each in _early(kernel, _WARP))
+
+
+def returns_before_barriers(kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the returns of some threads in front of barriers, which make the plain grid-elastic form wrong.
+
+    In that form such a thread would be counted at the end of the logical block, and let the others pass too early.
+    """
+    if not kernel.kernel.barriers:
+        return ()
+    uniform = uniformity_of(kernel)
+    lines: list[int | None] = [line_of(each) for each in _early(kernel, BARRIERS) if not uniform.all_return(each)]
+    lines += [None for each in kernel.reach if each.kind == "macro" and "return" in each.tokens]
+    return tuple(kernel.refusal("return-before-barrier", each) for each in lines)
+
+
+def _early(kernel: ParsedKernel, wanted: Collection[str]) -> Iterator[Node]:
+    """Yield the returns in front of calls of these functions, or in a loop with some."""
+    through = {piece.name for piece in kernel.reach[1:] if {*wanted} & set(piece.tokens)}
+    starts = [each.start_byte for each in names(kernel.body) if text_of(each) in {*wanted, *through}]
+    for leave in own(kernel.body, "return_statement"):
+        loops = [each for each in above(leave, kernel.body) if each.type in (*LOOPS, "for_range_loop")]
+        from_here = loops[-1].start_byte if loops else leave.start_byte
+        if any(each > from_here for each in starts):
+            yield leave
+
+
+def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the warp primitives that would wait for lanes that do not come."""
+    if not kernel.kernel.warp:
+        return
+    body = kernel.body
+    waiting = {piece.name for piece in kernel.reach[1:] if _WAITING & set(piece.tokens)}
+    uniform = uniformity_of(kernel, of_warps=True)
+    primitives = _primitives(body, waiting)
+    together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
+    last = max((int(each.start_byte) for each in together), default=-1)
+    for each in primitives:
+        apart = each.start_byte > last and not uniform.same_for_all(each, body)
+        if apart and not _masked(each, kernel.source):
+            yield kernel.refusal("warp-branch", line_of(each), name=callee(each))
+    for piece in kernel.reach[1:]:
+        if piece.name in waiting:
+            yield from _in_function(piece, kernel)
+
+
+def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the barriers that only some threads of a block may come to, while the others have reached the end.
+
+    In the plain grid-elastic form these would be counted at the end of the logical block.
+    """
+    if not kernel.kernel.barriers:
+        return ()
+    uniform = uniformity_of(kernel)
+    holding = {piece.name for piece in kernel.reach[1:] if BARRIERS & set(piece.tokens)}
+    found = [(each, uniform.same_for_all(each, kernel.body)) for each in mentions(kernel.body, BARRIERS | holding)]
+    last = max((int(each.start_byte) for each, together in found if together), default=-1)
+    apart = (each for each, together in found if each.start_byte > last and not together)
+    return tuple(kernel.refusal("barrier-branch", line_of(each)) for each in apart)
+
+
+def _in_function(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the primitives of a function under an ``if`` that may depend on the thread."""
+    for function in piece.find("function_definition"):
+        body = function.child_by_field_name("body")
+        if body is None or body.type != "compound_statement":
+            continue
+        uniform = uniformity_of(kernel, function, body, of_warps=True)
+        given = {parameter_of(each).name for each in parameter_nodes(function)}
+        for each in _primitives(body, set()):
+            known = uniform.same_for_all(each, body) and not _depends(each, body, given)
+            if not known and not _masked(each, kernel.source):
+                yield kernel.refusal("warp-branch", kernel.line(each, piece), name=f"{callee(each)} in {piece.name}")
+
+
+def _depends(node: Node, body: Node, given: set[str]) -> bool:
+    """Return whether an ``if`` around a node names a parameter of the function, which may differ between lanes."""
+    conditions = (condition_of(each) for each in above(node, body) if each.type == "if_statement")
+    named = (find(each, "identifier") for each in conditions if each is not None)
+    return any(text_of(each) in given for some in named for each in some)
+
+
+def _primitives(body: Node, functions: set[str]) -> list[Node]:
+    """Return the calls of warp primitives, and of functions with some."""
+    return [each for each in calls(body) if callee(each).split("::")[-1] in _WAITING | functions]
+
+
+def _masked(call: Node, source: ParsedFile) -> bool:
+    """Return whether the mask of a primitive is computed: no constant, neither of the language nor of the file."""
+    given = arguments(call)
+    if callee(call) not in _WAITING or not callee(call).endswith(("_sync", "syncwarp")) or not given:
+        return False
+    named = {text_of(each) for each in find(given[0], "identifier")}
+    constant = any(piece.kind == "variable" for name in named for piece in source.definitions.get(name, ()))
+    return given[0].type in _COMPUTED and not named & set(source.macros) and not constant

@@ -1,0 +1,336 @@
+"""Every reason to refuse a kernel that shows in its text and in what it reaches.
+
+kernel -> shape (template? void? readable?) -> words (grid sync, clusters ...) -> statements (goto, asm, static)
+       -> indices out of reach -> unknown names -> loops that wait -> reasons against the block level
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgetune.stages.elastic.kernel import Refusal
+from edgetune.stages.elastic.source.block_legality import hiding_scope, lanes_apart, returns_before_warp
+from edgetune.stages.elastic.source.builtins import (
+    BARRIERS,
+    BLOCK_INDICES,
+    INDICES,
+    KEYWORDS,
+    THREAD_INDICES,
+    VOTE_BARRIERS,
+    danger,
+    known,
+    of_warps,
+    wrong_with,
+)
+from edgetune.stages.elastic.source.index_parameters import readers, why_not
+from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
+from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro
+from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
+    CONDITIONS,
+    Node,
+    above,
+    around,
+    declared_name,
+    deeper_than,
+    find,
+    line_of,
+    mentions,
+    text_of,
+    walk,
+    words,
+)
+from edgetune.stages.elastic.source.translation_unit import (
+    Definition,
+    ParsedKernel,
+    declares,
+    device_words,
+    leading_words,
+)
+from edgetune.stages.elastic.source.variants import anchor
+
+_DEEPEST = 150
+"""Levels of the tree that are examined: Python allows a thousand nested calls, and each level takes several."""
+_MOST_UNKNOWN = 5
+"""Unknown names that are reported of a kernel: with a header missing there are many."""
+
+
+def illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
+    """Return the reasons against a kernel or its block level; those of the grid level first, then by line."""
+    shape = list(_shape(kernel))
+    if any(each.code == "too-deep" for each in shape):
+        return tuple(shape)
+    if any(each.code in ("unparsable", "overloaded") for each in shape):
+        found = [*shape, *_names(kernel), *_hidden_in_macros(kernel)]
+    else:
+        found = [
+            *shape, *_names(kernel), *_words(kernel), *_statements(kernel), *_hidden_in_macros(kernel),
+            *_out_of_reach(kernel), *_pointers(kernel), *_unknown(kernel), *_waiting(kernel), *_votes(kernel),
+            *returns_before_warp(kernel), *lanes_apart(kernel),
+        ]  # fmt: skip
+    unlike = {(each.code, each.line, each.reason): each for each in found}.values()
+    return tuple(sorted(unlike, key=lambda each: (each.level != "grid", each.line)))
+
+
+def _line(piece: Definition, kernel: ParsedKernel, word: str | None = None) -> int:
+    """Return the line of a word in a definition of the file itself; for those of headers the line of the kernel."""
+    if piece.file != kernel.function.file:
+        return kernel.kernel.line
+    for node in () if piece.node is None or word is None else walk(piece.node):
+        if not node.children and text_of(node) == word:
+            return line_of(node)
+    return piece.line
+
+
+def _shape(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what is wrong with the definition of a kernel as a whole."""
+    deep = next((piece for piece in kernel.reach if piece.node is not None and deeper_than(piece.node, _DEEPEST)), None)
+    if deep is not None:
+        yield kernel.refusal("too-deep", _line(deep, kernel), name=deep.name)
+        return
+    broken = next(((piece, node) for piece in kernel.reach for node in _unreadable(piece)), None)
+    if broken is not None:
+        piece, node = broken
+        yield kernel.refusal("unparsable", kernel.line(node, piece), name=_shown(node))
+        return
+    if kernel.function.template:
+        yield kernel.refusal("template")
+    if kernel.function.member:
+        yield kernel.refusal("qualified")
+    if sum(each.name == kernel.name for each in kernel.source.kernels) > 1:
+        yield kernel.refusal("overloaded", name=kernel.name)
+    if "void" not in leading_words(kernel.node):
+        yield kernel.refusal("not-void", name=" ".join(sorted(leading_words(kernel.node))))
+    nodes = parameter_nodes(kernel.node)
+    for number, (node, parameter) in enumerate(zip(nodes, kernel.kernel.parameters, strict=True), start=1):
+        plain = node.type in ("parameter_declaration", "optional_parameter_declaration")
+        if not plain or not parameter.name:
+            yield kernel.refusal("unnamed-parameter", line_of(node), name=parameter.name or str(number))
+    behind = anchor(kernel)
+    if kernel.source.expanded.amid(behind.end_byte):
+        yield kernel.refusal("macro-behind")
+    if behind != kernel.function.outer and around(kernel.node, *CONDITIONS, within=behind) is not None:
+        yield kernel.refusal("conditional", name="under an #if")
+    elif behind != kernel.function.outer and _named_within(kernel.function.outer, behind):
+        yield kernel.refusal("conditional", name="with a named one in it")
+
+
+def _named_within(node: Node, behind: Node) -> bool:
+    """Return whether ``node`` or a node around it, inside of ``behind``, is a namespace with a name."""
+    spaces = (each for each in (node, *above(node, behind)) if each.type == "namespace_definition")
+    return any(each.child_by_field_name("name") is not None for each in spaces)
+
+
+def _unreadable(piece: Definition) -> Iterator[Node]:
+    """Yield what the parser did not understand, and functions in functions, which are macros that it mistook."""
+    if piece.node is None:
+        return
+    if piece.node.has_error:
+        yield from (each for each in walk(piece.node) if each.type == "ERROR" or each.is_missing)
+    for each in find(piece.node, "function_definition", "preproc_include"):
+        nearest = around(each, "compound_statement", *CLASSES, within=piece.node)
+        if nearest is not None and nearest.type == "compound_statement":
+            yield each
+
+
+def _shown(node: Node) -> str:
+    text = " ".join(text_of(node).split())
+    return f"{text[:40]} ..." if len(text) > 40 else text or f"{node.type} is missing"
+
+
+def _names(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield names that the elastic forms need for themselves, and names of CUDA that mean something else here."""
+    name, source, taken = kernel.name, kernel.source, INDICES | BARRIERS
+    own = {f"{name}__grid", f"{name}__block", *(f"{name}__block{count}" for count in (1, 2, 4, 8))}
+    reserved = (word for word in source.definitions if word in own or word.startswith("edgetune_"))
+    for word in list(reserved)[:1]:
+        yield kernel.refusal("reserved-name", _line(source.definitions[word][0], kernel), name=word)
+    for piece in kernel.reach:
+        for word in sorted(piece.declared):
+            if word.startswith("edgetune_"):
+                yield kernel.refusal("reserved-name", _line(piece, kernel, word), name=word)
+            if word in taken and _as_variable(piece, word):
+                yield kernel.refusal("redefined-builtin", _line(piece, kernel, word), name=word)
+    for word, macros in source.macros.items():
+        if word in KEYWORDS | taken and not _same(word, macros[0].body):
+            line = macros[0].line if macros[0].file == source.name else None
+            yield kernel.refusal("redefined-builtin", line, name=word)
+    if name in source.macros:
+        yield kernel.refusal("redefined-builtin", name=name)
+
+
+def _as_variable(piece: Definition, word: str) -> bool:
+    """Return whether a definition gives a name to a variable or function; fields may have it."""
+    nodes = () if piece.node is None else walk(piece.node)
+    return any(each.type == "identifier" and text_of(each) == word for node in nodes for each in declares(node))
+
+
+def _same(word: str, body: str) -> bool:
+    """Return whether a macro is another spelling of its name, e.g. ``__restrict__`` for ``restrict``."""
+    return body.strip().strip("_") == word.strip("_")
+
+
+def _words(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the names and launches for which a kernel is refused wherever they stand."""
+    for piece in kernel.reach:
+        for word in dict.fromkeys(piece.tokens):
+            code = danger(word)
+            if code is not None and not (code == "dynamic-parallelism" and word in piece.declared):
+                yield kernel.refusal(code, _line(piece, kernel, word), name=word)
+        for node in piece.find("kernel_call_syntax"):
+            yield kernel.refusal("dynamic-parallelism", kernel.line(node, piece), name="<<< >>>")
+        if piece.kind == "macro" and {"asm", "__asm__", "__asm"} & set(piece.tokens):
+            yield kernel.refusal("inline-assembly", _line(piece, kernel), name=f"in the macro {piece.name}")
+
+
+def _statements(kernel: ParsedKernel) -> Iterator[Refusal]:
+    for piece in kernel.reach:
+        if kernel.shared and "volatile" in piece.tokens:
+            yield kernel.refusal("volatile-shared", _line(piece, kernel, "volatile"))
+        for node in piece.find("goto_statement", "gnu_asm_expression"):
+            at = kernel.line(node, piece)
+            if node.type == "goto_statement":
+                yield kernel.refusal("goto", at, name=" ".join(text_of(each) for each in node.named_children))
+            elif (wrong := wrong_with(node)) is not None:
+                yield kernel.refusal("inline-assembly", at, name=wrong)
+            elif of_warps(node):
+                yield kernel.refusal("tensor-core", at, name="what its inline assembly works on")
+        if piece.kind == "macro" and "goto" in piece.tokens:
+            yield kernel.refusal("goto", _line(piece, kernel), name=f"in the macro {piece.name}")
+        if piece.kind == "function":
+            yield from _static_locals(piece, kernel)
+
+
+def _static_locals(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
+    body = next(piece.find("compound_statement"), None)
+    for node in () if body is None else find(body, "declaration"):
+        before = {text_of(each) for each in node.children}
+        if "static" in before and not {"constexpr", "__shared__"} & before:
+            yield kernel.refusal("static-local", kernel.line(node, piece), name=_shown(node))
+
+
+def _hidden_in_macros(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the macros that hide an index, a barrier or a return, or that change between their use and the forms."""
+    source, end = kernel.source, anchor(kernel).end_byte
+    copied = [kernel.reach[0], *readers(kernel, INDICES).values()]
+    nodes = [each.node for each in copied if each.node is not None]
+    start = 0 if any(each.file != source.name for each in copied) else min(int(each.start_byte) for each in nodes)
+
+    def changes(word: str) -> bool:
+        return any(start < each < end for each in source.changes.get(word, ()))
+
+    for piece in kernel.reach:
+        if piece.kind != "macro":
+            continue
+        tokens, at = set(piece.tokens), _line(piece, kernel)
+        for index in sorted(tokens & BLOCK_INDICES):
+            yield kernel.refusal("macro-index", at, name=piece.name, index=index)
+        for index in sorted(tokens & THREAD_INDICES):
+            yield kernel.refusal("macro-thread-index", at, name=piece.name, index=index)
+        if any("##" in macro.body for macro in source.macros.get(piece.name, ())):
+            yield kernel.refusal("macro-paste", at, name=piece.name)
+        if changes(piece.name):
+            yield kernel.refusal("macro-changed", at, name=piece.name)
+        if tokens & BARRIERS:
+            yield kernel.refusal("macro-barrier", at, name=piece.name)
+        if "return" in tokens:
+            yield kernel.refusal("macro-return", at, name=piece.name)
+    for word in (word for node in nodes for word in _asked_in(node, kernel) if changes(word)):
+        yield kernel.refusal("macro-changed", name=word)
+
+
+def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
+    """Return the names that conditions of the preprocessor within a function depend on, through macros too."""
+    conditions = (
+        each
+        for directive in find(node, *CONDITIONS)
+        for part in ("condition", "name")
+        for each in directive.children_by_field_name(part)
+    )
+    waiting, found = [word for each in conditions for word in words(text_of(each))], set[str]()
+    while waiting:
+        word = waiting.pop()
+        if word not in found:
+            found.add(word)
+            waiting += [each for macro in kernel.source.macros.get(word, ()) for each in words(macro.body)]
+    return found
+
+
+def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield what reads the block's index and cannot take the logical one."""
+    for piece in kernel.reach[1:]:
+        if piece.kind in ("type", "variable"):
+            for index in sorted(BLOCK_INDICES & set(piece.tokens)):
+                yield kernel.refusal("hidden-index", _line(piece, kernel, index), name=piece.name or "a class")
+    copied = readers(kernel, BLOCK_INDICES)
+    for each, piece in copied.items():
+        why = why_not(kernel, each, copied)
+        if why is not None:
+            yield kernel.refusal("helper-index", _line(piece, kernel), name=each, why=why)
+    for piece in (kernel.reach[0], *copied.values()):
+        for node in () if piece.node is None else mentions(piece.node, {*BLOCK_INDICES, *copied}):
+            what = hiding_scope(node, piece)
+            if what is not None:
+                yield kernel.refusal("hidden-index", kernel.line(node, piece), name=what)
+
+
+def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield calls of unknown functions: through pointers to functions, and of virtual functions."""
+    for piece in kernel.reach:
+        if piece.node is None:
+            continue
+        if "virtual" in piece.tokens:
+            yield kernel.refusal("indirect-call", _line(piece, kernel), name=f"a virtual function of {piece.name}")
+        for node in piece.find("function_declarator", "abstract_function_declarator"):
+            inner = node.child_by_field_name("declarator")
+            pointer = inner is not None and "parenthesized" in inner.type and set(text_of(inner)) & {"*", "&"}
+            typed = around(node, "type_definition", within=piece.node.parent or piece.node) is not None
+            if pointer or typed or node.type == "abstract_function_declarator":
+                yield kernel.refusal("indirect-call", kernel.line(node, piece), name=_shown(node))
+
+
+def _unknown(kernel: ParsedKernel) -> Iterator[Refusal]:
+    """Yield the names that mean nothing here: they may be macros or functions of headers that were not found."""
+    source = kernel.source
+    declared = {name for piece in kernel.reach for name in piece.declared} | {kernel.name, *source.definitions}
+    if not source.missing:  # else a header might define what is tested with #ifdef
+        declared |= source.asked
+    on_device = device_words(source.macros)
+    found: dict[str, Definition] = {}
+    for piece in kernel.reach:
+        for word in sorted(piece.names - declared):
+            if not known(word) and danger(word) is None:
+                found.setdefault(word, piece)
+        found.update((word, piece) for word in _bodiless(piece, kernel, on_device))
+    missing = ", ".join(source.missing)
+    where = f" ({missing} {'were' if len(source.missing) > 1 else 'was'} not found)" if missing else ""
+    for word, piece in list(found.items())[:_MOST_UNKNOWN]:
+        yield kernel.refusal("unknown-name", _line(piece, kernel, word), name=word, where=where)
+
+
+def _bodiless(piece: Definition, kernel: ParsedKernel, on_device: frozenset[str]) -> Iterator[str]:
+    """Yield the functions of the GPU that a definition declares and that no file defines."""
+    if piece.kind not in ("type", "variable") or "friend" in piece.tokens:
+        return
+    for node in piece.find("declaration", "field_declaration"):
+        if leading_words(node) & on_device:
+            for declarator in find(node, "function_declarator"):
+                name = declared_name(declarator)
+                if name is not None and text_of(name) not in kernel.source.functions:
+                    yield text_of(name)
+
+
+def _waiting(kernel: ParsedKernel) -> Iterator[Refusal]:
+    loop = waiting_loop(kernel.reach)
+    if loop is not None:
+        node, reason, piece = loop
+        yield kernel.refusal("spin-wait", kernel.line(node, piece), name=reason)
+    macro = waiting_macro(kernel.reach)
+    if macro is not None:
+        yield kernel.refusal("spin-wait", _line(macro, kernel), name=f"in the macro {macro.name}")
+
+
+def _votes(kernel: ParsedKernel) -> Iterator[Refusal]:
+    for piece in kernel.reach:
+        for word in sorted(VOTE_BARRIERS & set(piece.tokens)):
+            yield kernel.refusal("vote-barrier", _line(piece, kernel, word), name=word)

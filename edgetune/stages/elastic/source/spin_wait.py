@@ -1,0 +1,300 @@
+"""Finds loops that wait: they end only when another thread has written something.
+
+    while (atomicExch(&lock, 1) != 0);                                waits
+    do old = atomicCAS(p, seen = old, ...); while (seen != old);      a lock-free retry: some thread succeeds each time
+    for (;;) if (*(volatile int *)flag) break;                        waits
+
+A loop ends by itself if one of the conditions that end it depends on a variable that the loop writes, and neither the
+variable nor the condition depends on a polled value: results of atomic operations, volatile variables, reads past the
+caches, clocks, and memory that is read repeatedly at one address. Where that is not certain, the loop may wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from edgetune.stages.elastic.source.builtins import POLLING, atomic
+from edgetune.stages.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    above,
+    arguments,
+    around,
+    callee,
+    calls,
+    declared_name,
+    find,
+    has,
+    text_of,
+    walk,
+)
+from edgetune.stages.elastic.source.translation_unit import Definition
+
+_BREAKABLE = ("switch_statement", "for_range_loop", *LOOPS)
+_METHODS = frozenset({"load", "wait", "exchange", "test", "test_and_set", "compare_exchange_strong",
+                      "compare_exchange_weak", "fetch_add", "fetch_sub", "fetch_or", "fetch_and"})  # fmt: skip
+_DECLARATIONS = ("declaration", "parameter_declaration", "field_declaration", "type_definition", "alias_declaration")
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Variables and functions that other threads may change.
+
+    Args:
+        polled: Names of volatile variables and types, and of functions and macros that poll.
+        memory: Names of variables that all threads share.
+    """
+
+    polled: frozenset[str]
+    memory: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Loop:
+    """A loop and the variables that it writes.
+
+    Args:
+        node: The statement.
+        watched: Names that other threads may change.
+        assignments: The written name, the value (``None``: the name itself), and the place.
+        written: The written names, and those passed to functions that may write them.
+        renewed: The names whose new value changes too.
+        tainted: The names that depend on a polled value.
+    """
+
+    node: Node
+    watched: _Watched
+    assignments: list[tuple[str, Node | None, Node]]
+    written: set[str]
+    renewed: set[str] = field(default_factory=set)
+    tainted: set[str] = field(default_factory=set)
+
+
+def waiting_loop(reach: Sequence[Definition]) -> tuple[Node, str, Definition] | None:
+    """Return a loop that may wait, its condition and its definition; ``None`` where there is none.
+
+    Args:
+        reach: A kernel's definition and those that it reaches.
+    """
+    watched = _watched(reach)
+    for piece in reach:
+        for node in piece.find(*LOOPS):
+            reason = _waits(node, watched)
+            if reason is not None:
+                return node, reason, piece
+        if piece.kind == "function" and piece.node is not None and piece.name in watched.polled:
+            again = next((each for each in calls(piece.node) if callee(each) == piece.name), None)
+            if again is not None:
+                return again, f"{piece.name} calls itself", piece
+    return None
+
+
+def waiting_macro(reach: Sequence[Definition]) -> Definition | None:
+    """Return a macro that holds a loop and a polled value."""
+    for piece in reach:
+        polls = any(atomic(each) or each in POLLING or each == "volatile" for each in piece.tokens)
+        if piece.kind == "macro" and polls and {"while", "for", "goto"} & set(piece.tokens):
+            return piece
+    return None
+
+
+def _watched(reach: Sequence[Definition]) -> _Watched:
+    memory: set[str] = set()
+    for piece in reach:
+        if piece.kind == "variable" and {"__device__", "__managed__", "__shared__"} & set(piece.tokens):
+            memory |= piece.declared
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for piece in reach:
+            found |= _polled_in(piece, found)
+        if len(found) == before:
+            return _Watched(frozenset(found), frozenset(memory))
+
+
+def _polled_in(piece: Definition, so_far: Collection[str]) -> set[str]:
+    marks = {"volatile", *so_far}
+    if not marks & set(piece.tokens) and not any(atomic(each) or each in POLLING for each in piece.tokens):
+        return set()
+    found = {piece.name} if piece.kind != "variable" and piece.name else set()
+    for node in piece.find(*_DECLARATIONS):
+        of_type = [each for each in node.children if each.type != "init_declarator"]
+        if marks & {text_of(each) for one in of_type for each in walk(one) if not each.children}:
+            names = [declared_name(each) for each in node.children_by_field_name("declarator")]
+            names += node.children_by_field_name("name")
+            found |= {text_of(each) for each in names if each is not None}
+    return found
+
+
+def _waits(node: Node, watched: _Watched) -> str | None:
+    condition = node.child_by_field_name("condition")
+    once = node.type == "do_statement" and condition is not None
+    if once and condition is not None and text_of(condition).strip("() \t\r\n") in ("0", "false"):
+        return None
+    assignments = list(_assignments(node))
+    loop = _Loop(node, watched, assignments, {name for name, _, _ in assignments} | _handed_out(node))
+    loop.renewed = {name for name, value, _ in assignments if value is not None and _names(value) & loop.written}
+    _taint(loop)
+    exits = list(_exits(loop, condition))
+    for conditions in exits:
+        if not conditions and not has(node, "continue_statement"):
+            return None
+        moves = any(_names(each) & (loop.written - loop.tainted) for each in conditions)
+        if moves and not any(_polls(each, loop, memory=False) for each in conditions):
+            return None
+    shown = [" ".join(text_of(each).split())[:60] for conditions in exits for each in conditions]
+    return ", ".join(shown[:2]) or "it has no end"
+
+
+def _exits(loop: _Loop, condition: Node | None) -> Iterator[list[Node]]:
+    """Yield the ways out of a loop: for each the conditions that must all hold, or fail."""
+    if condition is not None and _names(condition):
+        for part in _parts(condition, "&&"):
+            yield [part]
+    for node in find(loop.node, "break_statement", "return_statement"):
+        if node.type == "break_statement" and around(node, *_BREAKABLE) != loop.node:
+            continue
+        conditions = list(_conditions_around(node, loop.node))
+        if len(conditions) == 1:
+            for part in _parts(conditions[0], "||"):
+                yield [part]
+        else:
+            yield conditions
+
+
+def _parts(condition: Node, operator: str) -> Iterator[Node]:
+    """Yield the operands of a chain of ``&&`` or ``||``."""
+    here = condition
+    while here.type in ("parenthesized_expression", "condition_clause") and len(here.named_children) == 1:
+        here = here.named_children[0]
+    given = here.child_by_field_name("operator") if here.type == "binary_expression" else None
+    left, right = here.child_by_field_name("left"), here.child_by_field_name("right")
+    if given is not None and text_of(given) == operator and left is not None and right is not None:
+        yield from _parts(left, operator)
+        yield from _parts(right, operator)
+    else:
+        yield here
+
+
+def _conditions_around(node: Node, loop: Node) -> Iterator[Node]:
+    """Yield the conditions of the statements inside ``loop`` around ``node``, innermost first."""
+    for here in above(node, loop):
+        condition = here.child_by_field_name("condition") if here.type in ("if_statement", *_BREAKABLE) else None
+        if condition is not None:
+            yield condition
+
+
+def _names(node: Node) -> set[str]:
+    return {text_of(each) for each in find(node, "identifier", "field_identifier")}
+
+
+def _target(node: Node | None) -> str | None:
+    """Return the name that is assigned to: of ``a[i].x`` the ``a``."""
+    return None if node is None else next((text_of(each) for each in find(node, "identifier")), None)
+
+
+def _assignments(loop: Node) -> Iterator[tuple[str, Node | None, Node]]:
+    fields = {"assignment_expression": ("left", "right"), "update_expression": ("argument", "operand"),
+              "init_declarator": ("declarator", "value")}  # fmt: skip
+    for node in walk(loop):
+        if node.type in fields:
+            target, value = (node.child_by_field_name(each) for each in fields[node.type])
+            name = _target(declared_name(target) if node.type == "init_declarator" else target)
+            if name is not None:
+                yield name, value, node
+
+
+def _handed_out(loop: Node) -> set[str]:
+    """Return the names that the body of a loop passes to functions, or calls methods on: they may be written."""
+    found: set[str | None] = set()
+    body = loop.child_by_field_name("body")
+    for call in () if body is None else calls(body):
+        if atomic(callee(call)):
+            continue
+        found |= {_target(each) for each in arguments(call) if each.type in ("identifier", "pointer_expression")}
+        function = call.child_by_field_name("function")
+        if function is not None and function.type == "field_expression":
+            found.add(_target(function))
+    return {each for each in found if each is not None}
+
+
+def _taint(loop: _Loop) -> None:
+    """Find the names that depend on a polled value, or are written on a condition that does."""
+    loop.tainted = loop.written & loop.watched.polled
+    update = loop.node.child_by_field_name("update") if loop.node.type == "for_statement" else None
+    first = loop.node.child_by_field_name("initializer")
+    while True:
+        before = len(loop.tainted)
+        skipped = any(
+            _on_condition(each, loop)
+            for each in find(loop.node, "continue_statement")
+            if around(each, "for_range_loop", *LOOPS) == loop.node
+        )
+        for name, value, where in loop.assignments:
+            if first is not None and first.start_byte <= where.start_byte < first.end_byte:
+                continue  # done once, before the loop
+            in_update = update is not None and update.start_byte <= where.start_byte < update.end_byte
+            polled = value is not None and _polls(value, loop, memory=True)
+            if polled or (skipped and not in_update) or _on_condition(where, loop):
+                loop.tainted.add(name)
+        if len(loop.tainted) == before:
+            return
+
+
+def _on_condition(node: Node, loop: _Loop) -> bool:
+    """Return whether ``node`` is reached only on a condition that polls."""
+    return any(
+        _polls(each, loop, memory=each.parent is not None and each.parent.type == "if_statement")
+        for each in _conditions_around(node, loop.node)
+    )
+
+
+def _polls(node: Node, loop: _Loop, *, memory: bool) -> bool:
+    """Return whether other threads alone may change the value of an expression.
+
+    Args:
+        node: The expression.
+        loop: The loop around it.
+        memory: Whether memory counts that is read at an address which the loop does not change. It does not in a
+            condition that depends on another variable which the loop changes: ``j < ends[row]``.
+    """
+    if _names(node) & (loop.tainted | loop.watched.polled) or _volatile(node):
+        return True
+    for call in calls(node):
+        name = callee(call).split("::")[-1]
+        method = call.child_by_field_name("function")
+        if method is not None and method.type == "field_expression":
+            named = method.child_by_field_name("field")
+            if named is not None and text_of(named) in _METHODS:
+                return True
+        if name in POLLING or (atomic(name) and not _tries_again(call, loop)):
+            return True
+    return memory and any(not _names(each) & loop.written for each in _reads(node, loop))
+
+
+def _volatile(node: Node) -> bool:
+    return any(text_of(each) == "volatile" for each in find(node, "type_qualifier"))
+
+
+def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
+    """Yield the reads of memory in an expression, without arguments of atomic functions."""
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        if here.type == "call_expression" and atomic(callee(here)):
+            continue
+        address = here.type == "pointer_expression" and text_of(here).startswith("&")
+        through = here.type == "field_expression" and any(each.type == "->" for each in here.children)
+        shared = here.type == "identifier" and text_of(here) in loop.watched.memory
+        pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address)
+        if pointed or through or shared:
+            yield here
+        if not address:
+            stack.extend(here.children)
+
+
+def _tries_again(call: Node, loop: _Loop) -> bool:
+    """Return whether a compare-and-swap compares with a value that the loop has read before: a lock-free retry."""
+    given = arguments(call)
+    return callee(call).startswith("atomicCAS") and len(given) == 3 and bool(_names(given[1]) & loop.renewed)

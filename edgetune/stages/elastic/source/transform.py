@@ -1,0 +1,203 @@
+"""Makes the kernels of a file elastic.
+
+text -> parse -> illegalities -> refused: the kernel stays as it is
+                              -> grid form and block forms behind the original
+
+What is compiled is the same source without the host's code: the elastic kernels and what they reach, all else as empty
+lines. NVRTC and the CPU shim compile kernels without the host API; a kernel never uses more than it reaches by names.
+
+    #include <cublas_v2.h>                       (an empty line)
+    __device__ float f(float x) { ... }          __device__ float f(float x) { ... }
+    __global__ void k(float *x) { ... f ... }    __global__ void k(float *x) { ... f ... }
+    int main() { k<<<4, 64>>>(x); ... }          (as many empty lines)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from edgetune import limits
+from edgetune.errors import InputError
+from edgetune.stages.elastic.abi import STRUCT, STRUCT_NAME, grid_symbol
+from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
+from edgetune.stages.elastic.source.block_legality import returns_before_barriers, threads_apart
+from edgetune.stages.elastic.source.diagnostics import refusal
+from edgetune.stages.elastic.source.explain import grid_steps, macro_steps
+from edgetune.stages.elastic.source.legality import illegalities
+from edgetune.stages.elastic.source.macros import for_compiler
+from edgetune.stages.elastic.source.parse import included, parse
+from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
+    CONTAINERS,
+    Edit,
+    Node,
+    around,
+    find,
+    has,
+    line_mark,
+    node_types,
+    spliced,
+    text_of,
+    words,
+)
+from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.variants import (
+    BlockForms,
+    anchor,
+    block_variants,
+    generated_name,
+    grid_form,
+    inserted,
+)
+
+_BOM = "\ufeff"
+_ITEMS = (*CLASSES, *node_types("""
+    function_definition declaration type_definition alias_declaration namespace_alias_definition template_declaration
+    template_instantiation enum_specifier concept_definition using_declaration
+"""))  # fmt: skip
+_OF_THE_HOST = re.compile(
+    r"cu(blas|dnn|fft|rand|sparse|solver)(?!_kernel)\w*\.h|cooperative_groups(/\w+)?\.h|cuda_(pipeline|awbarrier)\w*\.h"
+    r"|nvToolsExt\.h|nccl\.h|nvml\.h|nvrtc\.h|mpi\.h|omp\.h|windows\.h|cuda_profiler_api\.h|cuda_gl_interop\.h|cudaGL\.h"
+    r"|(sys/\w+|unistd|getopt|pthread|sched|signal|errno|locale)\.h"
+)
+"""Headers of libraries and systems that host code uses; no elastic kernel uses anything of them."""
+_OF_STD = re.compile(r"(?!c(math|stdint|float|limits)$)[a-z_]+")
+"""Headers of C++, which kernels need only if they say ``std``."""
+_USABLE = frozenset(
+    ("const", "constexpr", "__device__", "__constant__", "__shared__", "__managed__", "texture", "surface")
+)
+"""Words before variables that code for the GPU can use."""
+
+
+def transform(text: str, name: str, folders: Sequence[Path] = (), launched: Collection[str] = ()) -> TransformResult:
+    """Make the kernels of a source file elastic.
+
+    Args:
+        text: CUDA C.
+        name: Of the file, for messages and for the lines that compilers show.
+        folders: Folders of headers, in the order of the search.
+        launched: Kernels that the device source keeps even where they have no forms.
+
+    Raises:
+        InputError: the file has no kernel, is transformed already, or takes longer than the limit allows.
+        DeviceError: tree-sitter is not installed.
+    """
+    if f"struct {STRUCT_NAME} {{" in text:
+        raise InputError(
+            f"{name} is transformed already: it holds elastic forms", "transform the file that it was made from"
+        )
+    with limits.bounded_cpu_time("source_seconds", f"reading {name}"):
+        return _transformed(parse(text.removeprefix(_BOM), name, folders), launched)
+
+
+def _transformed(source: ParsedFile, launched: Collection[str]) -> TransformResult:
+    elastic, edits, kept = list[ElasticKernel](), list[Edit](), list[ParsedKernel]()
+    for kernel in source.kernels:
+        made, forms = _made(kernel)
+        elastic.append(made)
+        if forms or kernel.name in launched:
+            kept.append(kernel)
+        if forms:
+            head = f"\n// Elastic forms of {kernel.name}, made by edgetune.\n{line_mark(1, generated_name(kernel))}"
+            linkage = around(anchor(kernel), "linkage_specification")  # in which there are no templates
+            forms = forms if linkage is None else f'extern "C++" {{\n{forms}}}\n'
+            edits.append(inserted(kernel, for_compiler(head + forms)))
+    missing = tuple(refusal("header-missing", line, None, name=each) for each, line in source.missing.items())
+    edits = _merged(edits)
+    device = _text(source, [*edits, *_without_host_code(source, kept)]) if kept else ""
+    return TransformResult(_text(source, edits), tuple(elastic), (*source.notes, *missing), device)
+
+
+def _made(kernel: ParsedKernel) -> tuple[ElasticKernel, str]:
+    """Return the elastic kernel, and the text of its forms."""
+    against = illegalities(kernel)
+    if any(each.level == "grid" for each in against):
+        return ElasticKernel(kernel.kernel, refusals=against), ""
+    forms = BlockForms(refusals=against) if against else block_variants(kernel)
+    if not forms.grid:
+        stuck = (*returns_before_barriers(kernel), *threads_apart(kernel))
+        if stuck:
+            return ElasticKernel(kernel.kernel, refusals=(*stuck, *forms.refusals)), ""
+    variants = (Variant(grid_symbol(kernel.name), "grid"), *forms.variants)
+    steps = (*macro_steps(kernel), *grid_steps(kernel), *forms.steps)
+    text = forms.text if forms.grid else grid_form(kernel) + forms.text
+    return ElasticKernel(kernel.kernel, variants, forms.refusals, steps), text
+
+
+def _text(source: ParsedFile, edits: Sequence[Edit]) -> str:
+    """Return the original with the forms in it; byte for byte the original where there are none."""
+    if not edits:
+        return source.text.decode("utf-8", "surrogateescape")
+    place = source.expanded.original
+    moved = (Edit(place(each.start), place(each.end), each.text) for each in edits)
+    return f"{STRUCT}\n{line_mark(1, source.name)}{spliced(source.text, moved)}"
+
+
+def _merged(edits: Sequence[Edit]) -> list[Edit]:
+    """Return edits of which no two are at one place: kernels of one unnamed namespace have their forms behind it."""
+    found: dict[int, Edit] = {}
+    for edit in edits:
+        before = found.get(edit.start)
+        text = edit.text if before is None else before.text.rstrip("\n") + edit.text
+        found[edit.start] = Edit(edit.start, edit.end, text)
+    return list(found.values())
+
+
+def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) -> list[Edit]:
+    """Return the edits that leave nothing in a file but kernels, what they reach, and directives."""
+    kept = {(each.function.outer.start_byte, each.function.outer.end_byte) for each in kernels}
+    known: set[str] = set()
+    for piece in (piece for kernel in kernels for piece in kernel.reach):
+        known |= set(piece.tokens)
+        if piece.node is not None and piece.file == source.name:
+            kept.add((piece.node.start_byte, piece.node.end_byte))
+    left_out = [
+        each for each in _items(source.tree.root_node) if _host_variable(each, source) or not _stays(each, kept, known)
+    ]
+    spans = [(each.start_byte, each.end_byte) for each in left_out]
+    for each in find(source.tree.root_node, "preproc_include"):
+        wanted = included(each)
+        unused = _OF_THE_HOST.fullmatch(wanted) or (_OF_STD.fullmatch(wanted) and "std" not in known)
+        if (unused or wanted in source.missing) and not any(start <= each.start_byte < end for start, end in spans):
+            left_out.append(each)
+    amid = source.expanded.amid  # a node that a macro made in part has no place of its own in the original
+    return [
+        Edit(each.start_byte, each.end_byte, "\n" * text_of(each).count("\n"))
+        for each in left_out
+        if not amid(each.start_byte) and not amid(each.end_byte)
+    ]
+
+
+def _items(node: Node) -> Iterator[Node]:
+    """Yield the definitions at the level of files and namespaces; a linkage of one definition is one with it."""
+    for child in node.named_children:
+        linkage = child.type == "linkage_specification"
+        if child.type in _ITEMS or (
+            linkage and not any(each.type == "declaration_list" for each in child.named_children)
+        ):
+            yield child
+        elif child.type in CONTAINERS:
+            yield from _items(child)
+
+
+def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:
+    """Return whether a definition is reached, holds one that is, or cannot be taken out in one piece."""
+    if any(item.start_byte <= start and end <= item.end_byte for start, end in kept):
+        return True
+    text = text_of(item)
+    if item.type == "using_declaration":
+        return set(words(text)) - {"using", "namespace", "std"} <= set(known)
+    return len(re.findall(r"^[ \t]*#[ \t]*if", text, re.M)) != len(re.findall(r"^[ \t]*#[ \t]*endif", text, re.M))
+
+
+def _host_variable(item: Node, source: ParsedFile) -> bool:
+    """Return whether a declaration makes variables that no code for the GPU can use.
+
+    A kernel that gives the name of such a variable to one of its own reaches it all the same.
+    """
+    if item.type != "declaration" or has(item, "function_declarator"):
+        return False
+    before = {word for child in item.children if "declarator" not in child.type for word in words(text_of(child))}
+    return not before & (_USABLE | set(source.macros))

@@ -1,0 +1,353 @@
+"""Values that are the same for all threads of a block, as far as the source shows.
+
+    int tiles = (n + 15) / 16;            uniform: of parameters and constants
+    int row = blockIdx.y * 16 + ty;       not: of threadIdx
+    for (int t = 0; t < tiles; ++t)       t is uniform, for all threads alike assign it uniform values
+        if (ty > 3) k = 1;                k is not: only some threads assign it
+
+A variable counts as uniform until something speaks against it, which may then speak against others, until nothing
+changes (the greatest fixed point). A value read from memory is never uniform: another thread may have written there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetune.stages.elastic.source.name_resolution import NameTable, Variable, resolve
+from edgetune.stages.elastic.source.syntax import (
+    LOOPS,
+    Node,
+    around,
+    callee,
+    find,
+    has,
+    node_types,
+    own,
+    squeezed,
+    text_of,
+    words,
+)
+from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
+from edgetune.stages.elastic.source.write_analysis import is_array_type, written
+
+_CONDITIONED = ("if_statement", *LOOPS)
+_OPAQUE = ("switch_statement", "for_range_loop", "lambda_expression", "labeled_statement", "try_statement")
+_NO_SCALAR = ("reference_declarator", "structured_binding_declarator", "function_declarator")
+
+_LAUNCH_NAMES = ("blockIdx", "blockDim", "gridDim", "warpSize")
+_BLOCK_STARTS = ("blockIdx.x*blockDim.x", "blockDim.x*blockIdx.x")
+_THREAD_NUMBERS = (
+    "threadIdx.x",
+    *(f"{each}+threadIdx.x" for each in _BLOCK_STARTS),
+    *(f"threadIdx.x+{each}" for each in _BLOCK_STARTS),
+)
+_PURE = frozenset({
+    "min", "max", "abs", "fabs", "fabsf", "fmin", "fminf", "fmax", "fmaxf", "umin", "umax", "ceil", "ceilf", "floor",
+    "floorf", "sqrt", "sqrtf", "log2", "log2f", "exp2f", "__popc", "__clz", "__ffs", "__mul24", "__umul24", "__mulhi",
+    "__umulhi", "int", "unsigned", "float", "double", "bool", "static_cast",
+})  # fmt: skip
+"""Calls whose value depends on their arguments alone."""
+_TYPES = frozenset({
+    "int", "unsigned", "signed", "long", "short", "char", "float", "double", "bool", "sizeof", "size_t", "x", "y", "z",
+})  # fmt: skip
+"""Words of arithmetic in macros that name no value (fields of blockDim among them)."""
+
+_LITERALS = node_types("number_literal char_literal true false null nullptr sizeof_expression")
+_OPERATIONS = node_types("""
+    binary_expression unary_expression update_expression conditional_expression cast_expression
+    parenthesized_expression comma_expression condition_clause initializer_list
+""")
+_TYPE_NODES = ("type_descriptor", "primitive_type", "sized_type_specifier")
+_ARITHMETIC = re.compile(r"[\w\s+\-*/%()<>&|^~!.?:,]*")
+_INDIRECT = re.compile(r"->|(?:^|[=(,;:?+\-*/%|^&<>!~])\s*\*")
+_NUMBER = re.compile(r"\b\d[\w.]*")
+_NON_ZERO = re.compile(r"\(*\s*(?:0[xX]0*[1-9a-fA-F][0-9a-fA-F]*|0*[1-9]\d*)[uUlL]*\s*\)*")
+_DIVISORS = re.compile(r"[/%]\s*([\w.]+|\S)")
+_SAFE_DIVISOR = re.compile(r"(?:blockDim|gridDim)\.[xyz]|warpSize|sizeof\b.*")
+_HEADER_CONSTANT = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def condition_of(statement: Node) -> Node | None:
+    """Return the condition of an ``if`` or a loop, without its parentheses; ``None`` where there is none."""
+    condition = statement.child_by_field_name("condition")
+    while condition is not None and condition.type in ("parenthesized_expression", "condition_clause"):
+        inside = [each for each in condition.named_children if each.type != "comment"]
+        if len(inside) != 1 or "declaration" in inside[0].type or inside[0].type == "init_statement":
+            return condition
+        condition = inside[0]
+    return condition
+
+
+def _steps(node: Node, scope: Node) -> Iterator[tuple[Node, Node]]:
+    """Yield the nodes around ``node`` up to ``scope``, each with the part of it that holds ``node``."""
+    here = node
+    while here != scope and here.parent is not None:
+        yield here.parent, here
+        here = here.parent
+
+
+def left_by(leave: Node) -> Node | None:
+    """Return the statement that a ``break`` leaves, or the loop that a ``continue`` goes on with."""
+    kinds = (*LOOPS, "for_range_loop") + (("switch_statement",) if leave.type == "break_statement" else ())
+    return around(leave, *kinds)
+
+
+def exits(loop: Node) -> list[Node]:
+    """Return the ``break`` and ``continue`` statements of a loop itself."""
+    return [each for each in own(loop, "break_statement", "continue_statement") if left_by(each) == loop]
+
+
+@dataclass(frozen=True, slots=True)
+class Uniformity:
+    """The uniform values of one kernel.
+
+    Args:
+        body: Of the kernel.
+        source: Its file.
+        variables: Its uniform variables.
+        writes: Of each variable, the whole expressions that change it; ``None`` for a change that cannot be followed.
+        named: The variables that a node of the tree names, by its id.
+        of_warps: Whether a value need only be the same for all threads of a warp, the logical block being whole warps
+            wide.
+    """
+
+    body: Node
+    source: ParsedFile
+    variables: set[Variable]
+    writes: Mapping[Variable, Sequence[Node | None]]
+    named: Mapping[int, Sequence[Variable]]
+    of_warps: bool = False
+
+    def expression(self, node: Node) -> bool:  # noqa: PLR0911 - a row for each kind of node
+        """Whether the value and the effects of an expression are the same for all threads that evaluate it."""
+        if self.of_warps and self._of_warp(node):
+            return True
+        if node.type in _LITERALS:
+            return True
+        if node.type in ("identifier", "type_identifier"):
+            return self._name(node)
+        if node.type in _OPERATIONS:
+            return self._divides_safely(node) and all(self._part(each) for each in node.named_children)
+        if node.type == "assignment_expression":
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is None or right is None or left.type != "identifier":
+                return False
+            return self._name(left) and self.expression(right) and self._divides_safely(node)
+        if node.type == "field_expression":
+            argument = node.child_by_field_name("argument")
+            direct = any(each.type == "." for each in node.children)
+            return direct and argument is not None and self.expression(argument)
+        if node.type == "call_expression":
+            return self._call(node)
+        return False
+
+    def same_for_all(self, node: Node, scope: Node) -> bool:
+        """Whether all threads in ``scope`` reach ``node`` equally often, or have returned."""
+        for outer, part in _steps(node, scope):
+            if outer.type in _OPAQUE:
+                return False
+            if outer.type not in _CONDITIONED or part == outer.child_by_field_name("initializer"):
+                continue
+            if outer.type in LOOPS and not all(self.all_leave(each) for each in exits(outer)):
+                return False
+            if outer.type == "if_statement" and part == outer.child_by_field_name("condition"):
+                continue
+            condition = condition_of(outer)
+            if condition is not None and not self.expression(condition):
+                return False
+        return True
+
+    def all_leave(self, leave: Node) -> bool:
+        """Whether all threads in its loop reach a ``break`` or ``continue``, or none."""
+        loop = left_by(leave)
+        if loop is None:
+            return False
+        for outer, _ in _steps(leave, loop):
+            condition = condition_of(outer) if outer.type == "if_statement" else None
+            if outer.type in _OPAQUE or (condition is not None and not self.expression(condition)):
+                return False
+        return True
+
+    def all_return(self, leave: Node) -> bool:
+        """Whether all threads of the block reach a ``return``, or none."""
+        if any(outer.type in LOOPS for outer, _ in _steps(leave, self.body)):
+            return False
+        return self.same_for_all(leave, self.body)
+
+    def _stays(self, variable: Variable) -> bool:
+        """Whether nothing speaks against a variable, given the variables that still count as uniform."""
+        if variable.value is not None and not self.expression(variable.value):
+            return False
+        for root in self.writes[variable]:
+            if root is None or not self.expression(root) or not self.same_for_all(root, variable.scope):
+                return False
+        return True
+
+    def _part(self, node: Node) -> bool:
+        """Whether a part of an operation is uniform: a comment is, and a type that names no other variable."""
+        if node.type in _TYPE_NODES:
+            return all(self._name(each) for each in find(node, "identifier", "type_identifier"))
+        return node.type == "comment" or self.expression(node)
+
+    def _name(self, node: Node) -> bool:
+        meant, name = self.named.get(node.id, ()), text_of(node)
+        if any(each not in self.variables and not _place(each) for each in meant):
+            return False
+        if name in self.source.macros:
+            return self._macro(name, node, meant, called=False)
+        if meant or node.type == "type_identifier" or name in _LAUNCH_NAMES or self._fixed(name):
+            return True
+        return bool(_HEADER_CONSTANT.fullmatch(name)) and name not in self.source.definitions
+
+    def _call(self, call: Node) -> bool:
+        name, given = callee(call), call.child_by_field_name("arguments")
+        function = call.child_by_field_name("function")
+        hidden = () if function is None else self.named.get(function.id, ())
+        if given is None or not all(self._part(each) for each in given.named_children):
+            return False
+        if name in self.source.macros:
+            return all(each in self.variables for each in hidden) and self._macro(name, call, hidden, called=True)
+        return name in _PURE and name not in self.source.functions and not hidden
+
+    def _macro(self, name: str, node: Node, hidden: Sequence[Variable], *, called: bool) -> bool:
+        """Whether a macro stands for arithmetic with constants, its arguments, and its variables."""
+        seen, waiting = set[str](), [name]
+        local = {each.name for each in hidden}
+        while waiting:
+            here = waiting.pop()
+            seen.add(here)
+            for macro in self.source.macros[here]:
+                body = _NUMBER.sub(" ", macro.body)
+                if (macro.parameters is not None) != called and here == name:
+                    return False
+                if not _ARITHMETIC.fullmatch(body) or "++" in body or "--" in body or _INDIRECT.search(body):
+                    return False
+                if not all(map(self._nonzero, _DIVISORS.findall(macro.body))) and not self._nobody_left(node):
+                    return False
+                for word in set(words(body)) - set(macro.parameters or ()):
+                    if word in self.source.macros:
+                        waiting.extend({word} - seen)
+                    elif word not in local | _PURE | _TYPES and word not in _LAUNCH_NAMES and not self._fixed(word):
+                        return False
+        return True
+
+    def _of_warp(self, node: Node) -> bool:
+        """Whether a value is that of a row of the block, or the number of a warp."""
+        if node.type == "field_expression":
+            return squeezed(node) in ("threadIdx.y", "threadIdx.z")
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        operator = node.child_by_field_name("operator")
+        if node.type != "binary_expression" or left is None or right is None or operator is None:
+            return False
+        by = {each.body.strip() for each in self.source.macros.get(text_of(right), ())} or {squeezed(right)}
+        if text_of(operator) in ("<", ">="):
+            return all(map(_whole_warps, by)) and self._counts_threads(left)
+        wanted = {"/": {"32", "32u", "32U", "warpSize"}, ">>": {"5"}}.get(text_of(operator), set())
+        return by <= wanted and self._counts_threads(left)
+
+    def _counts_threads(self, node: Node) -> bool:
+        """Whether a value grows by one from lane to lane, and is a multiple of 32 in the first."""
+        if node.type == "parenthesized_expression":
+            return self._counts_threads(node.named_children[0])
+        if node.type == "identifier":
+            meant = self.named.get(node.id, ())
+            return len(meant) == 1 and not self.writes[meant[0]] and self._counts_from(meant[0])
+        return squeezed(node) in _THREAD_NUMBERS
+
+    def _counts_from(self, variable: Variable) -> bool:
+        return variable.value is not None and self._counts_threads(variable.value)
+
+    def _fixed(self, name: str) -> bool:
+        """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""
+        pieces = self.source.definitions.get(name, ())
+        return bool(pieces) and all(map(_constant, pieces))
+
+    def _divides_safely(self, node: Node) -> bool:
+        """Whether a division cannot fail for threads that have returned before it and never reach it."""
+        operator, divisor = node.child_by_field_name("operator"), node.child_by_field_name("right")
+        if divisor is None or operator is None or text_of(operator) not in ("/", "%", "/=", "%="):
+            return True
+        return self._nonzero(text_of(divisor)) or self._nobody_left(node)
+
+    def _nonzero(self, divisor: str) -> bool:
+        """Whether the text of a divisor shows that it is not zero."""
+        bodies = [each.body for each in self.source.macros.get(divisor, ())] or [divisor]
+        numbers = all(_NON_ZERO.fullmatch(each.strip()) for each in bodies)
+        return numbers or _SAFE_DIVISOR.fullmatch(divisor) is not None
+
+    def _nobody_left(self, node: Node) -> bool:
+        """Whether at ``node`` no thread can have returned while others went on."""
+        before = (each for each in own(self.body, "return_statement") if each.start_byte < node.start_byte)
+        return all(self.all_return(each) for each in before)
+
+
+def uniformity(body: Node, names: NameTable, source: ParsedFile, *, of_warps: bool = False) -> Uniformity:
+    """Return the uniform values of a kernel.
+
+    Args:
+        body: Of the kernel.
+        names: Of the kernel.
+        source: Its file.
+        of_warps: Whether a value need only be the same for all threads of a warp.
+    """
+    local = {each.name for each in names.variables}
+    writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
+    named: dict[int, list[Variable]] = {}
+    for use in names.uses:
+        named.setdefault(use.node.id, []).append(use.variable)
+        changed, root = written(use, source, local)
+        if changed:
+            writes[use.variable].append(root)
+    variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
+    here = Uniformity(body, source, variables, writes, named, of_warps)
+    while out := {each for each in variables if not here._stays(each)}:
+        variables -= out
+    return here
+
+
+def uniformity_of(
+    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
+) -> Uniformity:
+    """Return the uniformity of a kernel, or of a function that it calls."""
+    function, body = function or kernel.node, body or kernel.body
+    return uniformity(body, resolve(function, body, kernel.source.macros), kernel.source, of_warps=of_warps)
+
+
+def _place(variable: Variable) -> bool:
+    """Return whether a variable is an array in shared memory: its name means its address, one for all threads."""
+    return variable.kind == "shared" and variable.dimensions > 0
+
+
+def _whole_warps(text: str) -> bool:
+    """Return whether a number of threads is a multiple of a warp."""
+    return text == "warpSize" or (text.rstrip("uU").isdecimal() and int(text.rstrip("uU")) % 32 == 0)
+
+
+def _single(variable: Variable, source: ParsedFile) -> bool:
+    """Whether one variable can serve all threads: a scalar, or a table of constants."""
+    given = variable.declaration.type == "for_range_loop" or (
+        variable.kind == "local" and variable.declaration.type != "declaration"
+    )
+    before = {text_of(each) for each in variable.declaration.children}
+    if given or "extern" in before or variable.has(*_NO_SCALAR):
+        return False
+    kind = variable.declaration.child_by_field_name("type")
+    if variable.kind == "local" and kind is not None and is_array_type(kind, source):
+        return False  # a pointer to it may write it
+    plain = kind is not None and kind.type in ("primitive_type", "sized_type_specifier", "placeholder_type_specifier")
+    made = variable.kind == "local" and variable.value is None and not variable.has("pointer_declarator")
+    if not plain and (made or "operator" in source.definitions):
+        return False  # a constructor or an operator may read anything
+    fixed = {"const", "constexpr"} & before
+    return not variable.dimensions or bool(fixed and not variable.has("pointer_declarator"))
+
+
+def _constant(piece: Definition) -> bool:
+    """Whether a definition is a constant."""
+    if piece.kind == "type":
+        return "enum" in piece.tokens
+    if piece.kind != "variable" or piece.node is None or has(piece.node, "pointer_declarator"):
+        return False
+    return bool({"const", "constexpr", "__constant__"} & set(piece.tokens))

@@ -1,0 +1,158 @@
+"""Makes tasks of a document of kernel tasks, and estimates how many launches they come to."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from edgetune import limits
+from edgetune.artifacts.files import read_source
+from edgetune.artifacts.kernel_tasks import MDTB, KernelCall, KernelNetwork, KernelTasks
+from edgetune.errors import InputError, blaming
+from edgetune.serving.arrivals import parse_arrivals
+from edgetune.stages.elastic.gpu import Gpu, Resources
+from edgetune.stages.elastic.mdtb.networks import network as mdtb_network
+from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
+from edgetune.stages.elastic.pieces import PieceShape, about_s
+from edgetune.stages.elastic.work import Argument, Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Role, Scalar
+from edgetune.units import format_duration
+
+_FORMATS: Mapping[str, str] = {"int": "<i", "uint": "<I", "float": "<f", "double": "<d"}
+"""As ``struct`` packs them (little endian, as every CUDA platform)."""
+_ROLES: Mapping[str, Role] = {"input": "input", "weights": "weights", "scratch": "scratch", "output": "output"}
+
+
+def tasks_of(
+    document: KernelTasks, *, folder: Path = Path(), benchmark: Callable[..., KernelSequence] = mdtb_network
+) -> tuple[GpuTask, ...]:
+    """Return the tasks of a document.
+
+    Args:
+        document: The document.
+        folder: The folder of its source files.
+        benchmark: Finds a network of the benchmark by name and sizes.
+
+    Raises:
+        InputError: the benchmark has no such network, a source cannot be read, or a value does not fit its type.
+    """
+    own = {}
+    for each in document.networks:
+        with blaming(f"network {each.name}"):
+            own[each.name] = _network(each, folder, benchmark)
+    found = []
+    for task in document.tasks:
+        asked = own.get(task.network)
+        with blaming(f"task {task.name}"):
+            network = benchmark(task.network.removeprefix(MDTB)) if asked is None else asked
+        found.append(GpuTask(task.name, network, task.priority, task.arrivals, task.deadline_s))
+    return tuple(found)
+
+
+def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., KernelSequence]) -> KernelSequence:
+    if said.mdtb is not None:
+        return benchmark(said.mdtb.removeprefix(MDTB), **said.sizes)
+    source = "" if said.source is None else _text(folder / said.source)
+    buffers = [Buffer(each.name, each.shape, each.dtype, _ROLES[each.role]) for each in said.buffers]
+    return KernelSequence(said.name, [_call(each) for each in said.calls], source, buffers)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_source(path).decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not text in UTF-8", "name a CUDA C file") from None
+
+
+def _call(said: KernelCall) -> Call:
+    registers = ASSUMED.registers_per_thread if said.registers is None else said.registers
+    resources = {1: Resources(registers, said.static_shared_bytes)}
+    return Call(
+        said.kernel,
+        Logical(said.grid, said.block, said.shared_bytes),
+        tuple(_argument(each, f"kernel {said.kernel}") for each in said.arguments),
+        said.flop_per_block,
+        said.bytes_per_block,
+        said.block_s,
+        resources=resources,
+    )
+
+
+def _argument(said: str | Mapping[str, float], where: str) -> Argument:
+    if isinstance(said, str):
+        return Pointer(said)
+    ((kind, value),) = said.items()
+    try:
+        number = int(value) if kind in ("int", "uint") and value == int(value) else value
+        return Scalar(struct.pack(_FORMATS[kind], number))
+    except (struct.error, OverflowError, ValueError):
+        raise InputError(f"{where}: {value:g} is no value of type {kind}", "e.g. {int: 5}, {float: 0.5}") from None
+
+
+_LONGEST_KERNEL_S = 3600.0
+"""Longer than any kernel runs; the clock still resolves a nanosecond in an hour."""
+_MOST_TOLD = 1e15
+
+
+def check_count(tasks: Sequence[GpuTask], policies: Sequence[str], gpu: Gpu | None, *, duration_s: float) -> None:
+    """Check that the launches of a run can be kept.
+
+    Args:
+        tasks: Critical ones run once more than there are policies: alone.
+        policies: Their names.
+        gpu: The simulated GPU; ``None`` for a real one, on which closed loops, whose rate is unknown, do not count.
+        duration_s: How long requests come, s.
+
+    Raises:
+        InputError: there are too many; the task with the most is named.
+    """
+    expected = {
+        task.name: (len(policies) + task.critical) * about_launches(task, gpu, duration_s=duration_s) for task in tasks
+    }
+    if gpu is not None:
+        _check_lengths(tasks, gpu)
+    name = "launches" if gpu is None else "simulated_launches"
+    if sum(expected.values()) <= limits.limit(name):
+        return
+    most = max(tasks, key=lambda task: expected[task.name])
+    calls = len(most.network.calls)
+    asks = f"{most.arrivals}, {calls} kernel{'' if calls == 1 else 's'}, {format_duration(duration_s)}"
+    raise InputError(
+        f"task {most.name}: its requests ({asks}) come to about {expected[most.name]:.1g} launches, and with those of "
+        f"the other tasks to more than the limit {name} allows ({limits.limit(name):,})",
+        "make it shorter with --duration, have fewer requests come, run one policy at a time, or raise the limit: "
+        f"edgetune --raise-limit {name}={math.ceil(min(sum(expected.values()), _MOST_TOLD))} COMMAND ...",
+    )
+
+
+def _check_lengths(tasks: Sequence[GpuTask], gpu: Gpu) -> None:
+    for task in tasks:
+        for call in task.network.calls:
+            if not _least_s(call, gpu) <= _LONGEST_KERNEL_S:
+                message = f"task {task.name}: kernel {call.kernel} takes about {_least_s(call, gpu):.3g} s"
+                raise InputError(message, "are flop_per_block, bytes_per_block or block_time those of one block?")
+
+
+def about_launches(task: GpuTask, gpu: Gpu | None, *, duration_s: float) -> float:
+    """Return about how many launches a task comes to in a run, where none is cut into pieces.
+
+    Requests of a closed loop follow each other as soon as all kernels of the one before could end on an idle GPU.
+
+    Args:
+        task: The task.
+        gpu: The simulated GPU; ``None`` counts no closed loop.
+        duration_s: How long requests come, s.
+    """
+    calls, arrivals = task.network.calls, parse_arrivals(task.arrivals)
+    if arrivals.kind == "closed":
+        rounds = 0.0 if gpu is None else duration_s / sum(_least_s(call, gpu) for call in calls)
+        return len(calls) * ((arrivals.clients or 1) + rounds)
+    rate_per_s = arrivals.rate_per_s
+    return len(calls) * (len(arrivals.times_s) if rate_per_s is None else rate_per_s * duration_s)
+
+
+def _least_s(call: Call, gpu: Gpu) -> float:
+    """Return the least time of a kernel, s: of launching it, or of running it and going on to the next."""
+    blocks, usual = call.logical.blocks, GpuTimingModel()
+    return max(usual.host_s, usual.gap_s + (about_s(gpu, call, PieceShape(blocks, 1, blocks)) or 0.0))

@@ -1,0 +1,274 @@
+"""Draws a run over time: request rate, latency, training throughput, batch size, clocks and power.
+
+All panels share the time. Grey bands are exploring, thin upright lines are plans made anew and steps of the power
+governor. What happened and did not change has no panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from edgetune import limits
+from edgetune.artifacts.mode import KNOBS
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
+from edgetune.plotting.style import (
+    BLACK,
+    BLUE,
+    COLOURS,
+    GREY,
+    KNOB_LABELS,
+    VERMILLION,
+    Figure,
+    check_panels,
+    new_figure,
+    panels_of,
+    spread_out,
+    time_unit,
+)
+from edgetune.plotting.turns import first_turn
+from edgetune.stages.interleave.device_use import minibatches
+from edgetune.stages.interleave.figures.chosen import left_out, tenants_of, written
+from edgetune.stages.interleave.summary import latency_budget_s, violated
+from edgetune.stats import percentile
+
+Panel = Callable[[Any], None]
+
+_WINDOWS = 80
+"""About as many windows of time as a panel has room for."""
+_MANY = 3000
+"""Most requests that are drawn one by one; more are drawn as bands."""
+_LAST = 0.5
+"""Least length of the last window, as a share of a window."""
+_PALE_BLUE = "#BFDBEA"
+_LINE_COLOURS = tuple(colour for colour in COLOURS if colour != VERMILLION)
+"""Colours of several tenants; vermillion is for budgets."""
+_LINES = ("-", "--", ":", "-.")
+
+
+def timeline_figure(run: Run, *, engine: str | None = None) -> Figure:
+    """Return the figure of an engine's first turn over time; ``None`` is the engine of the first row.
+
+    Raises:
+        InputError: the run has nothing to draw, or not this engine.
+        DeviceError: matplotlib is missing.
+    """
+    rows = first_turn(run.rows, "engine", engine, of="run")
+    check_panels(len(tenants_of(rows, "request")))
+    limits.check("figure_lanes", len(tenants_of(rows, "train")), "the figure")
+    scale = _Time(max(row.finished_s for row in rows))
+    panels = _panels(rows, scale) if scale.end_s > 0 else []
+    if not panels:
+        raise InputError("the run has nothing to draw over time", "see its rows with edgetune show")
+    heights = [height for height, _ in panels]
+    with new_figure((8.6, 0.9 + 1.05 * sum(heights))) as figure:
+        grid = panels_of(figure, len(panels), 1, sharex=True, height_ratios=heights).flatten()
+        for axes, (_, panel) in zip(grid, panels, strict=True):
+            panel(axes)
+            _draw_changes(axes, rows, scale, labels=axes is grid[0])
+        grid[-1].set_xlabel(f"time since the run began ({scale.unit})")
+        grid[-1].set_xlim(0, scale.of(scale.end_s))
+        figure.align_ylabels(grid)
+        set_title(grid[0], title_of(run.header, f"{rows[0].engine} over time"))
+        legend_beside(figure, grid)
+        note_left_out(figure, left_out(run, rows, "timeline"))
+    return figure
+
+
+class _Time:
+    """The shared axis: its unit, and windows of a round length."""
+
+    def __init__(self, end_s: float) -> None:
+        self.end_s = end_s
+        self.factor, self.unit = (1 / 60, "min") if end_s > 900 else (1.0, "s") if end_s > 1 else time_unit(end_s)
+        steps = (base * 10.0**power for power in range(-4, 6) for base in (1, 2, 5))
+        self.window_s = next((step for step in steps if end_s / step <= _WINDOWS), end_s)
+        self.edges_s = [number * self.window_s for number in range(int(end_s / self.window_s) + 1)]
+        if len(self.edges_s) == 1 or end_s - self.edges_s[-1] > _LAST * self.window_s:
+            self.edges_s.append(end_s)
+        self.edges_s[-1] = end_s  # a last window too short to tell a rate from belongs to the one before
+
+    def of(self, at_s: float) -> float:
+        """Return where a time is on the axis."""
+        return self.factor * at_s
+
+    def window(self, at_s: float) -> int:
+        """Return the number of the window in which a time is."""
+        return min(int(at_s / self.window_s), len(self.edges_s) - 2)
+
+    def draw_steps(self, axes: Any, values: Sequence[float], **style: Any) -> None:
+        """Draw a value for each window."""
+        axes.plot([*map(self.of, self.edges_s)], [*values, values[-1]], drawstyle="steps-post", **style)
+
+
+def _panels(rows: list[RunRow], scale: _Time) -> list[tuple[float, Panel]]:
+    """Return the panels from the top, each with its relative height."""
+    panels: list[tuple[float, Panel]] = []
+    asked = _by_tenant(rows, "request")
+    if asked:
+        came = {tenant: [(row.arrived_s or 0.0, 1) for row in of] for tenant, of in asked.items()}
+        panels.append((1.0, partial(_draw_rate, amounts=came, what="asked", scale=scale)))
+    panels += [(1.7, partial(_draw_latency, rows=of, scale=scale)) for of in asked.values()]
+    steps = _by_tenant(rows, "train")
+    if steps:
+        learned = {tenant: [(row.finished_s, row.samples or 0) for row in of] for tenant, of in steps.items()}
+        panels.append((0.8, partial(_draw_rate, amounts=learned, what="trained", scale=scale)))
+    panels += [(0.8, panel) for panel in _setting_panels(rows, scale)]
+    if readings := [row for row in rows if row.event == "power" and row.power_w is not None]:
+        panels.append((1.2, partial(_draw_power, rows=readings, scale=scale)))
+    return panels
+
+
+def _by_tenant(rows: list[RunRow], event: str) -> dict[str, list[RunRow]]:
+    found: dict[str, list[RunRow]] = {tenant: [] for tenant in tenants_of(rows, event)}
+    for row in rows:
+        if row.event == event:
+            found[row.tenant or ""].append(row)
+    return found
+
+
+def _draw_rate(axes: Any, amounts: dict[str, list[tuple[float, int]]], what: str, scale: _Time) -> None:
+    """Draw how much was ``asked`` or ``trained`` per second, window by window; amounts come with the time, s."""
+    lengths_s = [right - left for left, right in pairwise(scale.edges_s)]
+    highest = 0.0
+    for number, (tenant, of) in enumerate(amounts.items()):
+        sums = [0.0] * len(lengths_s)
+        for at_s, amount in of:
+            sums[scale.window(at_s)] += amount
+        rates = [amount / length_s for amount, length_s in zip(sums, lengths_s, strict=True)]
+        highest = max(highest, *rates)
+        style = {
+            "color": _LINE_COLOURS[number % len(_LINE_COLOURS)],
+            "linestyle": _LINES[number % len(_LINES)],
+            "linewidth": 1.2,
+        }
+        scale.draw_steps(axes, rates, **style, label=f"{written(tenant)} {what}" if len(amounts) > 1 else None)
+    axes.set_ylim(0, 1.15 * highest or 1.0)
+    axes.set_ylabel({"asked": "requests/s", "trained": "trained\nsamples/s"}[what])
+
+
+def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
+    waits_s = [row.finished_s - (row.arrived_s or 0.0) for row in rows]
+    budgets_s = {budget_s for row in rows if (budget_s := latency_budget_s(row)) is not None}
+    factor, unit = time_unit(max([*waits_s, *budgets_s]))
+    good = [row for row in rows if not violated(row)]
+    if len(good) > _MANY:
+        _draw_bands(axes, good, scale, factor)
+    elif good:
+        axes.plot(*_spots(good, scale, factor), linestyle="none", marker=".", markersize=2.4, color=BLUE,
+                  label="answered in time")  # fmt: skip
+    late = [row for row in rows if violated(row) and row.status == "ok"]
+    lost = [row for row in rows if row.status != "ok"]
+    for each, what, marker, colour in ((late, "late", "x", VERMILLION), (lost, "failed or abandoned", "+", BLACK)):
+        of = _worst(each, scale) if len(each) > _MANY else each
+        label = what if of is each else f"{what}: the longest\nof each window"
+        if of:
+            axes.plot(*_spots(of, scale, factor), linestyle="none", marker=marker, markersize=4.5, color=colour,
+                      label=label, zorder=4)  # fmt: skip
+    for budget_s in sorted(budgets_s):
+        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2,
+                     label="due")  # fmt: skip
+    if not spread_out(axes.yaxis, [factor * wait_s for wait_s in waits_s if wait_s > 0], above=300.0):
+        axes.set_ylim(0, 1.1 * factor * max([*waits_s, *budgets_s]))
+    axes.set_ylabel(f"{written(rows[0].tenant or '')}\nlatency ({unit})".strip())
+
+
+def _spots(rows: Sequence[RunRow], scale: _Time, factor: float) -> tuple[list[float], list[float]]:
+    times = [scale.of(row.arrived_s or 0.0) for row in rows]
+    return times, [factor * (row.finished_s - (row.arrived_s or 0.0)) for row in rows]
+
+
+def _worst(rows: list[RunRow], scale: _Time) -> list[RunRow]:
+    """Return of each window the row that waited longest."""
+    worst: dict[int, RunRow] = {}
+    for row in sorted(rows, key=lambda row: row.finished_s - (row.arrived_s or 0.0)):
+        worst[scale.window(row.arrived_s or 0.0)] = row
+    return list(worst.values())
+
+
+def _draw_bands(axes: Any, rows: Sequence[RunRow], scale: _Time, factor: float) -> None:
+    """Draw, window by window, the median, where the middle 98 % lie, and the longest."""
+    waits: list[list[float]] = [[] for _ in scale.edges_s[1:]]
+    for row in rows:
+        waits[scale.window(row.arrived_s or 0.0)].append(factor * (row.finished_s - (row.arrived_s or 0.0)))
+    low, middle, high = ([percentile(of, percent) if of else math.nan for of in waits] for percent in (1, 50, 99))
+    places = [*map(scale.of, scale.edges_s)]
+    axes.fill_between(
+        places, [*low, low[-1]], [*high, high[-1]], step="post", color=_PALE_BLUE, linewidth=0,
+        label="in time: 1st to 99th\npercentile, median",
+    )  # fmt: skip
+    scale.draw_steps(axes, middle, color=BLUE, linewidth=1.2)
+    axes.plot(
+        *_spots(_worst(list(rows), scale), scale, factor), linestyle="none", marker=".", markersize=3.0, color=BLUE,
+        label="of those in time, the\nlongest of each window",
+    )  # fmt: skip
+
+
+def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:
+    """Return a panel for batch sizes and one for each knob, of those that changed."""
+    panels: list[Panel] = []
+    sizes: dict[str, list[tuple[float, float]]] = {}
+    for busy in minibatches(rows):
+        if busy.batch_size is not None:
+            sizes.setdefault(busy.tenant, []).append((busy.start_s, float(busy.batch_size)))
+    changing = {tenant: of for tenant, of in sizes.items() if len({size for _, size in of}) > 1}
+    if changing:
+        panels.append(partial(_draw_settings, series=changing, label="batch size", scale=scale))
+    changes = sorted((row for row in rows if row.event in ("plan", "mode")), key=_since_s)
+    for knob in KNOBS:
+        values = [(_since_s(row), float(value)) for row in changes if (value := getattr(row, knob)) is not None]
+        if len({value for _, value in values}) > 1:
+            label = KNOB_LABELS[knob].replace(" (", "\n(")
+            panels.append(partial(_draw_settings, series={"": values}, label=label, scale=scale))
+    return panels
+
+
+def _since_s(row: RunRow) -> float:
+    """Return when a plan or mode began to hold, s; a trial's when the trial began."""
+    return row.finished_s if row.started_s is None else row.started_s
+
+
+def _draw_settings(axes: Any, series: dict[str, list[tuple[float, float]]], label: str, scale: _Time) -> None:
+    for number, (name, values) in enumerate(sorted(series.items())):
+        times, settings = zip(*values, (scale.end_s, values[-1][1]), strict=True)
+        axes.plot(
+            [scale.of(at_s) for at_s in times], settings, drawstyle="steps-post", linewidth=1.2,
+            color=_LINE_COLOURS[number % len(_LINE_COLOURS)] if name else BLACK, linestyle=_LINES[number % len(_LINES)],
+            label=f"{written(name)} batch size" if name and len(series) > 1 else None,
+        )  # fmt: skip
+    highest = max(value for values in series.values() for _, value in values)
+    axes.set_ylim(0, 1.15 * highest)
+    axes.set_ylabel(label)
+
+
+def _draw_power(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
+    taken = sorted(rows, key=lambda row: row.finished_s)
+    times = [scale.of(row.finished_s) for row in taken]
+    axes.plot(times, [row.power_w for row in taken], color=BLACK, linewidth=0.9, label="power")
+    budgets = [(at, row.power_budget_w) for at, row in zip(times, taken, strict=True) if row.power_budget_w is not None]
+    if budgets:
+        axes.plot(
+            *zip(*budgets, strict=True), drawstyle="steps-post", color=VERMILLION, linestyle="--", linewidth=1.2,
+            label="power budget",
+        )  # fmt: skip
+    axes.set_ylim(0, 1.15 * max([*(row.power_w or 0.0 for row in taken), *(budget_w for _, budget_w in budgets)]))
+    axes.set_ylabel("power (W)")
+
+
+def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bool) -> None:
+    """Mark the times of trials, of new plans and of steps of the governor across a panel."""
+    for row in rows:
+        if row.event == "plan" and row.started_s is not None:
+            axes.axvspan(scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0",
+                         edgecolor="#a0a0a0", hatch="////", linewidth=0, zorder=0.2,
+                         label="exploring" if labels else None)  # fmt: skip
+    for event, style, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
+        for row in rows:
+            if row.event == event and row.started_s is None and row.finished_s > 0:
+                axes.axvline(scale.of(row.finished_s), color=GREY, linestyle=style, linewidth=0.9, zorder=0.4,
+                             label=label if labels else None)  # fmt: skip

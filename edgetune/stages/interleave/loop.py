@@ -1,0 +1,393 @@
+"""The loop that shares a device: it takes requests, asks the policy, starts minibatches and records rows.
+
+    requests -> queues -> policy.decide(snapshot) -> backend.start(minibatch) -> backend.wait() -> rows
+
+The same loop runs on a device and on an event clock; only the backend differs. It decides at the ends of minibatches
+and when requests arrive, never in the middle of a minibatch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.run import RunRow
+from edgetune.serving.clock import earliest_ns
+from edgetune.serving.requests import Outcome
+from edgetune.serving.sources import ArrivalSource
+from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
+from edgetune.stages.interleave.snapshot import InterleavePolicy, Serve, Snapshot, Train, Wait
+from edgetune.stages.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant, served_by
+from edgetune.stages.interleave.tenants import Inference, Tenant, Training
+from edgetune.units import NS
+
+
+class Watcher:
+    """Called from time to time during a run: a power sensor, a governor, a planner for changing rates.
+
+    This one does nothing.
+    """
+
+    def due_ns(self) -> int | None:
+        """Return when to call ``poll`` next; ``None`` for never."""
+        return None
+
+    def poll(self, now_ns: int, loop: InterleaveLoop) -> None:
+        """Observe the run, and change batch sizes, estimates or the mode; never called again before it returns."""
+
+    def on_arrival(self, tenant: str, at_ns: int) -> None:
+        """Note a request when it arrives, long before it has a row."""
+
+    def on_row(self, row: RunRow) -> None:
+        """Note a row that was just recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharingOverhead:
+    """The cost of sharing.
+
+    Args:
+        decisions_s: Duration of each decision, its snapshot included, s.
+        gaps_s: Device time lost while work was ready, from the end of one minibatch to the start of the next, s in all.
+        minibatches: How many were started.
+    """
+
+    decisions_s: Sequence[float]
+    gaps_s: float
+    minibatches: int
+
+
+class InterleaveLoop:
+    """One run of tenants on a backend.
+
+    Args:
+        engine: Name of the engine, for the rows.
+        backend: Runs minibatches.
+        policy: Decides.
+        tenants: Workloads that share the device.
+        sources: Requests of each inference tenant, by name.
+        watchers: Called from time to time.
+        end_ns: End of the run, on the backend's clock; requests that wait then are answered or abandoned.
+        turn: See ``RunRow``.
+        stopped: Asked often; once true, minibatches that run are finished and requests that wait are abandoned.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        backend: MinibatchBackend,
+        policy: InterleavePolicy,
+        tenants: Sequence[Tenant],
+        sources: Mapping[str, ArrivalSource],
+        *,
+        end_ns: int,
+        watchers: Sequence[Watcher] = (),
+        turn: int = 0,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.rows: list[RunRow] = []
+        self._engine, self._backend, self._policy, self._turn = engine, backend, policy, turn
+        self._begin_ns, self._end_ns = backend.now_ns(), end_ns
+        self._served = {t.name: served_by(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
+        self._trained = {
+            t.name: TrainingTenant(t, DurationEstimate(round(t.minibatch_s * NS)))
+            for t in tenants
+            if isinstance(t, Training)
+        }
+        self._tenants: dict[str, InferenceTenant | TrainingTenant] = {**self._served, **self._trained}
+        self._watchers, self._stopped = watchers, stopped
+        self._looking: list[Watcher] = []
+        self._unwritten: deque[tuple[FinishedMinibatch, Tenant, Sequence[tuple[int, int]]]] = deque()
+        """Minibatches that have ended and are not in ``rows`` yet, each with its tenant as it was, and requests."""
+        self._paused = False
+        self._decisions_s: list[float] = []
+        self._gaps_ns = 0
+        self._free_since_ns: int | None = None
+        """Since when the device is idle; ``None`` while it is busy or no work was ready."""
+        self._followed: dict[Minibatch, int | None] = {}
+        """Minibatches sent to begin at once or behind another, with the time since when the device is free for them."""
+        self._ended_ns = self._begin_ns
+        """When the last minibatch ended."""
+
+    @property
+    def overhead(self) -> SharingOverhead:
+        """The cost of sharing so far."""
+        started = sum(state.next_minibatch for state in self._tenants.values())
+        return SharingOverhead(self._decisions_s, self._gaps_ns / NS, started)
+
+    def run(self) -> None:
+        """Run until the end; every request and every training step has a row afterwards, also where this raises."""
+        try:
+            while self._turn_once():
+                pass
+            self.settle()
+        finally:
+            self._abandon()
+
+    def advance(self, enough: Callable[[], bool]) -> None:
+        """Continue the run until ``enough()`` or time is up: a watcher observes real work in this way."""
+        self._write()
+        while not enough() and self._backend.now_ns() < self._end_ns and self._turn_once():
+            self._write()
+
+    def _turn_once(self) -> bool:
+        """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
+        now_ns, over = self._backend.now_ns(), self.over
+        self._take_requests(min(now_ns, self._end_ns))
+        if not over:
+            self._poll_watchers(now_ns)
+        if self._stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
+            return False
+        return self._decide(over=over)
+
+    def _poll_watchers(self, now_ns: int) -> None:
+        for watcher in self._watchers:
+            due_ns = watcher.due_ns()
+            if due_ns is None or due_ns > now_ns or watcher in self._looking:
+                continue
+            self._write()
+            self._looking.append(watcher)
+            try:
+                watcher.poll(now_ns, self)
+            finally:
+                self._looking.remove(watcher)
+
+    def tenant(self, name: str) -> Tenant:
+        """Return a tenant as it is now."""
+        return self._tenants[name].tenant
+
+    def rebatch(self, name: str, batch_size: int, minibatch_s: float) -> None:
+        """Run a tenant at another batch size from now on.
+
+        Args:
+            name: Of the tenant.
+            batch_size: Samples per minibatch.
+            minibatch_s: Expected duration of a minibatch, s.
+
+        Raises:
+            InputError: the tenant cannot run at this batch size; nothing is changed.
+        """
+        self.settle()
+        self._backend.prepare(name, batch_size)
+        state: Any = self._tenants[name]
+        state.tenant = replace(state.tenant, batch_size=batch_size, minibatch_s=minibatch_s)
+        self.re_estimate(name, minibatch_s)
+
+    def re_estimate(self, name: str, minibatch_s: float) -> None:
+        """Expect a tenant's minibatches to take this long from now on, s, because the mode has changed."""
+        self._tenants[name].estimate = DurationEstimate(round(minibatch_s * NS))
+
+    def pause_training(self, *, paused: bool) -> None:
+        """Start no training minibatch from now on, or start them again."""
+        self._paused = paused
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set a power mode between minibatches and return it as read back.
+
+        Raises:
+            DeviceError: see ``MinibatchBackend.apply``.
+        """
+        self.settle()
+        return self._backend.apply(mode)
+
+    def settle(self) -> None:
+        """Wait until nothing runs."""
+        while self._busy():
+            self._finish(self._backend.wait(None))
+        self._write()
+
+    @property
+    def lost(self) -> list[str]:
+        """Tenants that could not go on."""
+        return [name for name, state in self._tenants.items() if state.lost]
+
+    @property
+    def over(self) -> bool:
+        """Whether time is up or a stop was requested."""
+        return self._backend.now_ns() >= self._end_ns or self._stopped()
+
+    def now_ns(self) -> int:
+        """Return the time of the backend's clock, ns."""
+        return self._backend.now_ns()
+
+    def record(self, row: RunRow) -> None:
+        """Record a row as it is."""
+        self.rows.append(row)
+        for watcher in self._watchers:
+            watcher.on_row(row)
+
+    def row(self, at_ns: int) -> RunRow:
+        """Return a row of this run at a time of the backend's clock, to be completed with ``replace``."""
+        return RunRow(self._engine, "plan", self._since(at_ns), turn=self._turn)
+
+    def _decide(self, *, over: bool) -> bool:
+        """Do what the policy decides; return whether anything is left to wait for."""
+        begun_s = time.perf_counter()
+        now_ns = self._backend.now_ns()
+        decision = self._policy.decide(self._snapshot(now_ns, over=over))
+        self._decisions_s.append(time.perf_counter() - begun_s)
+        if not isinstance(decision, Wait):
+            self._start(decision, now_ns)
+            return True
+        self._free_since_ns = None
+        self._write()
+        times_ns = [decision.until_ns]
+        if not over:
+            times_ns += [
+                self._end_ns,
+                *(served.source.next_ns() for served in self._served.values() if not served.lost),
+            ]
+            times_ns += [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
+        until_ns = earliest_ns(times_ns)
+        if until_ns is None and not self._busy():
+            return False
+        self._finish(self._backend.wait(until_ns))
+        return True
+
+    def _start(self, decision: Serve | Train, now_ns: int) -> None:
+        state = self._tenants[decision.tenant]
+        number = state.next_minibatch
+        taken: tuple[tuple[int, int], ...] = ()
+        state.next_minibatch += 1
+        minibatch = Minibatch(decision.tenant, "train", number, begin_by_ns=decision.begin_by_ns)
+        if isinstance(state, InferenceTenant) and isinstance(decision, Serve):
+            taken = state.waiting.take(decision.count, decision.passed)
+            minibatch = replace(minibatch, task="infer", requests=tuple(request for request, _ in taken))
+        if self._free_since_ns is not None or minibatch.begin_by_ns is not None:
+            self._followed[minibatch] = self._free_since_ns
+        self._free_since_ns = None
+        self._backend.start(minibatch)
+        state.since_ns.append(now_ns)
+        if isinstance(state, InferenceTenant):
+            state.on_device[number] = taken
+
+    def _finish(self, ended: Sequence[FinishedMinibatch]) -> None:
+        for done in ended:
+            state = self._tenants[done.minibatch.tenant]
+            taken: tuple[tuple[int, int], ...] = ()
+            state.since_ns.pop(0)
+            state.lost |= done.lost
+            if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
+                state.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+            if isinstance(state, InferenceTenant):
+                taken = state.on_device.pop(done.minibatch.number)
+                state.source.answered([request for request, _ in taken], done.end_ns)
+            else:
+                state.served_ns += done.end_ns - done.start_ns
+            self._unwritten.append((done, state.tenant, taken))
+            self._pass_on(done)
+
+    def _pass_on(self, done: FinishedMinibatch) -> None:
+        """Count the idle time before a minibatch; the one lined up behind it begins now."""
+        self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may be told first
+        since_ns = self._followed.pop(done.minibatch, None)
+        if since_ns is not None:
+            self._gaps_ns += max(done.start_ns - since_ns, 0)
+        for behind, since_ns in self._followed.items():
+            if since_ns is None:
+                self._followed[behind] = self._ended_ns
+                since = self._tenants[behind.tenant].since_ns
+                since[-1] = max(since[-1], done.end_ns)
+        self._free_since_ns = None if self._busy() else self._ended_ns
+
+    def _finish_inference(self, done: FinishedMinibatch) -> None:
+        served = self._served[done.minibatch.tenant]
+        taken = served.on_device.pop(done.minibatch.number)
+        served.since_ns.pop(0)
+        served.lost |= done.lost
+        if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
+            served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+        served.source.answered([request for request, _ in taken], done.end_ns)
+        self._unwritten.append((done, served.tenant, taken))
+
+    def _finish_training(self, done: FinishedMinibatch) -> None:
+        trained = self._trained[done.minibatch.tenant]
+        trained.since_ns.pop(0)
+        trained.lost |= done.lost
+        trained.served_ns += done.end_ns - done.start_ns
+        if done.failure is None:
+            trained.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
+        self._unwritten.append((done, trained.tenant, ()))
+
+    def _write(self) -> None:
+        """Record the minibatches that have ended, while the device runs the next one."""
+        while self._unwritten:
+            done, tenant, taken = self._unwritten.popleft()
+            if isinstance(tenant, Inference):
+                self._write_requests(done, tenant, taken)
+            else:
+                self._write_step(done, tenant)
+
+    def _write_requests(self, done: FinishedMinibatch, tenant: Inference, taken: Sequence[tuple[int, int]]) -> None:
+        failures = dict(done.failed)
+        if done.failure is not None:
+            failures = {request: failures.get(request, done.failure) for request, _ in taken}
+        started_s = self._since(done.start_ns)
+        for request, arrived_ns in taken:
+            outcome: Outcome = "failed" if request in failures else "ok"
+            row = self._request(
+                tenant, arrived_ns, done.end_ns, outcome, failures.get(request),
+                started_s=started_s, minibatch=done.minibatch.number, samples=len(taken),
+            )  # fmt: skip
+            self.record(row)
+
+    def _write_step(self, done: FinishedMinibatch, tenant: Training) -> None:
+        row = RunRow(
+            self._engine, "train", self._since(done.end_ns), tenant.name, self._turn,
+            started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=tenant.batch_size,
+            samples=tenant.batch_size if done.failure is None else 0,
+            status="ok" if done.failure is None else "failed", reason=done.failure, loss=done.loss,
+        )  # fmt: skip
+        self.record(row)
+
+    def _request(
+        self, tenant: Inference, arrived_ns: int, finished_ns: int, outcome: Outcome, reason: str | None, **more: Any
+    ) -> RunRow:
+        due_ns = arrived_ns + round(tenant.latency_budget_s * NS)
+        return RunRow(
+            self._engine, "request", self._since(finished_ns), tenant.name, self._turn, self._since(arrived_ns),
+            deadline_s=self._since(due_ns), met=outcome == "ok" and finished_ns <= due_ns,
+            batch_size=tenant.batch_size, status=outcome, reason=reason, **more,
+        )  # fmt: skip
+
+    def _take_requests(self, now_ns: int) -> None:
+        for name, served in self._served.items():
+            for arrived_ns in served.source.take(now_ns):
+                for watcher in self._watchers:
+                    watcher.on_arrival(name, arrived_ns)
+                served.line_up(arrived_ns)
+
+    def _snapshot(self, now_ns: int, *, over: bool) -> Snapshot:
+        queues = [served.queue(now_ns, over=over) for served in self._served.values() if not served.lost]
+        resting = over or self._paused
+        jobs = [trained.job(now_ns, resting=resting) for trained in self._trained.values() if not trained.lost]
+        return Snapshot(now_ns, queues, jobs)
+
+    def _waiting(self) -> bool:
+        return self._busy() or any(served.waiting for served in self._served.values() if not served.lost)
+
+    def _nothing_will_come(self) -> bool:
+        """Return whether no request will arrive any more and no tenant trains."""
+        answers = any(not (served.lost or served.source.ended) for served in self._served.values())
+        return not answers and all(trained.lost for trained in self._trained.values())
+
+    def _busy(self) -> bool:
+        return any(state.since_ns for state in self._tenants.values())
+
+    def _abandon(self) -> None:
+        """Record the requests that were not answered."""
+        self._write()
+        now_ns = self._backend.now_ns()
+        for served in self._served.values():
+            unanswered = [request for taken in served.on_device.values() for request in taken]
+            for _, arrived_ns in (*unanswered, *served.waiting.take_all()):
+                reason = "the tenant had failed" if served.lost else "the run ended before it was answered"
+                self.record(self._request(served.tenant, arrived_ns, now_ns, "abandoned", reason))
+            served.on_device.clear()
+
+    def _since(self, time_ns: int) -> float:
+        return (time_ns - self._begin_ns) / NS

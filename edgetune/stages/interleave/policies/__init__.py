@@ -1,0 +1,30 @@
+"""The policies, one file each, and the one table of them.
+
+A new policy is one file, one row here and one line in the tests (``edgetune.testing.policy_contract``); a package
+outside adds one by an entry point ``interleave.NAME`` of the group ``edgetune.policies``.
+"""
+
+from __future__ import annotations
+
+from edgetune.plugins import Registry
+from edgetune.stages.interleave.policies.policy import NamedInterleavePolicy
+
+POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
+    "policy",
+    {
+        "managed": "edgetune.stages.interleave.policies.managed:Managed",
+        "native": "edgetune.stages.interleave.policies.native:Native",
+    },
+    group="edgetune.policies",
+    prefix="interleave.",
+    contract=NamedInterleavePolicy,
+)
+
+
+def find_policy(name: str) -> type[NamedInterleavePolicy]:
+    """Return the policy of this name.
+
+    Raises:
+        InputError: there is none; the hint names the nearest.
+    """
+    return POLICIES.find(name)

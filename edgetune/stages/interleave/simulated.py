@@ -1,0 +1,312 @@
+"""The simulated backend: minibatches take given times, on an event clock.
+
+    start(a) --overhead--> runs ------------> over
+    start(b) --overhead------> runs, both at half speed --> over
+
+One minibatch at a time runs at full speed. Where several tenants run at once, each gets an equal share of the device
+(processor sharing): the simplest model of a driver that time-slices.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.artifacts.mode import Mode
+from edgetune.serving.clock import EventClock
+from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch
+from edgetune.stages.interleave.demand import NEVER_NS
+from edgetune.stages.interleave.tenants import Tenant
+from edgetune.units import NS
+
+_ROUNDING_NS = 1e-3
+"""Rounding error of the remaining time of a minibatch that has ended, ns."""
+
+Durations = Callable[[str, int, Mode], int]
+"""Duration of the next minibatch of a tenant, alone on the device, ns, by tenant, batch size and mode."""
+
+Overhead = Callable[[str | None, str, bool], int]
+"""Pause before the device runs a minibatch, ns, by the tenant that ended just then (``None`` for none), its own tenant,
+and whether it was lined up behind another of its tenant."""
+
+Power = Callable[[str | None, int, Mode], float]
+"""Power while a tenant runs, W, by tenant (``None`` and batch 0 while the device is idle), batch size and mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failure of one minibatch.
+
+    Args:
+        failure: Why it fails, one line; ``None`` where only some of its requests do.
+        failed: Requests that fail by themselves, with the reason.
+        duration_ns: What it takes instead, ns: a tenant that hangs is given up after this long.
+        lost: Whether its tenant ends with it.
+    """
+
+    failure: str | None = None
+    failed: tuple[tuple[int, str], ...] = ()
+    duration_ns: int | None = None
+    lost: bool = False
+
+
+def resampled(times_ns: Callable[[str, int, Mode], Sequence[int]], seed: int) -> Durations:
+    """Return durations drawn from recorded ones, with replacement: the scatter of a real device, its tail included.
+
+    Args:
+        times_ns: Measured minibatch times by tenant, batch size and mode, ns; asked once for each.
+        seed: The same seed gives the same durations.
+    """
+    draw = random.Random(seed)
+    recorded: dict[tuple[str, int, Mode], Sequence[int]] = {}
+
+    def duration_ns(tenant: str, batch_size: int, mode: Mode) -> int:
+        key = (tenant, batch_size, mode)
+        if key not in recorded:
+            recorded[key] = times_ns(*key)
+        return draw.choice(recorded[key])
+
+    return duration_ns
+
+
+def hidden(overhead_ns: int) -> Overhead:
+    """Return the same overhead for every start, and none for a minibatch that is lined up."""
+    return lambda _before, _tenant, lined_up: 0 if lined_up else overhead_ns
+
+
+class PowerTrace:
+    """Power of a device as a function of time that changes in steps, with its integral.
+
+    Args:
+        at_ns: When it begins.
+        power_w: What is drawn from then on, W.
+    """
+
+    def __init__(self, at_ns: int, power_w: float) -> None:
+        self._times_ns, self._power_w, self._energy_j = [at_ns], [power_w], [0.0]
+
+    def change(self, at_ns: int, power_w: float) -> None:
+        """Set the power from ``at_ns`` on; times must not go back."""
+        if power_w == self._power_w[-1]:
+            return
+        self._energy_j.append(self._drawn_j(at_ns))
+        self._times_ns.append(at_ns)
+        self._power_w.append(power_w)
+
+    def energy_j(self, from_ns: int, to_ns: int) -> float:
+        """Return the energy of an interval, J; zero before the trace began."""
+        return self._drawn_j(to_ns) - self._drawn_j(from_ns)
+
+    def mean_w(self, from_ns: int, to_ns: int) -> float:
+        """Return the mean power over an interval, W; of an empty one, the power then."""
+        if to_ns <= from_ns:
+            return self._power_w[max(bisect_right(self._times_ns, to_ns) - 1, 0)]
+        return self.energy_j(from_ns, to_ns) * NS / (to_ns - from_ns)
+
+    def _drawn_j(self, at_ns: int) -> float:
+        step = bisect_right(self._times_ns, at_ns) - 1
+        return 0.0 if step < 0 else self._energy_j[step] + self._power_w[step] * (at_ns - self._times_ns[step]) / NS
+
+
+@dataclass(slots=True)
+class _Running:
+    """A minibatch on the device, and how long it would still take alone."""
+
+    minibatch: Minibatch
+    start_ns: int
+    left_ns: float
+    fault: Fault | None
+
+
+class SimulatedMinibatchBackend:
+    """A backend without a device; see ``MinibatchBackend``.
+
+    Args:
+        clock: Tells the time and moves on when the loop waits; other things may happen on it too.
+        tenants: What it holds ready.
+        duration_ns: What each minibatch takes; it raises ``InputError`` for a batch size that cannot run.
+        overhead_ns: From the call of ``start``, or the end of the one it is lined up behind, until the device runs the
+            minibatch, ns; a number is for every start, and hidden behind one that runs.
+        mode: The power mode at first.
+        accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
+        apply_ns: What a change of mode takes, ns.
+        prepare_ns: What getting ready at another batch size takes, ns.
+        power_w: What the device draws, W; where several run, the largest counts (measured so by Fulcrum, 2025).
+        fault: What goes wrong with a minibatch, if anything.
+    """
+
+    def __init__(
+        self,
+        clock: EventClock,
+        tenants: Sequence[Tenant],
+        duration_ns: Durations,
+        *,
+        overhead_ns: int | Overhead = 0,
+        mode: Mode | None = None,
+        accept: Callable[[Mode], Mode] = lambda mode: mode,
+        apply_ns: int = 0,
+        prepare_ns: int = 0,
+        power_w: Power | None = None,
+        fault: Callable[[Minibatch], Fault | None] = lambda _: None,
+    ) -> None:
+        self._clock, self._duration_ns = clock, duration_ns
+        self._overhead_ns = hidden(overhead_ns) if isinstance(overhead_ns, int) else overhead_ns
+        self._batch_sizes = {tenant.name: tenant.batch_size for tenant in tenants}
+        self._mode, self._accept, self._apply_ns, self._prepare_ns = mode or Mode(), accept, apply_ns, prepare_ns
+        self._power_w, self._fault = power_w, fault
+        self._lines: dict[str, deque[tuple[Minibatch, int]]] = {tenant.name: deque() for tenant in tenants}
+        """Minibatches sent and not begun, with the time from which each can begin."""
+        self._running: dict[str, _Running] = {}
+        self._over: list[FinishedMinibatch] = []
+        self._ended: tuple[int, str] | None = None
+        """When the last minibatch ended, and its tenant."""
+        self._lost: set[str] = set()
+        self._progress_ns = clock.now_ns()
+        self.power = None if power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(power_w))
+        """Power so far; ``None`` where it is unknown."""
+
+    @property
+    def mode(self) -> Mode:
+        """The power mode now."""
+        return self._mode
+
+    def now_ns(self) -> int:
+        """Return simulated time, ns."""
+        return self._clock.now_ns()
+
+    def start(self, minibatch: Minibatch) -> None:
+        """Begin a minibatch after the overhead, or line it up."""
+        now_ns = self.now_ns()
+        if minibatch.begin_by_ns is not None and self._busy():
+            self._lines[minibatch.tenant].append((minibatch, now_ns))
+            if minibatch.begin_by_ns < NEVER_NS:
+                self._clock.at(max(minibatch.begin_by_ns, now_ns), lambda: self._begin(minibatch))
+            return
+        before = self._ended[1] if self._ended is not None and self._ended[0] == now_ns else None
+        ready_ns = now_ns + self._overhead_ns(before, minibatch.tenant, False)
+        self._lines[minibatch.tenant].append((minibatch, ready_ns))
+        if minibatch.tenant not in self._running and len(self._lines[minibatch.tenant]) == 1:
+            self._begin_at(minibatch.tenant, ready_ns)
+
+    def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
+        """Advance the clock until a minibatch ends or it is ``until_ns``; return the minibatches that ended."""
+        while not self._over and (until_ns is not None or self._busy()):
+            self._clock.advance(until_ns, self._next_end_ns())
+            self._end()
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        over, self._over = self._over, []
+        return over
+
+    def prepare(self, tenant: str, batch_size: int) -> None:
+        """Hold a tenant ready at another batch size; an impossible one is refused now.
+
+        Raises:
+            InputError: as the durations do; the old batch size is held ready.
+        """
+        while tenant in self._running or self._lines[tenant]:
+            self._pass(None)
+        self._duration_ns(tenant, batch_size, self._mode)
+        self._idle(self._prepare_ns)
+        self._batch_sizes[tenant] = batch_size
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set a power mode and return it as read back; running minibatches keep their speed.
+
+        Raises:
+            DeviceError: as ``accept`` does; the mode is unchanged.
+        """
+        accepted = self._accept(mode)
+        self._idle(self._apply_ns)
+        self._mode = accepted
+        self._note_power()
+        return accepted
+
+    def _idle(self, duration_ns: int) -> None:
+        until_ns = self.now_ns() + duration_ns
+        while self.now_ns() < until_ns:
+            self._pass(until_ns)
+
+    def _pass(self, until_ns: int | None) -> None:
+        """Let time pass until a minibatch ends, and keep it for the next ``wait``."""
+        before, self._over = self._over, []
+        self._over = [*before, *self.wait(until_ns)]
+
+    def _busy(self) -> bool:
+        return bool(self._running) or any(self._lines.values())
+
+    def _begin_at(self, tenant: str, time_ns: int) -> None:
+        minibatch, _ = self._lines[tenant][0]
+        if time_ns <= self.now_ns():
+            self._begin(minibatch)
+        else:
+            self._clock.at(time_ns, lambda: self._begin(minibatch))
+
+    def _begin(self, minibatch: Minibatch) -> None:
+        """Begin a minibatch, unless it has begun, or its tenant runs another."""
+        tenant = minibatch.tenant
+        if tenant in self._running or not self._lines[tenant] or self._lines[tenant][0][0] is not minibatch:
+            return
+        self._progress()
+        self._lines[tenant].popleft()
+        now_ns = self.now_ns()
+        if tenant in self._lost:
+            self._over.append(FinishedMinibatch(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
+            self._next_in_line(tenant, tenant)
+            return
+        fault = self._fault(minibatch)
+        duration_ns = None if fault is None else fault.duration_ns
+        if duration_ns is None:
+            duration_ns = self._duration_ns(tenant, self._batch_sizes[tenant], self._mode)
+        self._running[tenant] = _Running(minibatch, now_ns, duration_ns, fault)
+        self._note_power()
+
+    def _next_in_line(self, before: str, tenant: str) -> None:
+        if self._lines[tenant]:
+            _, ready_ns = self._lines[tenant][0]
+            self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(before, tenant, True)))
+
+    def _progress(self) -> None:
+        """Subtract the time since the last call: each of n minibatches gets the n-th part of the device."""
+        now_ns = self.now_ns()
+        for running in self._running.values():
+            running.left_ns -= (now_ns - self._progress_ns) / len(self._running)
+        self._progress_ns = now_ns
+
+    def _next_end_ns(self) -> int | None:
+        if not self._running:
+            return None
+        least_ns = min(running.left_ns for running in self._running.values())
+        return self._progress_ns + max(math.ceil(least_ns * len(self._running) - _ROUNDING_NS), 0)
+
+    def _end(self) -> None:
+        self._progress()
+        ended = [tenant for tenant, running in self._running.items() if running.left_ns <= _ROUNDING_NS]
+        for tenant in ended:
+            running = self._running.pop(tenant)
+            fault = running.fault or Fault()
+            if fault.lost:
+                self._lost.add(tenant)
+            done = FinishedMinibatch(
+                running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed
+            )
+            self._over.append(replace(done, lost=fault.lost))
+            self._ended = (self.now_ns(), tenant)
+        for before in ended:
+            for tenant in [before] if self._running else self._lines:
+                self._next_in_line(before, tenant)
+        if ended:
+            self._note_power()
+
+    def _note_power(self) -> None:
+        if self.power is not None and self._power_w is not None:
+            self.power.change(self.now_ns(), self._drawn_w(self._power_w))
+
+    def _drawn_w(self, power_w: Power) -> float:
+        if not self._running:
+            return power_w(None, 0, self._mode)
+        return max(power_w(tenant, self._batch_sizes[tenant], self._mode) for tenant in self._running)

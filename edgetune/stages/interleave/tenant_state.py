@@ -1,0 +1,174 @@
+"""The state of each tenant in a run: requests that wait, minibatches on the device, and how long the next one takes.
+
+An estimate of durations is cautious and corrected by every minibatch that runs. A slow minibatch raises it at once, so
+that the next is not started on a stale estimate; the surcharge then fades with time, not with minibatches, because a
+job that is not started any more would never be tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import overload
+
+from edgetune.serving.sources import ArrivalSource
+from edgetune.stages.interleave.snapshot import InferenceQueue, TrainingJob
+from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.units import NS
+
+_NEWEST = 1 / 8
+"""Weight of the newest in the running mean; as TCP smooths round-trip times (RFC 6298)."""
+_HALF_LIFE_NS = 2_000_000_000
+"""A surcharge halves in this time: long against a minibatch, short against a change of mode or of heat."""
+
+
+class DurationEstimate:
+    """The expected duration of one tenant's minibatches, ns.
+
+    Args:
+        minibatch_ns: As planned.
+    """
+
+    def __init__(self, minibatch_ns: int) -> None:
+        self._mean_ns = float(minibatch_ns)
+        self._surcharge_ns = 0.0
+        self._at_ns = 0
+        self._observed = False
+
+    @property
+    def mean_ns(self) -> float:
+        """Mean duration, ns."""
+        return self._mean_ns
+
+    @property
+    def observed(self) -> bool:
+        """Whether a minibatch was observed; before that the duration is the planned one."""
+        return self._observed
+
+    def observe(self, duration_ns: int, now_ns: int) -> None:
+        """Correct the estimate by a minibatch that ended at ``now_ns``."""
+        surcharge_ns = self._faded(now_ns)
+        over_ns = duration_ns - self._mean_ns
+        self._mean_ns = float(duration_ns) if not self._observed else self._mean_ns + _NEWEST * over_ns
+        self._surcharge_ns = max(surcharge_ns, duration_ns - self._mean_ns)
+        self._at_ns, self._observed = now_ns, True
+
+    def cautious_ns(self, now_ns: int) -> int:
+        """Return a cautious duration of the next one, ns."""
+        return round(self._mean_ns + self._faded(now_ns))
+
+    def _faded(self, now_ns: int) -> float:
+        return float(self._surcharge_ns * 0.5 ** ((now_ns - self._at_ns) / _HALF_LIFE_NS))
+
+
+_GAP_WEIGHT = 1 / 16
+"""Weight of the newest gap between requests in the running mean that policies see."""
+
+
+class WaitingRequests(Sequence[int]):
+    """The requests of a tenant that wait, the oldest first; policies see when each arrived.
+
+    Under overload they are many, and are taken from the middle, where those are that can still be in time: each is
+    found at once by its place, and taking some moves only those that came after them.
+    """
+
+    def __init__(self) -> None:
+        self._requests: list[tuple[int, int]] = []
+        """Number and arrival of each; the first ``_gone`` do not wait any more."""
+        self._gone = 0
+
+    def __len__(self) -> int:
+        return len(self._requests) - self._gone
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[int]: ...
+    def __getitem__(self, place: int | slice) -> int | Sequence[int]:
+        if isinstance(place, slice):
+            return [arrived_ns for _, arrived_ns in self._requests[self._gone :][place]]
+        if place < -len(self):
+            raise IndexError(place)
+        return self._requests[place if place < 0 else place + self._gone][1]
+
+    def append(self, number: int, arrived_ns: int) -> None:
+        """Add the newest request."""
+        self._requests.append((number, arrived_ns))
+
+    def take(self, count: int, passed: int = 0) -> tuple[tuple[int, int], ...]:
+        """Take the number and arrival of ``count`` requests, the oldest first; see ``Serve``."""
+        begin = self._gone + passed
+        later = self._requests[begin : begin + count] if passed else []
+        del self._requests[begin : begin + len(later)]
+        older = self._requests[self._gone : self._gone + count - len(later)]
+        self._gone += len(older)
+        if self._gone > len(self):
+            del self._requests[: self._gone]
+            self._gone = 0
+        return (*older, *later)
+
+    def take_all(self) -> tuple[tuple[int, int], ...]:
+        """Take the number and arrival of all of them."""
+        return self.take(len(self))
+
+
+@dataclass(slots=True)
+class InferenceTenant:
+    """An inference tenant in the loop."""
+
+    tenant: Inference
+    source: ArrivalSource
+    estimate: DurationEstimate
+    waiting: WaitingRequests = field(default_factory=WaitingRequests)
+    next_request: int = 0
+    next_minibatch: int = 0
+    gap_ns: float | None = None
+    last_arrival_ns: int | None = None
+    since_ns: list[int] = field(default_factory=list)
+    on_device: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    lost: bool = False
+
+    def line_up(self, arrived_ns: int) -> None:
+        """Add a request that arrived, and update the mean gap between requests."""
+        self.waiting.append(self.next_request, arrived_ns)
+        self.next_request += 1
+        if self.last_arrival_ns is not None:
+            gap_ns = arrived_ns - self.last_arrival_ns
+            before_ns = gap_ns if self.gap_ns is None else self.gap_ns
+            self.gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
+        self.last_arrival_ns = arrived_ns
+
+    def queue(self, now_ns: int, *, over: bool) -> InferenceQueue:
+        """Return its queue for the snapshot; ``over`` where no more requests will come."""
+        tenant = self.tenant
+        return InferenceQueue(
+            tenant.name, tenant.batch_size, round(tenant.latency_budget_s * NS), self.estimate.cautious_ns(now_ns),
+            self.waiting, self.gap_ns, self.since_ns[0] if self.since_ns else None, over or self.source.ended,
+            self.last_arrival_ns, None if self.estimate.observed else 0, len(self.since_ns),
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class TrainingTenant:
+    """A training tenant in the loop."""
+
+    tenant: Training
+    estimate: DurationEstimate
+    next_minibatch: int = 0
+    served_ns: int = 0
+    since_ns: list[int] = field(default_factory=list)
+    lost: bool = False
+
+    def job(self, now_ns: int, *, resting: bool) -> TrainingJob:
+        """Return its job for the snapshot; ``resting`` where no further step is to begin."""
+        since_ns = self.since_ns[0] if self.since_ns else None
+        minibatch_ns, weight = self.estimate.cautious_ns(now_ns), self.tenant.weight
+        return TrainingJob(
+            self.tenant.name, minibatch_ns, weight, self.served_ns, since_ns, len(self.since_ns), resting
+        )
+
+
+def served_by(tenant: Inference, source: ArrivalSource) -> InferenceTenant:
+    """Return the state of an inference tenant before its first request."""
+    gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
+    return InferenceTenant(tenant, source, DurationEstimate(round(tenant.minibatch_s * NS)), gap_ns=gap_ns)

@@ -1,0 +1,150 @@
+"""What is trained and how: the network or proxy, its dataset, the target, the optimiser and its rate."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.stages.profiling.convergence.datasets import Dataset
+from edgetune.version import __version__
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
+
+PROXIES: dict[str, str] = {
+    "proxy:cnn": "two convolutions and two dense layers, for images",
+    "proxy:mlp": "two dense layers, for anything",
+}
+"""Small networks defined here."""
+
+
+def resolve_proxy(reference: str) -> Workload:
+    """Return what ``reference`` names: a proxy defined here, a network of the zoo, or an ONNX file.
+
+    Raises:
+        InputError: There is no such proxy, network or file, or it is a Python file, whose accuracy is unknown.
+    """
+    if not reference.startswith("proxy:"):
+        workload = resolve(reference)
+        if workload.kind == "python":
+            message = f"{reference} is a Python file: it trains, but does not say how accurate it is"
+            raise InputError(message, f"give {', '.join(PROXIES)}, a network of the zoo or an ONNX file")
+        return workload
+    if reference not in PROXIES:
+        near = difflib.get_close_matches(reference, PROXIES, 1)
+        listed = f"known: {', '.join(PROXIES)}"
+        hint = f"did you mean {near[0]}? {listed}" if near else listed
+        raise InputError(f"there is no proxy {reference!r}", hint)
+    return Workload(reference, reference, "name", None, f"edgetune {__version__}")
+
+
+REFERENCE_BATCH = 32
+"""Batch size that the learning rate is given for."""
+OPTIMIZERS = ("adam", "adamw")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How every run is trained.
+
+    Args:
+        target_accuracy: Share of held-out samples classified correctly at which a run ends, above 0, at most 1.
+        max_epochs: Passes over the data after which a run has missed the target.
+        optimizer: One of ``OPTIMIZERS``.
+        learning_rate: At ``REFERENCE_BATCH`` samples; see ``learning_rate_at``.
+        evaluations: Times per epoch that the accuracy is looked at.
+    """
+
+    target_accuracy: float
+    max_epochs: int
+    optimizer: str = "adam"
+    learning_rate: float = 1e-3
+    evaluations: int = 8
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target_accuracy <= 1:
+            message = f"the target accuracy must be above 0 and at most 100 %, not {self.target_accuracy:g}"
+            raise InputError(message, "e.g. --target-accuracy 90%")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise InputError(f"the learning rate must be above zero, not {self.learning_rate:g}", "e.g. 0.001")
+        if self.optimizer not in OPTIMIZERS:
+            raise InputError(f"there is no optimizer {self.optimizer!r} here", f"known: {', '.join(OPTIMIZERS)}")
+
+    def learning_rate_at(self, batch_size: int) -> float:
+        """Return the rate scaled by the square root of the batch size.
+
+        That keeps the noise of adaptive optimisers' steps the same from batch to batch (Malladi et al., 2022, "On the
+        SDEs and scaling rules for adaptive gradient algorithms").
+        """
+        return self.learning_rate * math.sqrt(batch_size / REFERENCE_BATCH)
+
+
+def check_sizes(batch_sizes: Sequence[int], dataset: Dataset, options: TrainingOptions) -> None:
+    """Refuse what cannot be trained.
+
+    Raises:
+        InputError: a batch larger than the data set, or a target no better than guessing.
+    """
+    samples = len(dataset.x)
+    large = [size for size in batch_sizes if size > samples]
+    if large:
+        message = f"batch size {', '.join(map(str, large))}: the data set {dataset.name} has {samples} samples to learn"
+        raise InputError(message, f"use batch sizes up to {samples}, or a larger data set")
+    if dataset.classes < 2:
+        raise InputError(f"the data set {dataset.name} has one label only", "there is nothing to tell apart in it")
+    if options.target_accuracy <= 1 / dataset.classes:
+        message = f"a target accuracy of {options.target_accuracy:.3g} is that of guessing one of {dataset.classes}"
+        raise InputError(message, "aim higher, e.g. --target-accuracy 90%")
+
+
+Task = tuple[int, int]
+"""Batch size and seed of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """What is trained, and how.
+
+    Args:
+        workload: See ``proxies.resolve_proxy``.
+        dataset: Loaded, for its size and hash.
+        dataset_reference: As the user wrote it: what the child loads.
+        options: How.
+        device: ``auto``, ``cpu`` or ``cuda:0``.
+    """
+
+    workload: Workload
+    dataset: Dataset
+    dataset_reference: str
+    options: TrainingOptions
+    device: str = "auto"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for runs to be taken over; batch sizes and seeds are not part of it."""
+        workload, dataset = self.workload, self.dataset
+        return {
+            "version": __version__,
+            "convergence": workload.reference if workload.kind == "name" else workload.name,
+            "workload_sha256": workload.sha256,
+            "dataset": dataset.name,
+            "dataset_sha256": dataset.sha256,
+            "device": self.device,
+            "options": asdict(self.options),
+        }
+
+    def command(self, batch_size: int, seed: int) -> dict[str, Any]:
+        """Return the command that has a child process train one run."""
+        described = asdict(self.workload)
+        described["path"] = None if self.workload.path is None else str(self.workload.path)
+        return {
+            "workload": described,
+            "dataset": self.dataset_reference,
+            "options": asdict(self.options),
+            "batch_size": batch_size,
+            "seed": seed,
+            "device": self.device,
+        }

@@ -1,0 +1,155 @@
+"""All training runs of a table, several at a time; each finished run is in a journal before the next is reported.
+
+    batch sizes x seeds --> queue --> [process 1] [process 2] ... --> journal --> table
+
+A run that the journal or an earlier table has is not trained again; one that failed (of too little memory, say) is
+tried again. Killed at any moment, only the runs that were under way are lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts import convergence
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow
+from edgetune.artifacts.header import DataWarning, Header
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.stages.profiling.convergence.proxy import REFERENCE_BATCH, Proxy, Task, check_sizes
+from edgetune.stages.profiling.convergence.worker_pool import WorkerPool
+from edgetune.stages.profiling.identity import identity_sha256
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal_of
+from edgetune.stages.profiling.journal_lines import JournalFormat, checked
+
+_NAMES = frozenset(field.name for field in fields(ConvergenceRow))
+_HOPELESS = 2
+"""Runs that may fail before the first success until the rest is not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """The progress of the runs, reported before the first and after each: see ``sweep.SweepProgress``."""
+
+    done: int
+    total: int
+    resumed: int
+    eta_s: float | None = None
+    row: ConvergenceRow | None = None
+
+
+def run_form() -> JournalFormat[ConvergenceRow]:
+    """Return how the journal holds a run: its row, without what is not known."""
+
+    def write(row: ConvergenceRow) -> dict[str, Any]:
+        return {"run_row": {name: value for name, value in asdict(row).items() if value is not None}}
+
+    def read(value: Mapping[str, Any]) -> ConvergenceRow:
+        known = {name: cell for name, cell in value["run_row"].items() if name in _NAMES}
+        return checked(ConvergenceRow, {"epochs": None, **known})
+
+    return JournalFormat("run_row", write, read, lambda row: row.status == "failed")
+
+
+def train_all(
+    proxy: Proxy, tasks: Sequence[Task], journal_path: Path, *, jobs: int, known: Convergence | None = None,
+    on_progress: Callable[[RunProgress], None] = lambda _: None, fresh: bool = False,
+) -> Convergence:  # fmt: skip
+    """Train every task that is not known yet, and return all runs as a table, by batch size and seed.
+
+    The journal stays: call ``journal.discard_journal`` once the table is written.
+
+    Args:
+        proxy: What to train.
+        tasks: Batch sizes and seeds; repeated ones are trained once.
+        journal_path: See ``identity.default_journal_path``.
+        jobs: Processes at a time.
+        known: An earlier table of the same proxy: its runs are taken over, and stay in the table.
+        on_progress: Told after every run.
+        fresh: Discard the journal of an earlier run.
+
+    Raises:
+        InputError: nothing to train, a batch larger than the data set, or the journal cannot be used.
+        EdgetuneError: every run failed: how the last one did.
+    """
+    tasks = list(dict.fromkeys(tasks))
+    if not tasks:
+        raise InputError("there is nothing to train", "give at least one batch size and one seed")
+    check_sizes([size for size, _ in tasks], proxy.dataset, proxy.options)
+    rows = {} if known is None else {_task(row): row for row in known.rows}
+    with open_journal_of(run_form(), journal_path, proxy.identity, fresh=fresh) as journal:
+        rows |= {_task(row): row for row in journal.entries}
+        left = [task for task in tasks if task not in rows or rows[task].status == "failed"]
+        resumed = len(tasks) - len(left)
+        on_progress(RunProgress(resumed, len(tasks), resumed))
+        try:
+            for done, row in enumerate(_finished(proxy, left, journal, jobs), start=1):
+                rows[_task(row)] = row
+                pace_s = row.duration_s or 0.0
+                eta_s = pace_s * math.ceil((len(left) - done) / jobs)
+                on_progress(RunProgress(resumed + done, len(tasks), resumed, eta_s, row))
+        finally:
+            if all(row.status == "failed" for row in journal.entries):
+                discard_journal(journal_path)
+        ordered = tuple(rows[task] for task in sorted(rows))
+        return Convergence(_header(proxy, ordered, resumed), ordered)
+
+
+def _task(row: ConvergenceRow) -> Task:
+    return row.batch_size, row.seed or 0
+
+
+def _finished(
+    proxy: Proxy, tasks: Sequence[Task], journal: Journal[ConvergenceRow], jobs: int
+) -> Iterator[ConvergenceRow]:
+    """Yield runs as they end, each journalled.
+
+    Failures before the first success are held back: when nothing works, the error that ends it all says it alone.
+    """
+    failures: list[EdgetuneError] = []
+    held: list[ConvergenceRow] = []
+    succeeded = any(row.status != "failed" for row in journal.entries)
+    pool = WorkerPool(proxy, tasks, jobs)
+    try:
+        for _ in tasks:
+            row, error = pool.next()
+            journal.append(row)
+            succeeded = succeeded or error is None
+            failures += [] if error is None else [error]
+            if not succeeded and len(failures) >= min(_HOPELESS, len(tasks)):
+                raise failures[-1]
+            held.append(row)
+            if succeeded:
+                yield from held
+                held = []
+    finally:
+        pool.stop()
+
+
+def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
+    """Say where the runs come from, and which batch sizes a reader should not count on."""
+    workload, dataset = proxy.workload, proxy.dataset
+    inputs = {
+        "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},
+        "dataset": {"name": dataset.name, "reference": proxy.dataset_reference, "sha256": dataset.sha256},
+        "request": {"sha256": identity_sha256(proxy.identity)},
+    }
+    conditions = {
+        "device": ", ".join(sorted({row.device for row in rows if row.device is not None})),
+        "torch": metadata.version("torch"),
+        "options": {**asdict(proxy.options), "learning_rate_at_batch": REFERENCE_BATCH},
+        "samples_per_epoch": len(dataset.x),
+        "samples_held_out": len(dataset.x_held_out),
+        "runs_resumed": resumed,
+    }
+    data_warnings = []
+    for status, advice in (("missed", "train for longer, or for a lower target"), ("failed", "run it again")):
+        count = sum(row.status == status for row in rows)
+        if count:
+            data_warnings.append(DataWarning(f"runs-{status}", f"see the reason column; {advice}", {"runs": count}))
+    return Header.new(
+        convergence.KIND, convergence.VERSION, inputs=inputs, conditions=conditions, warnings=tuple(data_warnings)
+    )

@@ -1,0 +1,203 @@
+"""Training runs in PyTorch: the proxy networks, and steps until the held-out samples are classified well enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from edgetune.errors import InputError
+from edgetune.stages.profiling.convergence.datasets import Dataset
+from edgetune.stages.profiling.convergence.proxy import PROXIES, TrainingOptions
+from edgetune.workloads import zoo
+from edgetune.workloads.initial_weights import has_data
+from edgetune.workloads.onnx_file import fix_dimensions, load_model
+from edgetune.workloads.torch_module import OnnxModule
+from edgetune.workloads.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Trainee:
+    """A network ready to be trained.
+
+    Args:
+        module: Takes a minibatch of samples and returns a score per class.
+        fixed_batch: Samples it takes at once, no more and no fewer; ``None`` for any number.
+    """
+
+    module: nn.Module
+    fixed_batch: int | None = None
+
+
+def build_network(
+    workload: Workload, sample_shape: Sequence[int], classes: int, *, batch_size: int, seed: int
+) -> Trainee:
+    """Return a network with the weights of a seed, the same at every batch size; an ONNX file keeps those it has.
+
+    Args:
+        workload: See ``proxies.resolve_proxy``.
+        sample_shape: Of one sample: ``(16, 16)`` and ``(1, 16, 16)`` are images, anything else fits ``proxy:mlp`` only.
+        classes: Scores that a proxy gives; other networks give what they give.
+        batch_size: Samples per minibatch.
+        seed: Of the weights.
+
+    Raises:
+        InputError: samples that are no images for a network that takes images, or a graph that cannot be trained.
+    """
+    torch.manual_seed(seed)
+    if workload.reference == "proxy:mlp":
+        return Trainee(_mlp(prod(sample_shape), classes))
+    if workload.reference in PROXIES:
+        return Trainee(_cnn(sample_shape, classes))
+
+    graph = zoo.weightless(workload.name) if workload.kind == "zoo" else load_model(workload, weights=True)
+    try:
+        model = fix_dimensions(graph, batch_size=batch_size)
+    except InputError as error:
+        raise InputError(error.message, "export it with its batch open and every other dimension fixed") from None
+    if not all(has_data(tensor) for tensor in model.graph.initializer):
+        model = zoo.with_weights(model, seed)
+    return Trainee(OnnxModule(model), batch_size)
+
+
+def _mlp(inputs: int, classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(inputs, 128), nn.ReLU(), nn.Linear(128, classes))
+
+
+def _cnn(sample_shape: Sequence[int], classes: int) -> nn.Module:
+    """Two convolutions and two dense layers: about 40,000 weights on 16 x 16 pixels."""
+    if len(sample_shape) not in (2, 3) or min(sample_shape[-2:]) < 4:
+        shape = "x".join(map(str, sample_shape)) or "single numbers"
+        raise InputError(f"proxy:cnn takes images of at least 4x4, and the samples are {shape}", "take proxy:mlp")
+    height, width = sample_shape[-2:]
+    channels = sample_shape[0] if len(sample_shape) == 3 else 1
+    return nn.Sequential(
+        nn.Unflatten(1, (1, height)) if len(sample_shape) == 2 else nn.Identity(),
+        nn.Conv2d(channels, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(12, 24, 3, padding=1), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Flatten(), nn.Linear(24 * (height // 4) * (width // 4), 64), nn.ReLU(),
+        nn.Linear(64, classes),
+    )  # fmt: skip
+
+
+_EVALUATED_AT_ONCE = 512
+"""Samples per minibatch of an evaluation, for a network that takes any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """How a run ended.
+
+    Args:
+        minibatches: Trained until the end of the run.
+        accuracy: The best seen, 0 to 1.
+        reached: Whether that is the target or better.
+        reason: Why not.
+    """
+
+    minibatches: int
+    accuracy: float
+    reached: bool
+    reason: str | None = None
+
+
+def train(
+    workload: Workload, dataset: Dataset, options: TrainingOptions, *, batch_size: int, seed: int, device: str
+) -> TrainingResult:
+    """Train until the target accuracy is seen, or for as many epochs as are allowed.
+
+    The same seed gives the same initial weights and the same order of samples at every batch size. Samples that fill no
+    whole minibatch sit out an epoch, others the next.
+
+    Raises:
+        InputError: the network does not take such samples, or does not give scores for such labels.
+    """
+    trainee = build_network(workload, dataset.x.shape[1:], dataset.classes, batch_size=batch_size, seed=seed)
+    module = trainee.module.to(device)
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise InputError(f"{workload.name} has no weights to train", "export it with its weights as initializers")
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[options.optimizer]
+    optimiser = kind(parameters, lr=options.learning_rate_at(batch_size))
+    x, y = torch.from_numpy(dataset.x).to(device), torch.from_numpy(dataset.y).to(device)
+    _try_out(trainee, workload, x[:batch_size], dataset.classes)
+    best, minibatches = 0.0, 0
+    for indices, look in _order(len(x), batch_size, seed, options):
+        chosen = indices.to(device)
+        optimiser.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(_scores(module(x[chosen])), y[chosen])
+        loss.backward()
+        optimiser.step()
+        minibatches += 1
+        if not look:
+            continue
+        if not math.isfinite(loss.item()):
+            return TrainingResult(
+                minibatches, best, False, f"the loss was {loss.item()} after {minibatches} minibatches"
+            )
+        best = max(best, _accuracy(trainee, dataset, device, batch_size))
+        if best >= options.target_accuracy:
+            return TrainingResult(minibatches, best, True)
+    return TrainingResult(minibatches, best, False, f"{best:.1%} at best in {options.max_epochs} epochs")
+
+
+def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -> Iterator[tuple[torch.Tensor, bool]]:
+    """Yield the samples of each minibatch, and whether the accuracy is looked at after it."""
+    generator = torch.Generator().manual_seed(seed)
+    steps = samples // batch_size
+    looks = {math.ceil(steps * (look + 1) / options.evaluations) for look in range(options.evaluations)}
+    for _ in range(options.max_epochs):
+        shuffled = torch.randperm(samples, generator=generator)
+        for step in range(steps):
+            yield shuffled[step * batch_size : (step + 1) * batch_size], step + 1 in looks
+
+
+def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, classes: int) -> None:
+    """Run one minibatch, so that a network that does not fit is refused in words, not by an operator."""
+    shape = "x".join(map(str, x.shape[1:])) or "single numbers"
+    try:
+        with torch.no_grad():
+            scores = _scores(trainee.module.eval()(x))
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = " ".join(str(error).split())[:160]
+        message = f"{workload.name} does not take samples of {shape}: {reason}"
+        raise InputError(message, "give a data set of the network's own input shape, or another network") from None
+    finally:
+        trainee.module.train()
+    if scores.dim() != 2 or len(scores) != len(x) or scores.shape[1] < classes:
+        found = "x".join(map(str, scores.shape))
+        message = f"{workload.name} gives {found} for {len(x)} samples of {classes} classes"
+        raise InputError(message, f"give a network whose output is a score for each of {classes} classes or more")
+
+
+def _scores(output: Any) -> torch.Tensor:
+    """Return a network's scores: its output, or the last of several that is of floating point."""
+    outputs = output if isinstance(output, tuple) else (output,)
+    floats = [value for value in outputs if value.is_floating_point()]
+    if not floats:
+        raise InputError("no output of the network is of floating point", "train a network that ends in scores")
+    return floats[-1]
+
+
+def _accuracy(trainee: Trainee, dataset: Dataset, device: str, batch_size: int) -> float:
+    """Return the share of held-out samples whose highest score is that of their label."""
+    size = trainee.fixed_batch or max(batch_size, _EVALUATED_AT_ONCE)
+    x, y = torch.from_numpy(dataset.x_held_out), torch.from_numpy(dataset.y_held_out)
+    right = 0
+    trainee.module.eval()
+    with torch.no_grad():
+        for start in range(0, len(x), size):
+            part = x[start : start + size]
+            short = (trainee.fixed_batch or 0) - len(part)
+            if short > 0:  # a graph of a fixed batch size is fed up, and what it says of the filling is not counted
+                part = torch.cat([part, part[:1].expand(short, *part.shape[1:])])
+            found = _scores(trainee.module(part.to(device))).argmax(1).cpu()
+            wanted = y[start : start + size]
+            right += int((found[: len(wanted)] == wanted).sum())
+    trainee.module.train()
+    return right / len(x)

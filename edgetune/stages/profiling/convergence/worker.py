@@ -1,0 +1,69 @@
+"""The child process that trains: ``python -m edgetune.stages.profiling.convergence.worker``; see ``worker``.
+
+    {"workload": {...}, "dataset": "shapes", "options": {...}, "batch_size": 32, "seed": 0, "device": "auto"}
+        -> {"ok": true, "epochs": 3.5, "samples": 14336, "accuracy": 0.91, ...}
+
+One core each: many runs side by side use the cores better than one run on all of them, and on one core the same seed
+gives the same run wherever the others are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from edgetune.errors import DeviceError
+from edgetune.processes.messages import serve
+from edgetune.stages.profiling.convergence.datasets import Dataset, load_dataset
+from edgetune.stages.profiling.convergence.proxy import TrainingOptions
+from edgetune.stages.profiling.convergence.training import train
+from edgetune.workloads.workload import Workload
+
+
+@lru_cache(maxsize=1)
+def _dataset(reference: str) -> Dataset:
+    return load_dataset(reference)
+
+
+def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Carry out one run and return what a row says of how it ended."""
+    try:
+        import torch
+    except ImportError:
+        raise DeviceError("training needs PyTorch, which is not installed", "pip install edgetune[torch]") from None
+
+    torch.set_num_threads(1)
+    device = _device(command["device"])
+    dataset, options = _dataset(command["dataset"]), TrainingOptions(**command["options"])
+    described = command["workload"]
+    path = described["path"]
+    workload = Workload(**{**described, "path": None if path is None else Path(path)})
+    batch_size: int = command["batch_size"]
+    run = train(workload, dataset, options, batch_size=batch_size, seed=command["seed"], device=device)
+    samples = run.minibatches * batch_size
+    return {
+        "epochs": samples / len(dataset.x) if run.reached else None,
+        "samples": samples if run.reached else None,
+        "accuracy": run.accuracy,
+        "status": "reached" if run.reached else "missed",
+        "reason": run.reason,
+        "device": device,
+    }
+
+
+def _device(wanted: str) -> str:
+    """Return the PyTorch device: for ``auto`` a GPU if there is one."""
+    import torch
+
+    if wanted == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    if wanted.startswith("cuda") and not torch.cuda.is_available():
+        raise DeviceError(f"there is no {wanted} that PyTorch can use", "--device host trains on the CPU")
+    return wanted
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:], train_one)

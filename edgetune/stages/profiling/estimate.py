@@ -1,0 +1,140 @@
+"""Estimates a sweep before it begins: points, time, energy, and the basis of the estimate."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point
+from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.errors import InputError
+from edgetune.stages.profiling.disturbances import check_cooling
+from edgetune.stages.profiling.measure import measure_point
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import open_profiler
+from edgetune.stages.profiling.queue import loading_order
+from edgetune.stages.profiling.sampling import typical_sampling_s
+from edgetune.stages.profiling.supervisor import Supervisor
+from edgetune.units import format_duration
+from edgetune.workloads.workload import Workload
+
+_PROBED_MINIBATCHES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SweepEstimate:
+    """The estimate of a sweep.
+
+    Args:
+        points: Points to measure.
+        duration_s: Time on the device, s; ``None`` when unknown.
+        energy_j: Energy the device will use meanwhile, J; ``None`` when unknown.
+        basis: How the figures were found, in words.
+        rounds: How often each point is visited; the figures cover all visits.
+        cooling_at_most_s: What waiting for the device to cool may add to the duration, s.
+    """
+
+    points: int
+    duration_s: float | None
+    energy_j: float | None
+    basis: str
+    rounds: int = 1
+    cooling_at_most_s: float = 0.0
+
+
+def estimate(
+    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, *, run_code: bool = True
+) -> SweepEstimate:
+    """Return the time and energy of measuring ``points``; no power mode of a real device is changed.
+
+    A simulated device predicts itself exactly, in its own virtual time. On a real one, the workload is loaded once in
+    the mode the device is in, a few minibatches are run at the smallest batch size, and their time is taken in
+    proportion to the batch size.
+
+    Args:
+        device: Where they would be measured.
+        workload: The network.
+        points: What would be measured.
+        options: How.
+        run_code: Whether a Python file is run for the estimate; without running it its time is unknown.
+
+    Raises:
+        InputError: The options do not fit the device.
+        EdgetuneError: The workload cannot run.
+    """
+    check_cooling(device, options)
+    points = tuple(dict.fromkeys(points))
+    if not points:
+        return SweepEstimate(0, 0.0, 0.0, "nothing to measure")
+    if isinstance(device.source, TableSource):
+        return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
+    if isinstance(device.source, LiveSource) and workload.kind == "python" and not run_code:
+        basis = f"only running {workload.reference} would tell, and its code is not run for this"
+        once = SweepEstimate(len(points), None, None, basis)
+    elif isinstance(device.source, LiveSource):
+        once = _probed(device, device.source, workload, points, options)
+    else:
+        once = _simulated(device, workload, points, options)
+    return _with_waits(once, options)
+
+
+def _with_waits(once: SweepEstimate, options: ProfileOptions) -> SweepEstimate:
+    """Return the estimate of all rounds from that of one, with the time that cooling may add."""
+    rounds, basis, waits_s = options.interleave_repeats, once.basis, 0.0
+    if rounds > 1:
+        basis += f"; {rounds} rounds"
+    if options.cool_to_c is not None:
+        waits_s = once.points * rounds * options.cool_timeout_s
+        basis += f"; cooling to {options.cool_to_c:g} C may add up to {format_duration(waits_s)}"
+    return replace(
+        once, duration_s=None if once.duration_s is None else rounds * once.duration_s,
+        energy_j=None if once.energy_j is None else rounds * once.energy_j, basis=basis, rounds=rounds,
+        cooling_at_most_s=waits_s,
+    )  # fmt: skip
+
+
+def _simulated(device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions) -> SweepEstimate:
+    """Measure every point on the twin, which takes seconds."""
+    duration_s, energy_j, failed = 0.0, 0.0, 0
+    with open_profiler(device, workload, points[0].task, options) as profiler:
+        for point in loading_order(points):
+            row = profiler.measure(point)
+            duration_s += row.duration_s or 0.0
+            energy_j += (row.duration_s or 0.0) * (row.power_w or 0.0)
+            failed += row.status == "failed"
+        if failed == len(points) and profiler.last_error is not None:
+            raise profiler.last_error
+    basis = f"predicted by {device.name}, in the board's own time"
+    if failed:
+        basis += f"; {failed} of them cannot be measured"
+    return SweepEstimate(len(points), duration_s, energy_j, basis)
+
+
+def _probed(
+    device: Device, source: LiveSource, workload: Workload, points: Sequence[Point], options: ProfileOptions
+) -> SweepEstimate:
+    """Run a few minibatches and extrapolate from them."""
+    first = min(points, key=lambda point: point.batch_size)
+    probe = replace(first, mode=Mode())
+    as_found = replace(device, modes=Absent("an estimate sets no power mode"))
+    few = replace(options, minibatches=_PROBED_MINIBATCHES, retries=0, cool_to_c=None)
+    begun_s = time.monotonic()
+    with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
+        supervisor.open(probe)
+        loading_s = time.monotonic() - begun_s
+        attempt = measure_point(as_found, supervisor.open, probe, few)[-1]
+    row = attempt.row
+    if row.minibatch_s is None:
+        raise attempt.error or InputError(f"{probe} cannot be measured: {row.reason}", "see --verbose")
+    per_sample_s = row.minibatch_s / probe.batch_size
+    loadings = len({(point.batch_size, point.mode.cpu_cores) for point in points})
+    sampling_s = sum(typical_sampling_s(device.power, per_sample_s * point.batch_size, options) for point in points)
+    duration_s = loadings * loading_s + sampling_s
+    energy_j = None if row.power_w is None else row.power_w * duration_s
+    basis = f"from {_PROBED_MINIBATCHES} minibatches at batch size {probe.batch_size}; lower power modes take longer"
+    if row.power_w is None:
+        basis += f"; {row.reason}"
+    return SweepEstimate(len(points), duration_s, energy_j, basis)

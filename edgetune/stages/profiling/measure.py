@@ -1,0 +1,206 @@
+"""One point measured: mode set, workload loaded, sampled until warm and sure, power and throttling watched throughout.
+
+    sensor      |------------------------------- recording --------------------------------|
+    minibatches    # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # #
+                   |warm-up|............. steady: median and interval ..................|
+                   |--- settling ---|-- transient --|.. power, whole refresh intervals .|
+
+The same code measures a board and a twin: it reads the device's clock, and a twin's is virtual.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, ProfileRow, Status
+from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, Runner
+from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
+from edgetune.stages.profiling.disturbances import (
+    ContentionWatch,
+    DeviceWatch,
+    OnCooling,
+    ThrottleWatch,
+    cool_down,
+    describe_contention,
+    mode_difference,
+)
+from edgetune.stages.profiling.energy import power_figures, power_trace, settling_s
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.sampling import Samples, collect
+from edgetune.stats import find_warmup, summarise
+
+Opener = Callable[[Point], Runner]
+"""Loads the workload for a point on the device."""
+
+Stage = Literal["mode", "load", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a point.
+
+    Args:
+        row: The result.
+        overhead: Fraction of the sampled time spent outside the workload; ``None`` when it failed.
+        target_reached: Whether the confidence interval asked for was reached.
+        error: What failed, when it failed.
+        failed_at: Whether setting the mode, loading the workload or running it failed.
+        cooled: Whether the device was as cool as asked for before it.
+    """
+
+    row: ProfileRow
+    overhead: float | None = None
+    target_reached: bool = True
+    error: EdgetuneError | None = None
+    failed_at: Stage | None = None
+    cooled: bool = True
+
+
+def measure_point(
+    device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_cooling: OnCooling | None = None
+) -> list[Attempt]:
+    """Measure a point, again while it throttles or drifts, and return every attempt, the one that counts last.
+
+    Args:
+        device: Where to measure.
+        open_runner: Loads the workload.
+        point: What to measure.
+        options: How to measure.
+        on_cooling: Told while the device is waited for to cool down.
+
+    Raises:
+        NotRestoredError: the device could not be put back; everything else is a failed row.
+    """
+    attempts: list[Attempt] = []
+    for _ in range(options.retries + 1):
+        begun_ns = device.clock.now_ns()
+        cooled = cool_down(device, options, on_cooling)
+        attempts.append(replace(_attempt(device, open_runner, point, options, begun_ns), cooled=cooled))
+        if attempts[-1].row.status not in ("throttled", "drifted"):
+            break
+    return attempts
+
+
+def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int) -> Attempt:
+    """Measure a point once; ``begun_ns`` is when its time began to run."""
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    stage: Stage = "mode"
+    others = ContentionWatch(device, point.mode)
+    try:
+        mode = apply_mode(device, point.mode)
+        stage = "load"
+        runner = open_runner(point)
+        stage = "run"
+        others.begin()
+        with contextlib.closing(runner):
+            throttling, watch = ThrottleWatch(device), DeviceWatch(device, point.mode)
+            with _recording(device) as recording:
+                samples = collect(device, runner, options, recording, watch)
+            throttled, slight, others_share = throttling.throttled(), throttling.slight(), others.share()
+            watch.poll_now()
+        status, reason = _verdict(throttled, watch.drift)
+    except NotRestoredError:
+        raise
+    except EdgetuneError as error:
+        row = _blank_row(device, point, point.mode, started, begun_ns)
+        row = replace(row, status="failed", reason=error.message)
+        return Attempt(row, target_reached=False, error=error, failed_at=stage)
+    row = replace(
+        _blank_row(device, point, mode, started, begun_ns), status=status, reason=reason, throttled=throttled,
+        temp_start_c=watch.temp_start_c, temp_max_c=watch.temp_max_c, others_cpu_share=others_share,
+    )  # fmt: skip
+    attempt = _summarised(device, row, samples, recording.readings, options)
+    notes = (attempt.row.reason, recording.failure, slight, describe_contention(others_share))
+    return replace(attempt, row=replace(attempt.row, reason="; ".join(filter(None, notes)) or None))
+
+
+def apply_mode(device: Device, mode: Mode) -> Mode:
+    """Set the device's mode and return it as read back; without mode control only "as found" can be asked.
+
+    Raises:
+        DeviceError: the device cannot set modes, refused this one, or reads back otherwise.
+    """
+    if isinstance(device.modes, Absent):
+        if mode.settings():
+            raise DeviceError(f"{device.name} cannot set {mode}: {device.modes.reason}", "leave its mode as it is")
+        return mode
+    applied = device.modes.apply(mode)
+    if difference := mode_difference(mode, applied):
+        raise DeviceError(f"{device.name} did not take the mode: {difference}", "edgetune device lists what it can set")
+    return applied
+
+
+def _verdict(throttled: bool | None, drift: str) -> tuple[Status, str | None]:
+    """Say whether what was just sampled counts as a measurement of the mode asked for."""
+    if throttled:
+        return "throttled", "the device throttled while it was measured"
+    if drift:
+        return "drifted", f"the mode changed while it was measured: {drift}"
+    return "ok", None
+
+
+class _NoReadings:
+    """The recording of a device without a power sensor."""
+
+    readings: Sequence[PowerReading] = ()
+    failure: None = None
+
+
+@contextlib.contextmanager
+def _recording(device: Device) -> Iterator[PowerRecording]:
+    if isinstance(device.power, Absent):
+        yield _NoReadings()
+        return
+    with device.power.record() as recording:
+        yield recording
+
+
+def _blank_row(device: Device, point: Point, mode: Mode, started: str, begun_ns: int) -> ProfileRow:
+    """Return the row of a point without figures; knobs that were not asked for are as read back."""
+    knobs: dict[str, Any] = {**mode.settings(), **point.mode.settings()}
+    return ProfileRow(
+        workload=point.workload, task=point.task, batch_size=point.batch_size, minibatch_s=None, device=device.name,
+        started=started, duration_s=(device.clock.now_ns() - begun_ns) / 1e9, **knobs,
+    )  # fmt: skip
+
+
+def _summarised(
+    device: Device, row: ProfileRow, samples: Samples, readings: Sequence[PowerReading], options: ProfileOptions
+) -> Attempt:
+    """Fill in a row's times, power and energy."""
+    times_s = samples.times_s
+    settled = find_warmup(times_s).length
+    warmups = settled if options.minibatches is None else max(0, len(times_s) - options.minibatches)
+    summary = summarise(times_s[warmups:])
+    row = replace(
+        row, minibatch_s=summary.median, minibatch_p95_s=summary.p95, minibatch_ci95_low_s=summary.low,
+        minibatch_ci95_high_s=summary.high, minibatches=summary.count, warmups=warmups, times_s=tuple(times_s),
+    )  # fmt: skip
+    row = _powered(device, row, samples, readings, settled)
+    return Attempt(row, samples.overhead, target_reached=options.rule.reached(summary))
+
+
+def _powered(
+    device: Device, row: ProfileRow, samples: Samples, readings: Sequence[PowerReading], settled: int
+) -> ProfileRow:
+    """Fill in power, and energy per minibatch: the mean power times the time from one minibatch to the next."""
+    if isinstance(device.power, Absent):
+        return replace(row, reason=row.reason or f"no power: {device.power.reason}")
+    origin_ns, end_ns = samples.start_ns[0], samples.end_ns[-1]
+    start_ns = samples.power_window_start_ns(settled, settling_s(device.power))
+    figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=device.power.refresh_s)
+    inside = [start for start in samples.start_ns if start >= start_ns]
+    energy_j = None
+    if figures.power_w is not None and inside:
+        energy_j = figures.power_w * (end_ns - inside[0]) / 1e9 / len(inside)
+    return replace(
+        row, power_w=figures.power_w, power_peak_w=figures.peak_w, energy_j=energy_j, power_samples=figures.samples,
+        power_source=device.power.source, power_trace=power_trace(readings, origin_ns),
+        power_from_s=None if figures.from_ns is None else (figures.from_ns - origin_ns) / 1e9,
+        reason=row.reason or figures.reason,
+    )  # fmt: skip

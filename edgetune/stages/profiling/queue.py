@@ -1,0 +1,187 @@
+"""The order in which a sweep measures its points, when it stops trying, and what changed between its rounds.
+
+The confidence interval of one visit holds while nothing changes. Between two visits to the same point, minutes apart,
+a board may warm up or be used by others; the rounds of a sweep show by how much.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.repeats import SAME
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stats import median
+
+GIVE_UP_AFTER = 3
+"""Points of one batch size that may fail before any succeeds; then the batch size is considered at fault."""
+
+
+def loading_order(points: Sequence[Point]) -> list[Point]:
+    """Return points so that those of one batch size and number of cores, which one loading serves, are together."""
+    sizes = {size: rank for rank, size in enumerate(dict.fromkeys(point.batch_size for point in points))}
+    cores = {count: rank for rank, count in enumerate(dict.fromkeys(point.mode.cpu_cores for point in points))}
+    return sorted(points, key=lambda point: (sizes[point.batch_size], cores[point.mode.cpu_cores]))
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One measurement of a point; ``round`` counts from 1, and is ``None`` where every point is visited once."""
+
+    point: Point
+    round: int | None = None
+
+
+def visits(points: Sequence[Point], rounds: int, seed: int) -> list[Visit]:
+    """Return every visit to every point in the order of measuring.
+
+    One visit each is made in ``loading_order``. Several are made in rounds over all points, so that slow drift of the
+    board (heat above all) falls on all points alike and shows as a difference between the rounds. The order of each
+    round is random; points that one loading of the network serves stay together, and those groups are shuffled too: to
+    mix them as well would load the network for nearly every point, which takes seconds and heats the board by itself.
+
+    Args:
+        points: What to measure, each once.
+        rounds: How often to visit each.
+        seed: Of the order, which so is the same when the sweep is resumed.
+    """
+    if rounds == 1:
+        return [Visit(point) for point in loading_order(points)]
+    groups = [list(group) for _, group in groupby(loading_order(points), key=_loading)]
+    found: list[Visit] = []
+    for number in range(1, rounds + 1):
+        generator = random.Random(f"{seed} round {number}")
+        for group in generator.sample(groups, len(groups)):
+            found += [Visit(point, number) for point in generator.sample(group, len(group))]
+    return found
+
+
+def _loading(point: Point) -> tuple[int, int | None]:
+    """Return what the network has to be loaded anew for."""
+    return point.batch_size, point.mode.cpu_cores
+
+
+class Queue:
+    """The visits still to be made; a batch size at which every point fails, as when memory is short, moves to the end.
+
+    Args:
+        pending: In the order of measuring.
+        worked: Batch sizes with a measured point.
+    """
+
+    def __init__(self, pending: Sequence[Visit], worked: Iterable[int] = ()) -> None:
+        self._pending = list(pending)
+        self._worked = set(worked)
+        self._failures: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def take(self) -> Visit:
+        """Remove and return the next visit."""
+        return self._pending.pop(0)
+
+    def note(self, point: Point, *, failed: bool) -> None:
+        """Record whether a point failed."""
+        size = point.batch_size
+        if not failed:
+            self._worked.add(size)
+            return
+        self._failures[size] += 1
+        if self._failures[size] == GIVE_UP_AFTER and size not in self._worked:
+            self._pending.sort(key=lambda other: other.point.batch_size == size)  # stable: the others keep their order
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no point succeeded and every remaining batch size failed ``GIVE_UP_AFTER`` times."""
+        return (
+            not self._worked
+            and bool(self._pending)
+            and all(self._failures[visit.point.batch_size] >= GIVE_UP_AFTER for visit in self._pending)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PointChange:
+    """The widest difference between the rounds of one point, as a share of their median.
+
+    Args:
+        minibatch_s: Of the time of a minibatch.
+        power_w: Of the mean power; ``None`` where fewer than two rounds have it.
+        explained: Whether the 95 % intervals of all rounds have a time in common.
+    """
+
+    minibatch_s: float
+    power_w: float | None
+    explained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of all points that were measured in two rounds or more."""
+
+    points: tuple[PointChange, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the median and the largest change of time and power, for the header."""
+        power = [point.power_w for point in self.points if point.power_w is not None]
+        return {
+            "change_minibatch_s": _summary([point.minibatch_s for point in self.points]),
+            "change_power_w": _summary(power) if power else None,
+        }
+
+
+def between_rounds(rows: Sequence[ProfileRow]) -> Changes | None:
+    """Return the changes between the rounds of each point; ``None`` when no point has two measured rounds."""
+    rounds: dict[Point, list[ProfileRow]] = {}
+    for row in rows:
+        if row.status == "ok" and row.round is not None:
+            rounds.setdefault(row.point, []).append(row)
+    found = tuple(_change(own) for own in rounds.values() if len(own) > 1)
+    return Changes(found) if found else None
+
+
+def disagreements(changes: Changes | None, options: ProfileOptions) -> tuple[DataWarning, ...]:
+    """Return a warning where rounds differ by more than their intervals explain and the target allows.
+
+    Power has no interval: a difference above the repeatability of boards (``SAME``) counts.
+    """
+    if changes is None:
+        return ()
+    apart = [
+        point
+        for point in changes.points
+        if (point.minibatch_s > options.target_ci and not point.explained) or (point.power_w or 0.0) > SAME
+    ]
+    if not apart:
+        return ()
+    numbers: dict[str, float] = {"points": len(apart), "points_compared": len(changes.points)}
+    for name, summary in changes.plain().items():
+        numbers |= {f"{name}_{which}": value for which, value in (summary or {}).items()}
+    advice = "the board changed between rounds: cool it (--cool-to), let it warm up first, or see what else runs on it"
+    return (DataWarning("rounds-disagree", advice, numbers),)
+
+
+def _change(rounds: Sequence[ProfileRow]) -> PointChange:
+    times_s = [row.minibatch_s for row in rounds if row.minibatch_s is not None]
+    powers_w = [row.power_w for row in rounds if row.power_w is not None]
+    lows = [row.minibatch_ci95_low_s for row in rounds if row.minibatch_ci95_low_s is not None]
+    highs = [row.minibatch_ci95_high_s for row in rounds if row.minibatch_ci95_high_s is not None]
+    known = len(lows) == len(highs) == len(rounds)  # too few minibatches have no interval: then nothing is explained
+    return PointChange(
+        _spread(times_s), _spread(powers_w) if len(powers_w) > 1 else None, known and max(lows) <= min(highs)
+    )
+
+
+def _spread(values: Sequence[float]) -> float:
+    return (max(values) - min(values)) / median(values)
+
+
+def _summary(shares: Sequence[float]) -> dict[str, float]:
+    return {"median": median(shares), "max": max(shares)}

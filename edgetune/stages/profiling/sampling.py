@@ -1,0 +1,147 @@
+"""How long to run a point: minibatches in growing chunks until the times are sure and the power sensor has settled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, PowerSensor, Runner
+from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, DeviceWatch
+from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stats import find_warmup, median
+
+_SHORTEST_CHUNK_S = 0.02
+"""A call of the runner costs a fraction of a millisecond; after the first, calls are made long enough to hide it."""
+
+_SPARE_READINGS = 2
+"""One reading straddles the start of the window and one its end."""
+
+_SILENT_INTERVALS = 3
+"""A sensor without a new reading for so many refresh intervals is not waited for: one may be late, another lost."""
+
+_GROWTH = 0.5
+"""By how much the window grows before power is judged again; as for times, judging seldom avoids luck."""
+
+_FIRST_CALL = 10
+"""Minibatches of the first call where there is something to look after: as many as the stopping rule asks for first."""
+
+
+@dataclass(slots=True)
+class Samples:
+    """What was collected while a point ran; times on the device's clock, ns."""
+
+    start_ns: list[int] = field(default_factory=list)
+    end_ns: list[int] = field(default_factory=list)
+
+    @property
+    def times_s(self) -> list[float]:
+        """Duration of each minibatch, s."""
+        return [(end - start) / 1e9 for start, end in zip(self.start_ns, self.end_ns, strict=True)]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time from the start of the first minibatch to the end of the last, s."""
+        return (self.end_ns[-1] - self.start_ns[0]) / 1e9 if self.end_ns else 0.0
+
+    @property
+    def overhead(self) -> float:
+        """Fraction of that time which was spent between minibatches: what measuring costs the workload."""
+        if not self.end_ns or self.end_ns[-1] == self.start_ns[0]:
+            return 0.0
+        window_ns = self.end_ns[-1] - self.start_ns[0]
+        return (window_ns - (sum(self.end_ns) - sum(self.start_ns))) / window_ns
+
+    def power_window_start_ns(self, warmups: int, settle_s: float) -> int:
+        """Return when readings begin to represent steady work: after the warm-up and the sensor's settling time."""
+        first_steady_ns = self.start_ns[min(warmups, len(self.start_ns) - 1)]
+        return max(first_steady_ns, self.start_ns[0] + round(settle_s * 1e9))
+
+
+def collect(
+    device: Device, runner: Runner, options: ProfileOptions, recording: PowerRecording, watch: DeviceWatch
+) -> Samples:
+    """Run minibatches until the stopping rule and the power sensor have enough, a bound is reached, or the mode drifts.
+
+    Args:
+        device: What it runs on.
+        runner: The workload.
+        options: How sure to be, and for how long at most.
+        recording: Of the power sensor, open.
+        watch: Asked between calls, which are so made that it is asked about once a second.
+
+    Raises:
+        EdgetuneError: the workload failed.
+    """
+    samples = Samples()
+    while not watch.drift and (more := _more(device, samples, options, recording.readings)):
+        _run(runner, more, samples, watch)
+    return samples
+
+
+def _run(runner: Runner, minibatches: int, samples: Samples, watch: DeviceWatch) -> None:
+    """Run that many minibatches, in calls of about a second where there is something to look after in between.
+
+    The stopping rule is not asked between these calls: looking more often would end on samples that look good by luck.
+    """
+    left = minibatches
+    while left > 0:
+        now = min(left, _per_look(samples)) if watch.needed else left
+        batch = runner.run(now)
+        samples.start_ns.extend(batch.start_ns)
+        samples.end_ns.extend(batch.end_ns)
+        left -= now
+        if not watch.poll():
+            return
+
+
+def _per_look(samples: Samples) -> int:
+    """Return how many minibatches take about a second; before anything is known, few."""
+    if not samples.end_ns:
+        return _FIRST_CALL
+    typical_s = max(samples.elapsed_s / len(samples.end_ns), 1e-9)
+    return max(1, math.floor(LOOK_EVERY_S / typical_s))
+
+
+def _more(device: Device, samples: Samples, options: ProfileOptions, readings: Sequence[PowerReading]) -> int:
+    """Return how many minibatches to run next; 0 when done."""
+    rule, times_s = options.rule, samples.times_s
+    more = rule.more(times_s)
+    if not times_s:
+        return more
+    typical_s = max(median(times_s), 1e-9)
+    left_s = options.max_sampling_s - samples.elapsed_s
+    if more and rule.fixed is not None:
+        return more
+    if more and (left_s > 0 or len(times_s) < rule.minimum):
+        more = max(more, math.ceil(_SHORTEST_CHUNK_S / typical_s))
+        return max(1, min(more, math.ceil(left_s / typical_s)))
+    wait_s = min(_power_wait_s(device.power, samples, readings), left_s)
+    return math.ceil(wait_s / typical_s) if wait_s > 0 else 0
+
+
+def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Sequence[PowerReading]) -> float:
+    """Return for how much longer work must go on until there are enough readings of settled power, s."""
+    if isinstance(power, Absent):
+        return 0.0
+    start_ns = samples.power_window_start_ns(find_warmup(samples.times_s).length, settling_s(power))
+    end_ns = samples.end_ns[-1]
+    needed_s = (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s - (end_ns - start_ns) / 1e9
+    if needed_s > 0:
+        return needed_s
+    figures = power_figures(readings, start_ns=start_ns, end_ns=end_ns, refresh_s=power.refresh_s)
+    if figures.settled and figures.power_w is not None:
+        return 0.0
+    if not readings or end_ns - readings[-1].time_ns > _SILENT_INTERVALS * power.refresh_s * 1e9:
+        return 0.0
+    return max(_SPARE_READINGS, math.ceil(_GROWTH * (end_ns - start_ns) / 1e9 / power.refresh_s)) * power.refresh_s
+
+
+def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
+    """Return for how long a steady workload is sampled, s, given its minibatch time."""
+    rule = options.rule
+    needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
+    if isinstance(power, Absent):
+        return needed_s
+    return max(needed_s, settling_s(power) + (MINIMUM_SAMPLES + _SPARE_READINGS) * power.refresh_s)

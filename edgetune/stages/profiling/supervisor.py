@@ -1,0 +1,158 @@
+"""Keeps one child process warm between points and replaces it when it crashes, hangs or fails.
+
+The child keeps the network loaded while only the power mode changes, which is most of a sweep. A failure costs the
+point it happened at: the process is killed with all it started, and the next point gets a fresh one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from edgetune.artifacts.profile import Point
+from edgetune.devices.cpu import usable_cpus
+from edgetune.devices.device import LiveSource, Minibatches
+from edgetune.errors import EdgetuneError, InputError
+from edgetune.processes.child import Child
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.units import format_duration
+from edgetune.workloads.kernels import parse_kernel
+from edgetune.workloads.onnx_file import stored_precisions
+from edgetune.workloads.workload import Workload
+
+
+def _check_precision(workload: Workload, precision: str | None) -> None:
+    """Refuse to run a workload in another precision than its own.
+
+    Raises:
+        InputError: The precisions differ; the hint says how to choose that of a network or of a kernel.
+    """
+    if precision is None:
+        return
+    if workload.kind == "kernel":
+        wanted = parse_kernel(workload.reference, precision)
+        if parse_kernel(workload.reference) == wanted:
+            return
+        refused, hint = "a kernel on a real one computes in the precision of its name", f"write {wanted.reference}"
+    else:
+        stored = stored_precisions(workload)
+        if precision in stored:
+            return
+        refused = f"a real one runs the network as it is, in {' and '.join(stored)}"
+        hint = "leave --precision out, or export the network in that precision and use that file"
+    raise InputError(f"--precision {precision} is for simulated devices; {refused}", hint)
+
+
+class Supervisor:
+    """Opens points of one workload in a child process.
+
+    Args:
+        source: Execution providers and PyTorch device.
+        workload: What runs.
+        options: Inputs, dimensions, seed, and the time limit of a point.
+    """
+
+    def __init__(self, source: LiveSource, workload: Workload, options: ProfileOptions) -> None:
+        _check_precision(workload, options.precision)
+        self._source = source
+        self._workload = workload
+        self._options = options
+        self._child: Child | None = None
+        self._prepared: Mapping[str, Any] | None = None
+        self.last_output = ""
+        """The last lines that the last failed child printed."""
+
+    def open(self, point: Point) -> ChildRunner:
+        """Load ``point`` in the child unless it is loaded; the point's time limit starts here.
+
+        Raises:
+            InputError: The workload cannot be loaded, crashed, was killed or took too long.
+            DeviceError: A library or provider is missing.
+        """
+        deadline_s = time.monotonic() + self._options.point_timeout_s
+        command = self._prepare_command(point)
+        if self._child is not None and not self._child.alive:
+            self.close()
+        if command != self._prepared or self._child is None:
+            self.ask(command, deadline_s=deadline_s)
+            self._prepared = command
+        return ChildRunner(self, deadline_s)
+
+    def layers(self, point: Point, *, minibatches: int, warmup: int, optimisation: str) -> dict[str, Any]:
+        """Run ``point`` in the child under its runtime's profiler, see ``worker``; return ``LayerTimes`` as data.
+
+        Raises:
+            InputError, DeviceError: See ``open``.
+        """
+        self._prepared = None
+        how = {"minibatches": minibatches, "warmup": warmup, "optimisation": optimisation}
+        command = {**self._prepare_command(point), "command": "layers", **how}
+        reply = self.ask(command, deadline_s=time.monotonic() + self._options.point_timeout_s)
+        found: dict[str, Any] = reply["layers"]
+        return found
+
+    def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
+        """Send a command to the child and return its reply; start a missing child, and end one that fails."""
+        if self._child is None:
+            self._child = Child("edgetune.stages.profiling.worker", environment=self._source.environment)
+        try:
+            return self._child.ask(command, deadline_s=deadline_s)
+        except (EdgetuneError, TimeoutError) as error:
+            self.last_output = self._child.log_tail()
+            self.close()
+            raise (error if isinstance(error, EdgetuneError) else self._too_slow()) from None
+
+    def _too_slow(self) -> InputError:
+        limit = format_duration(self._options.point_timeout_s)
+        return InputError(
+            f"the workload did not finish within {limit} (--point-timeout) and was stopped",
+            "give it longer (edgetune profile --point-timeout), or a smaller batch size",
+        )
+
+    def close(self) -> None:
+        """Kill the child, if there is one."""
+        self._prepared = None
+        child, self._child = self._child, None
+        if child is not None:
+            child.close()
+
+    def _prepare_command(self, point: Point) -> dict[str, Any]:
+        cpus = usable_cpus()
+        cores = point.mode.cpu_cores
+        if cores is not None:
+            cpus = cpus[:cores]
+        return {
+            "command": "prepare",
+            "workload": self._workload.plain(),
+            "task": point.task,
+            "batch_size": point.batch_size,
+            "cpus": cpus,
+            "threads": len(cpus),
+            "ort_providers": list(self._source.ort_providers),
+            "torch_device": self._source.torch_device,
+            "inputs": self._options.inputs,
+            "dimensions": dict(self._options.dimensions),
+            "seed": self._options.seed,
+        }
+
+
+class ChildRunner:
+    """One workload at one batch size, loaded in the child; a ``devices.device.Runner``."""
+
+    def __init__(self, supervisor: Supervisor, deadline_s: float) -> None:
+        self._supervisor = supervisor
+        self._deadline_s = deadline_s
+
+    def run(self, minibatches: int) -> Minibatches:
+        """Run that many minibatches back to back in the child.
+
+        Raises:
+            InputError: A minibatch failed, the process crashed or was killed, or the time limit of the point passed.
+        """
+        command = {"command": "run", "minibatches": minibatches}
+        reply = self._supervisor.ask(command, deadline_s=self._deadline_s)
+        return Minibatches(reply["start_ns"], reply["end_ns"])
+
+    def close(self) -> None:
+        """Leave the workload loaded: the next point may be the same at another power mode."""

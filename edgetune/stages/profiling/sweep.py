@@ -1,0 +1,288 @@
+"""A sweep: every requested point is measured once, or once a round, even if the program is interrupted.
+
+Points are measured batch size by batch size, so that the network is loaded as rarely as possible, and returned in the
+order of the request, the rounds of a point together. Each finished point is in the journal before the
+next one starts. A point that failed is tried once more when the same sweep is run again; after that its failure stands.
+As long as every point has failed, all of them are tried again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetune.artifacts import profile as profiles
+from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.errors import InputError
+from edgetune.processes.privilege import runs_as_root
+from edgetune.stages.profiling.disturbances import Cooling, check_cooling, contention_warning, describe_contention
+from edgetune.stages.profiling.identity import identify, identity_sha256, origin_of, partial_points, points_sha256
+from edgetune.stages.profiling.journal import Journal, discard_journal, open_journal
+from edgetune.stages.profiling.journal_lines import SweepJournalEntry
+from edgetune.stages.profiling.options import ProfileOptions
+from edgetune.stages.profiling.profiler import Profiler, open_profiler
+from edgetune.stages.profiling.queue import Queue, Visit, between_rounds, disagreements, visits
+from edgetune.stats import median
+from edgetune.workloads.network_inputs import describe_inputs
+from edgetune.workloads.workload import Workload
+
+_TRIES = 2
+"""Runs of a sweep in which a point may fail before its failure stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """The progress of a sweep, reported before the first point, after each, and about once a second while it waits.
+
+    Args:
+        done: Points finished, those of earlier runs included; each round of a point counts.
+        total: Points requested.
+        resumed: Points taken over from earlier runs.
+        eta_s: Seconds left, from the pace of this run; ``None`` before there is one.
+        row: The row just finished.
+        cooling: The state of a wait for the device to cool.
+        duplicates: Lines of the journal that repeat another.
+    """
+
+    done: int
+    total: int
+    resumed: int
+    eta_s: float | None = None
+    row: ProfileRow | None = None
+    cooling: Cooling | None = None
+    duplicates: int = 0
+
+
+def _silent(_: SweepProgress) -> None:
+    """Report nothing."""
+
+
+def sweep(
+    device: Device, workload: Workload, points: Sequence[Point], options: ProfileOptions, journal_path: Path, *,
+    on_progress: Callable[[SweepProgress], None] = _silent, fresh: bool = False,
+) -> Profile:  # fmt: skip
+    """Measure every point that the journal lacks, and return all of them as a profile.
+
+    The journal stays unless every point failed: call ``journal.discard_journal`` once the profile is written.
+
+    Args:
+        device: Where to measure.
+        workload: What to measure.
+        points: Points of one workload and task; repeated ones are measured once.
+        options: How to measure.
+        journal_path: See ``default_journal_path``.
+        on_progress: Called with the progress.
+        fresh: Discard the journal of an earlier run.
+
+    Raises:
+        InputError: There are no points, the options do not fit the device, the journal cannot be used, or every point
+            failed because of bad input.
+        EdgetuneError: Every point failed; the error is that of the last one.
+    """
+    points = tuple(dict.fromkeys(points))
+    if not points:
+        raise InputError("there are no points to measure", "give at least one batch size and one mode")
+    check_cooling(device, options)
+    _check_rounds(device, options)
+    order = visits(points, options.interleave_repeats, options.seed)
+    told = _ProgressReporter(on_progress, len(order))
+    sync_every_s = 1.0 if device.simulated else 0.0
+    identity = identify(device, workload, points[0].task, options)
+    with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
+        try:
+            with open_profiler(device, workload, points[0].task, options, told.cooling) as profiler:
+                _fill(profiler, order, journal=journal, told=told)
+                data_warnings = profiler.data_warnings(_measured_size(journal.entries, points))
+        finally:
+            if all(entry.failed for entry in journal.entries):
+                discard_journal(journal_path)  # every point in it would be tried again
+        kept = _kept(journal.entries, points, options.interleave_repeats)
+        request: dict[str, Any] = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
+        if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
+            request["partial"] = partial
+        header = _header(device, workload, options, kept, resumed=told.resumed, request=request)
+        return Profile(replace(header, warnings=(*header.warnings, *data_warnings)), _rows(kept))
+
+
+def _check_rounds(device: Device, options: ProfileOptions) -> None:
+    """Refuse several rounds on a recorded table.
+
+    Raises:
+        InputError: The device is a table.
+    """
+    if options.interleave_repeats > 1 and isinstance(device.source, TableSource):
+        raise InputError(f"--interleave-repeats: {device.name} looks up what was measured", "leave it out")
+
+
+@dataclass(slots=True)
+class _ProgressReporter:
+    """Reports progress, and keeps the last state for reports while the device cools."""
+
+    on_progress: Callable[[SweepProgress], None]
+    total: int
+    resumed: int = 0
+    done: int = 0
+    eta_s: float | None = None
+    duplicates: int = 0
+
+    def report(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
+        self.on_progress(SweepProgress(self.done, self.total, self.resumed, self.eta_s, row, cooling, self.duplicates))
+
+    def cooling(self, cooling: Cooling) -> None:
+        self.report(cooling=cooling)
+
+
+def _measured_size(entries: Sequence[SweepJournalEntry], points: Sequence[Point]) -> int:
+    """Return a batch size with a measured point, if there is one: a cost model warns alike at all sizes."""
+    return next((entry.point.batch_size for entry in entries if not entry.failed), points[0].batch_size)
+
+
+def _fill(
+    profiler: Profiler, order: Sequence[Visit], *, journal: Journal[SweepJournalEntry], told: _ProgressReporter
+) -> None:
+    """Make the visits that the journal lacks."""
+    finished = finished_visits(journal.entries)
+    worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
+    queue = Queue([visit for visit in order if visit not in finished], worked)
+    told.resumed = told.done = len(order) - len(queue)
+    told.duplicates = journal.duplicates
+    told.report()
+    for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
+        told.done, told.eta_s = told.resumed + done, profiler.elapsed_s / done * len(queue)
+        told.report(entry.rows[-1])
+    if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
+        raise profiler.last_error
+
+
+def _measured(profiler: Profiler, queue: Queue, journal: Journal[SweepJournalEntry]) -> Iterator[SweepJournalEntry]:
+    """Measure the visits of the queue until it is hopeless; yield each entry after it is in the journal."""
+    while queue and not queue.hopeless:
+        visit = queue.take()
+        attempts = profiler.attempts(visit.point, visit.round)
+        rows, last = tuple(replace(attempt.row, round=visit.round) for attempt in attempts), attempts[-1]
+        entry = SweepJournalEntry(visit.point, rows, last.overhead, last.target_reached, visit.round, last.cooled)
+        journal.append(entry)
+        queue.note(visit.point, failed=entry.failed)
+        yield entry
+
+
+def finished_visits(entries: Sequence[SweepJournalEntry]) -> set[Visit]:
+    """Return the visits that succeeded, or failed ``_TRIES`` times."""
+    done = {entry.visit for entry in entries if not entry.failed}
+    if not done:
+        return done
+    failed = Counter(entry.visit for entry in entries if entry.failed)
+    return done | {visit for visit, times in failed.items() if times >= _TRIES}
+
+
+def _kept(
+    entries: Sequence[SweepJournalEntry], points: Sequence[Point], rounds: int
+) -> dict[Visit, list[SweepJournalEntry]]:
+    """Return the entries of each requested visit that has any, in the order of the request.
+
+    The rounds of a point follow each other, and earlier tries come first.
+    """
+    numbers = range(1, rounds + 1) if rounds > 1 else (None,)
+    kept: dict[Visit, list[SweepJournalEntry]] = {Visit(point, number): [] for point in points for number in numbers}
+    for entry in entries:
+        if entry.visit in kept:
+            kept[entry.visit].append(entry)
+    return {visit: tries for visit, tries in kept.items() if tries}
+
+
+def _rows(kept: Mapping[Visit, Sequence[SweepJournalEntry]]) -> tuple[ProfileRow, ...]:
+    return tuple(row for entries in kept.values() for entry in entries for row in entry.rows)
+
+
+def request_header(device: Device, workload: Workload, options: ProfileOptions) -> Header:
+    """Return the header of a sweep of this device, network and options before anything is measured."""
+    return _header(device, workload, options, {}, resumed=0, request={})
+
+
+def _header(
+    device: Device, workload: Workload, options: ProfileOptions, kept: Mapping[Visit, Sequence[SweepJournalEntry]], *,
+    resumed: int, request: Mapping[str, Any],
+) -> Header:  # fmt: skip
+    """Return the header of a profile: the origin of its rows and the conditions."""
+    last = [entries[-1] for entries in kept.values()]
+    conditions: dict[str, Any] = {
+        **device.conditions,
+        "device": device.name,
+        "device_description": device.description,
+        "simulated": device.simulated,
+        "options": options.plain(),
+        "points_resumed": resumed,
+    }
+    if not isinstance(device.power, Absent):
+        conditions["power_refresh_s"] = device.power.refresh_s
+    if kept and isinstance(device.source, LiveSource) and workload.has_graph:
+        point = next(iter(kept)).point
+        file = options.inputs if point.task == "infer" else None
+        conditions["fed"] = describe_inputs(workload, point.batch_size, options.dimensions, file)
+    if isinstance(device.source, LiveSource) and runs_as_root():
+        conditions["ran_as_root"] = True
+    changes = between_rounds([entry.rows[-1] for entry in last])
+    if changes is not None:
+        conditions["rounds"] = {"count": options.interleave_repeats, **changes.plain()}
+    overheads = [entry.overhead for entry in last if entry.overhead is not None]
+    if overheads:
+        conditions["harness_overhead"] = {"median": median(overheads), "max": max(overheads)}
+    inputs = {"workload": origin_of(workload, options), "request": request}
+    if workload.ops is not None:
+        inputs["ops"] = {"name": workload.ops.name, "sha256": workload.ops.sha256}
+    return Header.new(
+        profiles.KIND, profiles.VERSION, inputs=inputs, conditions=conditions,
+        warnings=(*_data_warnings(last, options), *disagreements(changes, options)),
+    )  # fmt: skip
+
+
+def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -> tuple[DataWarning, ...]:
+    """Return warnings about points that failed, were disturbed, or are less certain than others."""
+    counts = {
+        status: sum(entry.rows[-1].status == status for entry in last) for status in ("failed", "throttled", "drifted")
+    }
+    advice = {
+        "failed": "edgetune show FILE gives the reason of each; the same edgetune profile command tries them again",
+        "throttled": "improve cooling or leave these modes out; the rows are kept but not used",
+        "drifted": "look for a power daemon that changes clocks; the rows are kept but not used",
+    }
+    found = [
+        DataWarning(f"points-{status}", advice[status], {"points": count}) for status, count in counts.items() if count
+    ]
+    measured = [entry for entry in last if entry.rows[-1].status == "ok"]
+    wide = sum(not entry.target_reached for entry in measured)
+    if wide:
+        found.append(
+            DataWarning(
+                "interval-wider-than-target",
+                "quieten the machine, or allow more minibatches or time per point",
+                {"points": wide, "target_fraction": options.target_ci},
+            )
+        )
+    hot = sum(not entry.cooled for entry in last)
+    if hot:
+        found.append(
+            DataWarning(
+                "cooling-timed-out",
+                "improve cooling, or wait longer with --cool-timeout or for a higher --cool-to; temp_start_c says more",
+                {"points": hot, "cool_to_c": options.cool_to_c or 0.0, "cool_timeout_s": options.cool_timeout_s},
+            )
+        )
+    found += contention_warning(entry.rows[-1] for entry in measured)
+    powerless = [entry.rows[-1] for entry in measured if entry.rows[-1].power_w is None]
+    if powerless:
+        reason = next(filter(None, map(_why_no_power, powerless)), "the device gives no power figure")
+        found.append(DataWarning("no-power", f"no power and no energy: {reason}", {"points": len(powerless)}))
+    return tuple(found)
+
+
+def _why_no_power(row: ProfileRow) -> str:
+    """Return the part of a row's reason that is about power."""
+    busy = describe_contention(row.others_cpu_share)
+    reason = row.reason or ""
+    return "" if reason == busy else reason.removesuffix(f"; {busy}").removeprefix("no power: ")

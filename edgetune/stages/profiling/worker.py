@@ -1,0 +1,110 @@
+"""The child process that runs the workload: ``python -m edgetune.stages.profiling.worker COMMANDS REPLIES PARENT``.
+
+The arguments are two file descriptors and the process number of the parent.
+
+``processes.messages`` describes the lines, and how the process ends. The commands:
+
+    {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
+    {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
+    {"command": "layers", "minibatches": 16, "warmup": 4, "optimisation": "all", and what "prepare" has}
+                                                                -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
+
+Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from edgetune.errors import InputError
+from edgetune.processes.affinity import pin
+from edgetune.processes.messages import serve
+from edgetune.workloads.layer_times import measure
+from edgetune.workloads.steps import open_step
+from edgetune.workloads.torch_required import Step
+from edgetune.workloads.workload import RunOptions, Workload
+
+
+def main(arguments: list[str]) -> None:
+    """Serve the commands above until their pipe ends."""
+    session = _Session()
+
+    def handle(command: Mapping[str, Any]) -> dict[str, Any]:
+        if command["command"] == "prepare":
+            return {"load_ns": session.prepare(command)}
+        if command["command"] == "layers":
+            return {"layers": session.layers(command)}
+        start_ns, end_ns = session.run(command["minibatches"])
+        return {"start_ns": start_ns, "end_ns": end_ns}
+
+    serve(arguments, handle)
+
+
+class _Session:
+    """The step that is loaded now."""
+
+    def __init__(self) -> None:
+        self._step: Step | None = None
+
+    def prepare(self, command: Mapping[str, Any]) -> int:
+        """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
+        begun = time.monotonic_ns()
+        self._step = None
+        gc.collect()
+        if command["cpus"]:
+            pin(command["cpus"])
+        self._step = open_step(
+            Workload.from_plain(command["workload"]),
+            command["task"],
+            command["batch_size"],
+            RunOptions.from_plain(command),
+        )
+        return time.monotonic_ns() - begun
+
+    def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
+        self._step = None
+        gc.collect()
+        if command["cpus"]:
+            pin(command["cpus"])
+        times = measure(
+            Workload.from_plain(command["workload"]),
+            command["task"],
+            command["batch_size"],
+            RunOptions.from_plain(command),
+            minibatches=command["minibatches"],
+            warmup=command["warmup"],
+            optimisation=command["optimisation"],
+        )
+        return asdict(times)
+
+    def run(self, minibatches: int) -> tuple[list[int], list[int]]:
+        """Run minibatches back to back and return when each started and ended, ns."""
+        if self._step is None:
+            raise InputError("no workload is loaded", "this is a defect of edgetune: please report it")
+        return _timed(self._step, minibatches, time.monotonic_ns)
+
+
+def _timed(step: Callable[[], object], minibatches: int, now_ns: Callable[[], int]) -> tuple[list[int], list[int]]:
+    """The measured loop: nothing but the step and two readings of the clock, the garbage collector held off."""
+    start_ns, end_ns = [0] * minibatches, [0] * minibatches
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for index in range(minibatches):
+            start_ns[index] = now_ns()
+            step()
+            end_ns[index] = now_ns()
+    finally:
+        if collecting:
+            gc.enable()
+    return start_ns, end_ns
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

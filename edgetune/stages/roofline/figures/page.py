@@ -1,0 +1,168 @@
+"""Rooflines as one page for a browser: every figure, whose points describe themselves, and tables of the points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgetune.artifacts.roofline import Roof
+from edgetune.plotting.page import Page
+from edgetune.stages.roofline.balance import efficiency
+from edgetune.stages.roofline.figures.batches import batch_figure
+from edgetune.stages.roofline.figures.clocks import Quantity, clock_figure, known_quantities, point_name, varied_knobs
+from edgetune.stages.roofline.figures.figure_data import (
+    LETTERS,
+    NO_ENERGY,
+    FigureData,
+    brief_names,
+    figure_data_of,
+    has_energy,
+    percent,
+    roof_names,
+)
+from edgetune.stages.roofline.figures.points import PlacedNetwork, RooflinePoint
+from edgetune.stages.roofline.figures.roofs import roof_figure
+from edgetune.units import format_si
+
+
+def describe_point(point: RooflinePoint, roof_name: str) -> str:
+    """Return what a point is, one fact a line: what, where, how fast, how frugal, what bounds it."""
+    what = f"{point.network}, batch {point.batch_size}"
+    if point.layer is not None:
+        what = f"{point.layer} ({point.op})\nof {what}"
+    return "\n".join(
+        [what, roof_name, f"intensity {point.flop_per_byte:.3g} FLOP/byte", *_figure_lines(point), _bound(point)]
+    )
+
+
+def _figure_lines(point: RooflinePoint) -> list[str]:
+    roof = point.roof
+    at_most = min(roof.flops_per_s, point.flop_per_byte * roof.bytes_per_s)
+    how = "measured" if point.measured else "predicted"
+    minibatch = "" if point.share is None else f", {percent(point.share)} of the minibatch"
+    lines = [
+        f"{format_si(point.flops_per_s, 'FLOP/s')} {how}, {percent(point.flops_per_s / at_most)} of the roof there",
+        f"{format_si(point.seconds, 's')}{minibatch}",
+    ]
+    most = efficiency(roof, point.flop_per_byte)
+    if point.flops_per_j is not None and most:
+        how = "measured" if point.energy_measured else "predicted"
+        share = percent(point.flops_per_j / most)
+        lines.append(f"{format_si(point.flops_per_j, 'FLOP/J')} {how}, {share} of the roof there")
+    return lines
+
+
+def _bound(point: RooflinePoint) -> str:
+    if point.energy_bound is None:
+        return f"bound by {point.bound} in time"
+    if point.energy_bound == point.bound:
+        return f"bound by {point.bound} in time and in energy"
+    return f"bound by {point.bound} in time, by {point.energy_bound} in energy"
+
+
+def describe_constant(quantity: Quantity, roof: Roof, value: float) -> str:
+    """Return what a quantity of a roof is, with its confidence interval."""
+    error = quantity.error_of(roof)
+    number = f"{value:.3g}" if quantity.factor else format_si(value, quantity.unit)
+    interval = f" +-{error:.2g}" if error else ""
+    unit = f" {quantity.unit}" if quantity.factor else ""
+    return f"{quantity.label} {number}{interval}{unit}, {'measured' if roof.measured else 'inferred'}"
+
+
+_HINT = "Point at a marker to read it; or press Tab to reach one, and the arrow keys for the next."
+_COLUMNS = ("FLOP/byte>", "time>", "rate>", "efficiency>", "bound in time>", "bound in energy>")
+
+
+def roofline_page(
+    roofs: Sequence[Roof], networks: Sequence[PlacedNetwork] = (), *, layers_of: PlacedNetwork | None = None,
+    device: str = "", simulated: bool = False, notes: Sequence[str] = (),
+) -> bytes:  # fmt: skip
+    """Return an HTML file of what ``roof_figure`` draws, of intensity by batch size, of clocks, and tables of points.
+
+    Args:
+        roofs, networks, layers_of, device, simulated: As for ``roof_figure``.
+        notes: Sentences to print beneath, e.g. of ``roofline.statements``.
+
+    Raises:
+        InputError: There is neither a roof nor a network.
+        DeviceError: matplotlib is missing.
+    """
+    data = figure_data_of(roofs, networks, layers_of, device, simulated=simulated)
+    title = ": ".join(filter(None, ("Roofline", device)))
+    page = Page(title, head=" - ".join(filter(None, ("Roofline", *data.title[:2]))), simulated=simulated)
+    page.note(_HINT, dim=True)
+    words = _words(data)
+    reached = {f"time.{spot}" for spot in words if spot.startswith("n") or int(spot[1:]) < len(LETTERS)}
+    figure = roof_figure(roofs, networks, layers_of=layers_of, device=device, simulated=simulated)
+    page.figure(
+        figure, "rooflines of time and energy" if has_energy(data.shown) else "roofline of time", words, reached
+    )
+    if not has_energy(data.shown):
+        page.note(NO_ENERGY, dim=True)
+    if data.numbered:
+        page.heading("Intensity against batch size")
+        page.figure(batch_figure(networks, device=device, simulated=simulated), "intensity against batch size", words)
+    alike = [roof for roof in (*data.shown, *data.faint) if roof.precision in {shown.precision for shown in data.shown}]
+    if varied_knobs(alike):
+        name = "Peaks and energy constants against clocks"
+        page.heading(name)
+        page.figure(clock_figure(alike, device=device, simulated=simulated), name.lower(), _clock_words(alike))
+    _write_tables(page, data)
+    for note in notes:
+        page.note(note)
+    return page.data()
+
+
+def _words(data: FigureData) -> dict[str, str]:
+    """Return the descriptions of the points of networks and layers."""
+    points = [point for each in data.series for point in each.points]
+    layers = () if data.layers is None else data.layers.points
+    names = roof_names([*data.shown, *(point.roof for point in layers[:1])])
+    return {
+        f"{letter}{number}": describe_point(point, names[point.roof])
+        for letter, found in (("n", points), ("l", layers))
+        for number, point in enumerate(found)
+    }
+
+
+def _clock_words(roofs: Sequence[Roof]) -> dict[str, str]:
+    names = roof_names(roofs)
+    return {
+        point_name(roofs, roof, knob, quantity): f"{names[roof]}\n{describe_constant(quantity, roof, value)}"
+        for quantity in known_quantities(roofs)
+        for knob in varied_knobs(roofs)
+        for roof in roofs
+        if (value := quantity.of(roof)) is not None
+    }
+
+
+def _write_tables(page: Page, data: FigureData) -> None:
+    """List networks, and layers folded away."""
+    names = brief_names(data.shown)
+    points = [point for each in data.series for point in each.points]
+    if points:
+        page.heading("Networks")
+        rows = [[point.network, point.batch_size, names[point.roof], *_figures(point)] for point in points]
+        page.table((("network", "batch>", "roof>", *_COLUMNS), rows))
+    if data.layers is None:
+        return
+    left = data.layers.without_place
+    rows = [
+        [f"{point.layer}{f' ({LETTERS[index]})' if index < len(LETTERS) else ''}", point.op or "",
+         percent(point.share or 0.0), *_figures(point)]
+        for index, point in enumerate(data.layers.points)
+    ]  # fmt: skip
+    page.table(
+        (("layer", "operators>", "share of time>", *_COLUMNS), rows),
+        summary=f"{len(data.layers.points)} layers, the largest share of the time first",
+        note=f"{left} more have no FLOP and take {percent(data.layers.without_place_share)} of the time."
+        if left
+        else "",
+    )
+
+
+def _figures(point: RooflinePoint) -> list[str]:
+    predicted = "" if point.measured else " (predicted)"
+    efficiency = "" if point.flops_per_j is None else format_si(point.flops_per_j, "FLOP/J")
+    rate = format_si(point.flops_per_s, "FLOP/s")
+    time = format_si(point.seconds, "s") + predicted
+    return [f"{point.flop_per_byte:.3g}", time, rate, efficiency, point.bound, point.energy_bound or ""]

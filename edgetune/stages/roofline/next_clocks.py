@@ -1,0 +1,177 @@
+"""Changes of time and energy with the next lower and the next higher value of each knob: measured, else a range.
+
+One measured mode does not determine the time in another. In the reference mode ResNet-50 takes six times as long as its
+layers would at their roofs, and a lower memory clock slows only the share of the time that waits for memory, which may
+be all or nothing. A mode in which the network was measured therefore has figures, and any other mode has a range that
+covers every explanation of the time (see ``explanations``) and a GPU or a host that slows as its own clock does.
+
+    time      1 <= T(m) / T(ref) <= max(ref clock / clock, every explanation)        of a lower value; reversed above
+    energy    E(m) = D x + static_w(m) T(m)        D = E(ref) - static_w(ref) T(ref), x from 1 to d(m) / d(ref)
+
+Checked on the digital twin by ``tests/benchmarks/clock_advice.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.artifacts.roofline import Roof
+from edgetune.stages.roofline.balance import costs_of
+from edgetune.stages.roofline.explanations import possible_explanations, time_ratios
+from edgetune.stages.roofline.placement import layer_sums
+from edgetune.stages.roofline.slowdown_forecast import energy_of
+
+TIME_REPEAT, ENERGY_REPEAT = 0.015, 0.03
+"""Standard deviations of time and of energy between two visits of one mode: boards repeat to 1 to 2 % in time and 2 to
+3 % in power. Each mode is visited once."""
+_SURE = 1.96 * 2**0.5
+"""Standard deviations of one visit in half a 95 % interval of the ratio of two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """By what share a figure grows, negative where it falls.
+
+    Args:
+        low, high: The least and the most that is possible, or a 95 % interval of what was measured.
+        value: As measured; ``None`` where it was not.
+    """
+
+    low: float
+    high: float
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the next value of one knob changes, all others as they are.
+
+    Args:
+        knob: The knob.
+        value: Its next value.
+        mode: The mode with it.
+        time: Of one minibatch.
+        energy: The same of energy; ``None`` where nothing is known of it.
+    """
+
+    knob: str
+    value: float
+    mode: Mode
+    time: Share
+    energy: Share | None
+
+
+def changes(
+    table: OpsTable, roof: Roof, roofs: Sequence[Roof], rows: Mapping[Mode, ProfileRow], *, exact: bool = False
+) -> tuple[Change, ...]:
+    """Return what the next lower and the next higher value of each knob change.
+
+    Args:
+        table: What the network's operators cost.
+        roof: Of the mode to start from.
+        roofs: Of other modes; those of other precisions are passed over.
+        rows: What was measured of the network, by mode.
+        exact: Whether measurements repeat exactly, as those of a table do.
+    """
+    alike = {other.mode: other for other in roofs if other.precision == roof.precision}
+    here = _measured(rows, roof.mode)
+    found = []
+    for knob, mode in next_modes(roof.mode, list(alike)):
+        value, there = getattr(mode, knob), _measured(rows, mode)
+        if here is not None and there is not None:
+            changed = _measured_time(here, there, exact=exact), _measured_energy(here, there, exact=exact)
+            found.append(Change(knob, value, mode, *changed))
+            continue
+        time = _possible_time(table, roof, alike[mode], knob, here)
+        found.append(Change(knob, value, mode, time, _possible_energy(table, roof, alike[mode], time, here)))
+    return tuple(found)
+
+
+def next_modes(mode: Mode, modes: Sequence[Mode]) -> list[tuple[str, Mode]]:
+    """Return the knob and the mode with its next lower value, and with its next higher one, where there are any."""
+    found = []
+    for knob in KNOBS:
+        here = getattr(mode, knob)
+        if here is None:
+            continue
+        alike = [
+            other for other in modes if getattr(other, knob) is not None and replace(other, **{knob: here}) == mode
+        ]
+        lower = [other for other in alike if getattr(other, knob) < here]
+        higher = [other for other in alike if getattr(other, knob) > here]
+        found += [(knob, max(lower, key=lambda other: getattr(other, knob)))] if lower else []
+        found += [(knob, min(higher, key=lambda other: getattr(other, knob)))] if higher else []
+    return found
+
+
+def _measured(rows: Mapping[Mode, ProfileRow], mode: Mode) -> ProfileRow | None:
+    row = rows.get(mode)
+    return row if row is not None and row.status == "ok" and row.minibatch_s else None
+
+
+def _measured_time(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share:
+    """Return the measured change, its interval from those of both medians and from what differs between visits."""
+    (low_s, seconds, high_s), (then_low_s, then_s, then_high_s) = _interval(here), _interval(there)
+    less, more = _between_visits(0.0 if exact else TIME_REPEAT)
+    return Share(less * then_low_s / high_s - 1, more * then_high_s / low_s - 1, then_s / seconds - 1)
+
+
+def _interval(row: ProfileRow) -> tuple[float, float, float]:
+    assert row.minibatch_s is not None
+    return row.minibatch_ci95_low_s or row.minibatch_s, row.minibatch_s, row.minibatch_ci95_high_s or row.minibatch_s
+
+
+def _measured_energy(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share | None:
+    now_j, then_j = energy_of(here), energy_of(there)
+    if now_j is None or then_j is None:
+        return None
+    less, more = _between_visits(0.0 if exact else ENERGY_REPEAT)
+    return Share(less * then_j / now_j - 1, more * then_j / now_j - 1, then_j / now_j - 1)
+
+
+def _between_visits(deviation: float) -> tuple[float, float]:
+    """Return the factors between which the ratio of two visits lies that each deviate so much."""
+    factor = 1 + _SURE * deviation
+    return 1 / factor, factor
+
+
+def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: ProfileRow | None) -> Share:
+    """Return the range of the time's change over all explanations; without a measurement any of them may hold."""
+    now_s, then_s = layer_sums(table, roof)[0], layer_sums(table, other)[0]
+    at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
+    explanations = possible_explanations(table, at_roofs_share, None)
+    ratios = time_ratios(explanations, [other], roof, np.array([then_s / now_s]), at_roofs_share)[:, 0].tolist()
+    value, next_value = getattr(roof.mode, knob), getattr(other.mode, knob)
+    if knob.endswith("_mhz"):
+        ratios.append(value / next_value)
+    at_least, at_most = (1.0, np.inf) if next_value < value else (0.0, 1.0)  # inferred peaks err; clocks do not
+    ratios = [min(max(ratio, at_least), at_most) for ratio in ratios]
+    return Share(min(ratios) - 1, max(ratios) - 1)
+
+
+def _possible_energy(table: OpsTable, roof: Roof, other: Roof, time: Share, here: ProfileRow | None) -> Share | None:
+    """Return the range of the energy's change; without a measurement static power may be any share of it."""
+    now, then = costs_of(roof), costs_of(other)
+    if now is None or then is None:
+        return None
+    now_j, then_j = (cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in (now, then))
+    energy_j = None if here is None else energy_of(here)
+    if here is None or energy_j is None or not here.minibatch_s:
+        possible = [(now_j, layer_sums(table, roof)[0]), (0.0, 1.0)]
+    else:
+        possible = [(max(energy_j - now.static_w * here.minibatch_s, 0.0), here.minibatch_s)]
+    scales = (1.0, then_j / now_j if now_j else 1.0)
+    shares = [
+        (beyond_j * scale + then.static_w * seconds * (1 + slower)) / (beyond_j + now.static_w * seconds) - 1
+        for beyond_j, seconds in possible
+        for scale in scales
+        for slower in (time.low, time.high)
+        if beyond_j + now.static_w * seconds > 0
+    ]
+    return Share(min(shares), max(shares)) if shares else None

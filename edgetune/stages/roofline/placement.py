@@ -1,0 +1,308 @@
+"""Where a network lies beneath a roofline: what bounds it in time and in energy.
+
+A network is a row of layers that run one after another. Seen as a whole it has one intensity, and one roof bounds it;
+but some of its layers wait for memory and others for arithmetic, and none hides the other's wait. The sum over layers
+of what bounds each is therefore never less than the bound of the whole, and nearer to what is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from edgetune.artifacts.ops import OpRow, OpsTable, ledger
+from edgetune.artifacts.roofline import Roof
+from edgetune.errors import InputError
+from edgetune.stages.roofline.balance import balance, costs_of, work_energy, work_time
+
+
+@dataclass(frozen=True, slots=True)
+class OperatingPoint:
+    """One pass of a language model.
+
+    Args:
+        phase: ``prefill``, ``decode``, or ``extend`` for several tokens on a cache.
+        context: Tokens of a sequence at hand: those of a prefill, else those in the cache.
+        tokens: New tokens of all sequences together.
+        weights_bytes: What the weights take in memory.
+        cache_bytes: What keys and values take after the pass.
+    """
+
+    phase: str
+    context: int
+    tokens: int
+    weights_bytes: int
+    cache_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.phase} {self.context}"
+
+
+def operating_point(table: OpsTable) -> OperatingPoint | None:
+    """Return the pass that a table costs; ``None`` where it is of no language model, or of an earlier version."""
+    found: dict[str, Any] = dict(table.header.conditions)
+    if table.task != "infer" or "phase" not in found or not all(isinstance(found.get(key), int) for key in _FACTS):
+        return None
+    return OperatingPoint(str(found["phase"]), *(found[key] for key in _FACTS))
+
+
+_FACTS = ("context", "tokens", "weights_bytes", "cache_bytes")
+
+
+Bound = Literal["compute", "memory", "launch"]
+EnergyBound = Literal["compute", "memory"]
+EnergyTerm = Literal["compute", "memory", "static"]
+
+NOTABLY = 1.05
+"""Factor above the roof that needs words: peaks repeat to a few percent."""
+_STORED_AS = {"tf32": "fp32"}
+"""Precisions that compute in one type what is stored in another."""
+_NEAREST = {"fp64": "fp32"}
+"""Precisions that no kernel measures, and those whose roof stands for theirs."""
+
+
+def beneath(precision: str) -> str:
+    """Return the precision as which a roof that was measured counts, or beneath whose roof arithmetic is placed."""
+    return _STORED_AS.get(precision, _NEAREST.get(precision, precision))
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """The roofs of one mode: that of a network, and those of the other precisions that some operators compute in.
+
+    Args:
+        main: Of the network's precision.
+        others: Of the same mode; an operator whose precision has no roof here is judged by the main one.
+    """
+
+    main: Roof
+    others: tuple[Roof, ...] = ()
+
+    def of(self, row: OpRow) -> Roof:
+        """Return the roof that an operator is judged by."""
+        if row.precision is None:
+            return self.main
+        wanted = beneath(row.precision)
+        return next((roof for roof in (self.main, *self.others) if beneath(roof.precision) == wanted), self.main)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRow:
+    """One operator beneath the roof.
+
+    Args:
+        name, op, phase: As in its row of the table.
+        flops, bytes_moved: Its work.
+        flop_per_byte: Intensity; ``None`` when it moves nothing.
+        seconds: Least time, launches included, s.
+        energy_j: Least energy, static power included, J; ``None`` without energy constants.
+        bound: What takes most of the time; ``None`` for a view and for an operator of unknown cost.
+        precision: Of the roof that it is judged by.
+    """
+
+    name: str
+    op: str
+    phase: str
+    flops: int
+    bytes_moved: int
+    flop_per_byte: float | None
+    seconds: float
+    energy_j: float | None
+    bound: Bound | None
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A network beneath one roof.
+
+    Args:
+        workload, batch_size: Of the operator table.
+        roof: The roof.
+        flops, bytes_moved: Work of one minibatch; a lower bound when there are ``unmodelled`` operators.
+        flop_per_byte: Intensity of the whole; ``None`` when it moves nothing.
+        roof_s, roof_j: Least time and energy of the whole, as if it were one kernel; s and J.
+        layers_s, layers_j: Sums over layers, each at its own bound: the better prediction.
+        bound: What bounds the whole in time.
+        energy_bound: In energy: ``compute`` at or above the balance point in energy, static power included.
+        largest_energy: The largest term of ``roof_j``: FLOP, bytes, or static power while they are worked through.
+        rows: The operators, in the order of the table.
+        unmodelled: Types of operators of unknown cost, which no figure above holds.
+        unmodelled_nodes: How many nodes they are.
+        measured_s: Time of one minibatch as measured, s.
+        point: Of a language model, the pass that is placed.
+    """
+
+    workload: str
+    batch_size: int
+    roof: Roof
+    flops: int
+    bytes_moved: int
+    flop_per_byte: float | None
+    roof_s: float
+    roof_j: float | None
+    layers_s: float
+    layers_j: float | None
+    bound: Bound
+    energy_bound: EnergyBound | None
+    largest_energy: EnergyTerm | None
+    rows: tuple[PlacedRow, ...]
+    unmodelled: tuple[str, ...]
+    unmodelled_nodes: int
+    measured_s: float | None = None
+    point: OperatingPoint | None = None
+
+    @property
+    def reached_share(self) -> float | None:
+        """Distance to the roof: the least time of the whole as a share of the time measured."""
+        return None if self.measured_s is None else self.roof_s / self.measured_s
+
+
+def place(
+    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0, measured_s: float | None = None
+) -> Placement:
+    """Return where a network lies, each operator beneath the roof of the precision that it computes in.
+
+    Args:
+        table: What its operators cost.
+        roof: The roof of a mode, in the precision of the table.
+        others: Roofs of the same mode in other precisions, for operators that compute in them.
+        launch_s: Time of every kernel launch that nothing hides, s.
+        measured_s: Time of one minibatch as measured, s.
+
+    Raises:
+        InputError: no operator has a known cost, or the roof is of another precision.
+    """
+    _check(table, roof)
+    flops, moved = table.flops, table.bytes_moved
+    roofs = Roofs(roof, tuple(others))
+    rows = tuple(_placed(row, roofs, launch_s) for row in table.rows)
+    compute_s, memory_s = compute_time(table.rows, roofs), moved / roof.bytes_per_s
+    roof_s = max(compute_s, memory_s)
+    unmodelled = next(entry for entry in ledger(table) if entry.ledger == "unmodelled")
+    layers_s = sum(row.seconds for row in rows)
+    return Placement(
+        workload=table.workload, batch_size=table.batch_size, roof=roof, flops=flops, bytes_moved=moved,
+        flop_per_byte=flops / moved if moved else None, roof_s=roof_s, roof_j=_energy(table, roofs, roof_s),
+        layers_s=layers_s, layers_j=_energy(table, roofs, layers_s),
+        bound="compute" if compute_s > memory_s else "memory", energy_bound=_energy_bound(flops, moved, roof),
+        largest_energy=_largest_energy(flops, moved, roof), rows=rows, unmodelled=unmodelled.ops,
+        unmodelled_nodes=unmodelled.nodes, measured_s=measured_s, point=operating_point(table),
+    )  # fmt: skip
+
+
+def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
+    """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or none where it costs nothing."""
+    _check(table, roof)
+    return replace(table, rows=tuple(replace(row, bound=_placed(row, Roofs(roof), 0.0).bound) for row in table.rows))
+
+
+def layer_sums(
+    table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0
+) -> tuple[float, float | None]:
+    """Return least time and energy, each layer at its own bound, s and J; energy ``None`` where it is not known."""
+    roofs = Roofs(roof, tuple(others))
+    seconds = sum(_layer_time(row, roofs.of(row), launch_s) for row in table.rows)
+    return seconds, _energy(table, roofs, seconds)
+
+
+def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:
+    """Return the least time of arithmetic alone, that of each precision at its own peak, s."""
+    return sum(flops / roof.flops_per_s for roof, flops in _flops_by_roof(rows, roofs))
+
+
+def _flops_by_roof(rows: Sequence[OpRow], roofs: Roofs) -> list[tuple[Roof, int]]:
+    found: dict[str, tuple[Roof, int]] = {}
+    for row in rows:
+        roof = roofs.of(row)
+        found[roof.precision] = (roof, found.get(roof.precision, (roof, 0))[1] + row.flops)
+    return list(found.values())
+
+
+def _energy(table: OpsTable, roofs: Roofs, seconds: float) -> float | None:
+    """Return the energy of a network that takes so long, J; ``None`` without energy constants."""
+    costs = costs_of(roofs.main)
+    if costs is None:
+        return None
+    flops_j = 0.0
+    for roof, flops in _flops_by_roof(table.rows, roofs):
+        flops_j += (costs_of(roof) or costs).flop_j * flops
+    return flops_j + costs.byte_j * table.bytes_moved + costs.static_w * seconds
+
+
+def require_work(table: OpsTable) -> None:
+    """Refuse a network of which nothing can be said beneath any roof.
+
+    Raises:
+        InputError: its operators are views, which do nothing, or none of them has a known cost.
+    """
+    if table.flops or table.bytes_moved:
+        return
+    unknown = sorted({row.op for row in table.rows if row.ledger == "unmodelled"})
+    views = sorted({row.op for row in table.rows} - set(unknown))
+    if unknown:
+        why = f"has no operator with a known cost ({', '.join(unknown)})"
+    else:
+        why = f"computes nothing and moves nothing: it consists of {', '.join(views)}"
+    raise InputError(
+        f"{table.workload} {why}, so there is nothing to place on a roofline",
+        "`edgetune roofline ops` with the same model lists its operators",
+    )
+
+
+def _check(table: OpsTable, roof: Roof) -> None:
+    require_work(table)
+    if beneath(roof.precision) != beneath(table.precision):
+        raise InputError(
+            f"the operators of {table.workload} are costed in {table.precision}, and the roof is of {roof.precision}",
+            "choose a roof of that precision, or cost the network in the other",
+        )
+
+
+def _moved(row: OpRow) -> int:
+    return row.bytes_read + row.bytes_written
+
+
+def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
+    return work_time(roof, row.flops, _moved(row)) + row.kernels * launch_s
+
+
+def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
+    roof = roofs.of(row)
+    moved, seconds, costs = _moved(row), _layer_time(row, roof, launch_s), costs_of(roof)
+    bound: Bound | None = time_bound(row.flops, moved, roof) if row.flops or moved else None
+    if row.kernels * launch_s > work_time(roof, row.flops, moved):
+        bound = "launch"
+    return PlacedRow(
+        name=row.name, op=row.op, phase=row.phase, flops=row.flops, bytes_moved=moved,
+        flop_per_byte=row.flops / moved if moved else None, seconds=seconds,
+        energy_j=None if costs is None else work_energy(costs, row.flops, moved, seconds), bound=bound,
+        precision=roof.precision,
+    )  # fmt: skip
+
+
+def time_bound(flops: int, bytes_moved: int, roof: Roof) -> Bound:
+    """Return what takes longer beneath a roof: computing, or moving the data."""
+    return "compute" if flops / roof.flops_per_s > bytes_moved / roof.bytes_per_s else "memory"
+
+
+def _energy_bound(flops: int, bytes_moved: int, roof: Roof) -> EnergyBound | None:
+    found = balance(roof).energy
+    if found is None:
+        return None
+    if found.flop_per_byte is None:
+        return "memory"
+    return "compute" if flops >= found.flop_per_byte * bytes_moved else "memory"
+
+
+def _largest_energy(flops: int, bytes_moved: int, roof: Roof) -> EnergyTerm | None:
+    costs = costs_of(roof)
+    if costs is None:
+        return None
+    terms: dict[EnergyTerm, float] = {
+        "compute": costs.flop_j * flops,
+        "memory": costs.byte_j * bytes_moved,
+        "static": costs.static_w * work_time(roof, flops, bytes_moved),
+    }
+    return max(terms, key=lambda term: terms[term])

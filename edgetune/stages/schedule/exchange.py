@@ -1,0 +1,122 @@
+"""Samples that come into the process which runs networks, and first answers that leave it to be checked: files.
+
+    <folder>/<network's place>/input-0.npy      made outside the memory limit, mapped inside it
+                               answer-0.npy     of the first request of each network
+                               reference-0.npy  of the whole network, made outside once the run is over
+
+A user's handler may make the samples and take the answers instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgetune.errors import InputError
+from edgetune.stages.schedule.executor import one_line
+from edgetune.workloads.prepared import Prepared, TensorSpec
+
+if TYPE_CHECKING:
+    from edgetune.workloads.python_file import HandlerFile
+
+Arrays = Mapping[str, Any]
+
+
+def write(folder: Path, what: str, arrays: Sequence[Any]) -> None:
+    """Write arrays as ``what``-0.npy, ``what``-1.npy, ...
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    try:
+        for place, array in enumerate(arrays):
+            np.save(folder / f"{what}-{place}.npy", array, allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}", "free space there") from None
+
+
+def read(folder: Path, what: str, count: int) -> list[Any]:
+    """Return arrays that were written, mapped.
+
+    Raises:
+        InputError: they are not there.
+    """
+    try:
+        return [np.load(folder / f"{what}-{place}.npy", mmap_mode="r", allow_pickle=False) for place in range(count)]
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {what} in {folder}: {one_line(error)}", "run the same command again") from None
+
+
+class Exchange:
+    """Samples and answers of the networks of a run; ``live.DataExchange``.
+
+    Args:
+        folders: Where each network's files are.
+        prepared: What each network takes and answers.
+        handlers: Code of the user, for networks that have some.
+    """
+
+    def __init__(
+        self, folders: Mapping[str, Path], prepared: Mapping[str, Prepared], handlers: Mapping[str, HandlerFile]
+    ) -> None:
+        self._folders, self._prepared, self._handlers = folders, prepared, handlers
+        self._samples: dict[str, Arrays] = {}
+        self._made: dict[int, Arrays] = {}
+        """Samples that a handler made, by request, until the first request of their network is answered."""
+        self._answered: set[str] = set()
+
+    def sample(self, request: int, network: str) -> Arrays:
+        """Return what a request feeds to its network."""
+        tensors = self._prepared[network].inputs
+        handler = self._handlers.get(network)
+        if handler is not None and handler.inputs is not None:
+            made = _sample(handler.inputs(request, None), tensors)
+            if network not in self._answered:
+                self._made[request] = made
+            return made
+        if network not in self._samples:
+            arrays = read(self._folders[network], "input", len(tensors))
+            self._samples[network] = dict(zip((tensor.name for tensor in tensors), arrays, strict=True))
+        return self._samples[network]
+
+    def take(self, request: int, network: str, outputs: Arrays) -> None:
+        """Write the first answer of a network down, and give every answer to the handler."""
+        made = self._made.pop(request, None)
+        if network not in self._answered:
+            prepared, folder = self._prepared[network], self._folders[network]
+            if made is not None:
+                write(folder, "input", [made[tensor.name] for tensor in prepared.inputs])
+            write(folder, "answer", [outputs[tensor.name] for tensor in prepared.outputs])
+            self._answered.add(network)
+        handler = self._handlers.get(network)
+        if handler is not None and handler.outputs is not None:
+            handler.outputs(request, None, {name: _of_sample(array) for name, array in outputs.items()})
+
+
+def _of_sample(array: Any) -> Any:
+    """Return what a sample was answered: the first of its batch, or a number that has no dimension of the batch."""
+    return array[0] if np.ndim(array) else array
+
+
+def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:
+    """Return what a handler made, one sample of each input, as the network takes it: filling its batch.
+
+    Raises:
+        InputError: it lacks an input, or one is of another shape or type.
+    """
+    made: dict[str, Any] = {}
+    for tensor in tensors:
+        if not isinstance(given, Mapping) or tensor.name not in given:
+            raise InputError(f"inputs() returned no {tensor.name!r}", "return an array for each input of the network")
+        array = np.asarray(given[tensor.name])
+        if array.dtype != np.dtype(tensor.dtype) or array.shape != tensor.shape[1:]:
+            raise InputError(
+                f"inputs() returned {tensor.name!r} as {array.dtype} of shape {list(array.shape)}, "
+                f"the network takes {tensor.dtype} of shape {list(tensor.shape[1:])}",
+                "convert it, and leave the dimension of the batch out",
+            )
+        made[tensor.name] = np.ascontiguousarray(np.broadcast_to(array, tensor.shape))
+    return made

@@ -1,0 +1,221 @@
+"""The process in which layers, or a whole network, are measured, each alone.
+
+    layer       conv1                      conv2                      fc6
+    loads       ####  (again and again)    ####                       ####       file cached, or dropped before each
+    executes    ......(again and again)    ......                     ......     on what the layers before it made
+    peak        reset - execute - read     ...
+
+    whole       load #########  execute ....  unload #     again and again, file dropped before each, or cached
+
+It is a process of its own so that the memory it takes is that of layers and of nothing else, and so that a layer that
+crashes is a row of the table. Weights are loaded, executed on and unloaded as ``schedule run`` does it. Between two
+executions of a layer the processor's caches are swept: where networks share a machine, others have run since, and the
+weights of a layer come from memory (with a 32 MiB cache, a layer of 38 MB took 1.1 ms again and again and 1.7 ms so).
+A whole network is loaded for every request (``policies.bulk``), so that the execution right after a load counts: with
+mapped weights it reads most of them from storage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetune.processes.messages import serve
+from edgetune.stages.schedule.executor import WholeNetwork
+from edgetune.stages.schedule.sampling import made_up, open_weighed, resident_bytes, rise_bytes, sampled, why_not_cold
+from edgetune.stages.schedule.weights import drop_cached
+from edgetune.stats import StoppingRule
+from edgetune.workloads.prepared import Prepared, check_file, open_prepared
+
+_PEAKS = 3
+"""Executions whose peak is read; the highest counts."""
+_SWEEP_BYTES = (8 << 20, 128 << 20)
+"""The least and the most that is read to sweep the caches: twice the last level in between. Beyond, caches are those of
+a server with many other programs."""
+Values = dict[str, Any]
+
+
+def main(arguments: list[str]) -> None:
+    """Answer commands: ``open`` a prepared folder, then ``layer`` for each of its layers in order; or ``whole``."""
+    bench = LayerBench()
+    serve(arguments, bench.handle)
+
+
+class LayerBench:
+    """A prepared network of which every layer is measured once, in order."""
+
+    def __init__(self) -> None:
+        self._prepared: Prepared | None = None
+        self._layers: Any = None
+        self._values: Values = {}
+        self._sweep = np.ones(_sweep_bytes() // 8, np.uint64)
+
+    def handle(self, command: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out one command."""
+        if command["command"] == "whole":
+            return measure_whole(command)
+        if command["command"] == "open":
+            return self._open(Path(command["folder"]), command["seed"])
+        rule = StoppingRule(**command["rule"])
+        return self._layer(command["index"], rule, command["longest_s"], cold=command["cold"])
+
+    def _open(self, folder: Path, seed: int) -> dict[str, Any]:
+        prepared = self._prepared = open_prepared(folder)
+        changed_ns = {w.file: check_file(prepared, w.file) for layer in prepared.layers for w in layer.weights}
+        self._layers, sessions_bytes = open_weighed(prepared, changed_ns, drop_cache=False)
+        drawn = np.random.default_rng(seed)
+        self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
+        return {"sessions_bytes": sessions_bytes}
+
+    def _layer(self, index: int, rule: StoppingRule, longest_s: float, *, cold: bool) -> dict[str, Any]:
+        """Measure a layer, and keep its outputs for those after it."""
+        assert self._prepared is not None
+        layer = self._prepared.layers[index]
+        files = [self._prepared.folder / name for name in dict.fromkeys(w.file for w in layer.weights)]
+        samples: dict[str, list[float]] = {"unload": []}
+        reasons: list[str | None] = []
+        if files:
+            samples["load"] = sampled(rule, longest_s, lambda: self._load_s(index, [], samples["unload"]))
+            if cold:
+                reasons.append(why_not_cold(files))
+                if reasons[0] is None:
+                    samples["unload"].clear()
+                    samples["cold_load"] = sampled(
+                        rule, longest_s, lambda: self._load_s(index, files, samples["unload"])
+                    )
+        loaded = self._layers.load(index) if files else None
+        read = {name: self._values[name] for name in layer.inputs}
+        try:
+            begun = time.perf_counter()
+            made: Values = dict(self._layers.execute(index, loaded, read))
+            first_execute_s = time.perf_counter() - begun
+            samples["execute"] = sampled(rule, longest_s, lambda: self._execute_s(index, loaded, read))
+            peaks = [rise_bytes(lambda: self._layers.execute(index, loaded, read)) for _ in range(_PEAKS)]
+        finally:
+            read.clear()
+            if loaded is not None:
+                self._layers.unload(loaded)
+        self._values.update(made)
+        self._forget(index)
+        peak_bytes = max(filter(None, peaks), default=None if None in peaks else 0)
+        reasons.append("peak: not told" if peak_bytes is None else None)
+        columns = {"load_s": 0.0, "first_execute_s": first_execute_s, "peak_bytes": peak_bytes}
+        return {"samples": samples, "columns": {**columns, "reason": "; ".join(filter(None, reasons)) or None}}
+
+    def _load_s(self, index: int, dropped: Sequence[Path], unloads_s: list[float]) -> float:
+        """Return the time of a load, its files dropped before and after, and note the time of the unload."""
+        for path in dropped:
+            drop_cached(path)
+        begun = time.perf_counter()
+        loaded = self._layers.load(index)
+        taken_s = time.perf_counter() - begun
+        self._layers.unload(loaded, drop_cache=bool(dropped))
+        unloads_s.append(time.perf_counter() - begun - taken_s)
+        return taken_s
+
+    def _execute_s(self, index: int, loaded: Any, read: Values) -> float:
+        self._sweep.max()
+        for value in read.values():  # the layers before have just made them
+            value.numpy()
+        begun = time.perf_counter()
+        made = self._layers.execute(index, loaded, read)
+        taken_s = time.perf_counter() - begun
+        del made
+        return taken_s
+
+    def _forget(self, index: int) -> None:
+        """Drop values that no layer after this one reads."""
+        assert self._prepared is not None
+        wanted = {name for layer in self._prepared.layers[index + 1 :] for name in layer.inputs}
+        self._values = {name: value for name, value in self._values.items() if name in wanted}
+
+
+def _sweep_bytes() -> int:
+    """Return twice the size of the last-level cache, within bounds. Source: kernel, cacheinfo (``8192K``)."""
+    least, most = _SWEEP_BYTES
+    for level in (3, 2):
+        with contextlib.suppress(OSError, ValueError):
+            text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text()
+            return min(max(2 * 1024 * int(text.strip().removesuffix("K")), least), most)
+    return least
+
+
+def measure_whole(command: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure a whole network in one of its forms."""
+    prepared = open_prepared(Path(command["folder"]))
+    names = [name for name in prepared.files if name.startswith("whole")]
+    for name in names:
+        check_file(prepared, name)
+    files = [prepared.folder / name for name in names]
+    bench = WholeBench(prepared, command, files)
+    rule, longest_s = StoppingRule(**command["rule"]), command["longest_s"]
+    bench.cycle(drop=False)  # what ONNX Runtime sets up once is no network's
+    samples = dict(zip(("load", "execute", "unload"), bench.measure(rule, longest_s, drop=False), strict=True))
+    reason = why_not_cold(files) if command["cold"] else None
+    if command["cold"] and reason is None:
+        samples |= zip(("cold_load", "cold_execute", "unload"), bench.measure(rule, longest_s, drop=True), strict=True)
+    columns = {"peak_bytes": rise_bytes(bench.hold), "resident_bytes": bench.held_bytes, "reason": reason}
+    return {"samples": samples, "columns": columns}
+
+
+class WholeBench:
+    """A whole network in one form."""
+
+    def __init__(self, prepared: Prepared, command: Mapping[str, Any], files: Sequence[Path]) -> None:
+        self._network = WholeNetwork(prepared, command["form"], threads=1, drop_cache=False)
+        drawn = np.random.default_rng(command["seed"])
+        self._values = {tensor.name: made_up(tensor, drawn) for tensor in prepared.inputs}
+        self._files = files
+        self.held_bytes: int | None = None
+
+    def measure(self, rule: StoppingRule, longest_s: float, *, drop: bool) -> list[list[float]]:
+        """Return the times of loads, of executions and of unloads, s."""
+        taken: list[tuple[float, float, float]] = []
+
+        def once() -> float:
+            taken.append(self.cycle(drop=drop))
+            return sum(taken[-1])
+
+        sampled(rule, longest_s, once)
+        return [list(times_s) for times_s in zip(*taken, strict=True)]
+
+    def cycle(self, *, drop: bool) -> tuple[float, float, float]:
+        """Load, execute and unload; return the time of each, s."""
+        if drop:
+            self._drop()
+        at_s = [time.perf_counter()]
+        loaded = self._network.load(0)
+        at_s.append(time.perf_counter())
+        made = self._network.execute(0, loaded, self._values)
+        at_s.append(time.perf_counter())
+        del made
+        self._network.unload(loaded)
+        if drop:
+            self._drop()
+        at_s.append(time.perf_counter())
+        load_s, execute_s, unload_s = (end - begin for begin, end in itertools.pairwise(at_s))
+        return load_s, execute_s, unload_s
+
+    def _drop(self) -> None:
+        for path in self._files:
+            drop_cached(path)
+
+    def hold(self) -> None:
+        """Load and execute, and note the memory that is held while it is loaded."""
+        before = resident_bytes()
+        loaded = self._network.load(0)
+        made = self._network.execute(0, loaded, self._values)
+        self.held_bytes = max(resident_bytes() - before, 0)
+        del made
+        self._network.unload(loaded)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

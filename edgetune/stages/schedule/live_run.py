@@ -1,0 +1,322 @@
+"""A run for real, seen from outside the memory limit: checks before, the process that runs, and checks after.
+
+hashes, samples, page cache emptied -> process enters its control group -> records ... -> answers checked
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError, PartialError
+from edgetune.processes.child import Child
+from edgetune.stages.schedule.cgroups import CgroupFigures, Enforced, MemoryLimit
+from edgetune.stages.schedule.executor import Form, environment_of
+from edgetune.stages.schedule.limit import limited_around, make_limit
+from edgetune.stages.schedule.network import LayeredNetwork
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import BudgetRecord, Record, RequestRecord, TaskRecord
+from edgetune.stages.schedule.verification import Verification
+from edgetune.stages.schedule.weights import drop_cached
+from edgetune.stages.schedule.worker import request_from
+from edgetune.units import NS, format_bytes
+from edgetune.workloads.prepared import Prepared
+
+_WORKER = "edgetune.stages.schedule.worker"
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LiveNetwork:
+    """A network to be run.
+
+    Args:
+        network: As the loop knows it, under its name in this run.
+        prepared: Its folder.
+        inputs: ``.npz`` with a sample of each input; random ones without it.
+        handler: Python file with ``inputs`` and ``outputs``, see ``workloads.handler_file``.
+    """
+
+    network: LayeredNetwork
+    prepared: Prepared
+    inputs: Path | None = None
+    handler: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """The settings of a run.
+
+    Args:
+        policy: Name of the policy.
+        limit_bytes: Memory of the process that runs, everything included.
+        options: What the policy is made with.
+        form: ``layers`` of prepared networks, or whole networks in one of their forms, for policies that take them.
+        workers: How many tasks run at once.
+        swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
+        enforce: Whether the kernel is to keep the limit, where it can.
+        threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
+        outside: Whether requests come from outside while it runs, see ``LiveRun.ask``.
+    """
+
+    policy: str
+    limit_bytes: int
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    form: Literal["layers"] | Form = "layers"
+    workers: int = 2
+    swap_bytes: int | None = None
+    enforce: bool = True
+    threads: int | None = 1
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFigures:
+    """The figures of a run besides its records.
+
+    Args:
+        enforced: By what the limit was kept.
+        reason: Why the kernel did not.
+        group: What the kernel counted of its control group.
+        base_bytes: What the process took before anything was loaded.
+        budget_bytes: What was left of the limit for tasks.
+        peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it
+            ended before it could tell.
+        decisions, decisions_s: How often the policy was asked, and how long that took in all, s.
+        differences: Of the first answer of each network from the whole network's; see ``verification``.
+    """
+
+    enforced: Enforced
+    reason: str | None
+    group: CgroupFigures
+    base_bytes: int | None = None
+    budget_bytes: int | None = None
+    peak_bytes: int | None = None
+    decisions: int | None = None
+    decisions_s: float | None = None
+    differences: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+class LiveRun:
+    """One run. ``records`` yields what happens; ``figures`` has the rest once it is through.
+
+    Args:
+        networks: What can be run.
+        requests: Known before the run, in the order of arrival.
+        options: How.
+        verification: Shared between runs of the same networks, so that hashes and references are made once.
+
+    Raises:
+        InputError: two networks of one name.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[LiveNetwork],
+        requests: Sequence[Request],
+        options: LiveOptions,
+        verification: Verification,
+    ) -> None:
+        self._networks, self._requests, self._options = networks, requests, options
+        self._verification = verification
+        self._limit: MemoryLimit = MemoryLimit("the run has not begun")
+        self._swap_bytes: int | None = None
+        self._told: dict[str, Any] = {}
+        self._differences: dict[str, float] = {}
+        self._child: Child | None = None
+        self._stopping = self._rehearsal = False
+        if len({each.network.name for each in networks}) < len(networks):
+            names = ", ".join(each.network.name for each in networks)
+            raise InputError(f"two networks have one name: {names}", "give each a name of its own")
+
+    @property
+    def figures(self) -> LiveFigures:
+        """The figures so far."""
+        told, counted = self._told, self._limit.figures()
+        group = CgroupFigures(**{**asdict(counted), "swap_bytes": self._swap_bytes})
+        return LiveFigures(
+            self._limit.enforced, self._limit.reason, group, told.get("base_bytes"), told.get("budget_bytes"),
+            told.get("peak_bytes"), told.get("decisions"), told.get("decisions_s"), dict(self._differences),
+        )  # fmt: skip
+
+    def records(self) -> Iterator[Record]:
+        """Run, and yield the records as they come, some times a second.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            PartialError: the process was killed at its limit, or an answer is not what the whole network answers or
+                cannot be checked; records before that were yielded.
+        """
+        yield from self._recorded()
+        self._verify()
+
+    def _recorded(self) -> Iterator[Record]:
+        self._limit = self._made_limit()
+        with self._limit:
+            command = self._command()
+            self._verification.rest()
+            with contextlib.closing(self._started()) as child:
+                self._child = child
+                try:
+                    yield from self._events(child, command)
+                except EdgetuneError as error:
+                    raise self._obituary(error) from None
+                finally:
+                    self._child = None
+
+    def rehearse(self) -> LiveFigures:
+        """Let the process make its sessions under the limit, run nothing, and return the figures.
+
+        Raises:
+            InputError, InfeasibleError, DeviceError: it cannot be run so; what ``records`` would raise before it runs.
+        """
+        self._rehearsal = True
+        for _ in self._recorded():
+            raise AssertionError("a rehearsal runs nothing")  # pragma: no cover
+        return self.figures
+
+    def _made_limit(self) -> MemoryLimit:
+        if not self._options.enforce:
+            return MemoryLimit("nobody asked for more")
+        return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
+
+    def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
+        """Let the process run, and yield records until it ends."""
+        child.send({**command, "usage": None if self._limit.usage is None else str(self._limit.usage)})
+        while "decisions" not in self._told:
+            select.select([child], [], [], _LOOK_S)
+            for event in child.received():
+                if event["event"] == "records":
+                    yield from map(_record, event["records"])
+                else:
+                    self._told.update(event)
+                    self._pass_on_stop()
+            self._sample_swap()
+
+    def _command(self) -> dict[str, Any]:
+        """Check and prepare everything, and return the command for the process."""
+        options, networks = self._options, []
+        for each in self._networks:
+            prepared = each.prepared
+            changed_ns = self._verification.checked(prepared, self._files(prepared))
+            folder = self._verification.sample(each.network.name, prepared, each.inputs)
+            for name in prepared.files:
+                drop_cached(prepared.folder / name)
+            networks.append(
+                {
+                    "name": each.network.name,
+                    "network": asdict(each.network),
+                    "prepared": str(prepared.folder),
+                    "folder": str(folder),
+                    "changed_ns": changed_ns,
+                    "handler": None if each.handler is None else str(each.handler),
+                }
+            )
+        return {
+            "command": "run", "policy": options.policy, "options": dict(options.options), "form": options.form,
+            "workers": options.workers, "threads": options.threads, "limit_bytes": options.limit_bytes,
+            "drop_cache": self._limit.enforced != "accounted",
+            "groups": [str(group) for group in limited_around(Path("/"))], "live": options.outside,
+            "rehearse": self._rehearsal, "networks": networks, "requests": list(map(astuple, self._requests)),
+        }  # fmt: skip
+
+    def _files(self, prepared: Prepared) -> list[str]:
+        whole = {name for name in prepared.files if name.startswith("whole")}
+        return sorted(whole if self._options.form != "layers" else prepared.files.keys() - whole)
+
+    def _started(self) -> Child:
+        """Start the process and put it under the limit, where it begins anew, so that all of its memory counts."""
+        child = Child(_WORKER, environment=environment_of(self._options.form))
+        try:
+            self._limit.admit(child.pid)
+            child.send({"command": "enter"})
+        except BaseException:
+            child.close()
+            raise
+        return child
+
+    def _sample_swap(self) -> None:
+        swap_bytes = self._limit.figures().swap_bytes
+        if swap_bytes is not None:
+            self._swap_bytes = max(self._swap_bytes or 0, swap_bytes)
+
+    def _obituary(self, error: EdgetuneError) -> EdgetuneError:
+        """Return the error that ended the run: the limit where the kernel says so, else the one that was raised."""
+        if self._limit.figures().kills:
+            limit = format_bytes(self._options.limit_bytes)
+            if "base_bytes" not in self._told:
+                return InfeasibleError(
+                    f"the memory limit of {limit} leaves nothing: the kernel killed the process before anything was "
+                    "loaded",
+                    "give it more: ONNX Runtime and the sessions of all layers come before any weights",
+                )
+            return PartialError(
+                f"the run was ended by its memory limit: the kernel killed the process at {limit}",
+                "give it more memory, or a policy that needs less; rows until then are kept",
+            )
+        if "base_bytes" not in self._told:
+            return error
+        hint = error.hint
+        if "SIGBUS" in error.message:
+            hint = "a file of weights was cut short, or its storage failed, while it was in use: prepare it again"
+        return PartialError(f"the run ended early: {error.message}", f"{hint}; rows until then are kept")
+
+    def _verify(self) -> None:
+        for each in self._networks:
+            try:
+                difference = self._verification.difference(each.network.name, each.prepared)
+            except (InputError, DeviceError) as error:  # it needs the memory of a whole network, which may not be there
+                message = f"answers of {each.network.name} could not be checked: {error.message}"
+                raise PartialError(message, "do not rely on them; rows are kept") from None
+            if difference is not None:
+                self._differences[each.network.name] = difference
+        self._verification.rest()
+        self._verification.refuse(self._differences)
+
+    def ask(self, network: str, *, job: str = "", due_s: float | None = None) -> None:
+        """Send one request from outside.
+
+        Args:
+            network: For which.
+            job: What it belongs to.
+            due_s: When it is due, s from now.
+        """
+        due_ns = None if due_s is None else round(due_s * NS)
+        self._send({"command": "ask", "network": network, "job": job, "due_ns": due_ns})
+
+    def end(self) -> None:
+        """Say that no more will come from outside."""
+        self._send({"command": "end"})
+
+    def _send(self, command: Mapping[str, Any]) -> None:
+        if self._child is None:
+            raise InputError("nothing runs that could take a request", "send it while the run goes on")
+        self._child.send(command)
+
+    def stop(self) -> None:
+        """End the run soon: running tasks are finished, other requests abandoned; from any thread or signal handler."""
+        self._stopping = True
+        self._pass_on_stop()
+
+    def _pass_on_stop(self) -> None:
+        """End the process soon, if that was requested and it is ready: until then a signal would kill it."""
+        child = self._child
+        if self._stopping and child is not None and "base_bytes" in self._told:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGTERM)
+
+
+def _record(described: Sequence[Any]) -> Record:
+    kind, *fields, resident_bytes = described
+    if kind == "TaskRecord":
+        return replace(TaskRecord(*fields), resident_bytes=resident_bytes)
+    if kind == "RequestRecord":
+        return RequestRecord(request_from(fields[0]), *fields[1:])
+    return BudgetRecord(*fields)

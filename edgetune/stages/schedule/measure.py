@@ -1,0 +1,173 @@
+"""Layer costs measured: a process for each network, a row for each layer, failures included.
+
+for each prepared network      one process: loads, executions and peak of its layers, in order
+        layer crashes, hangs   -> its row says so, and those after it lack what it would have made
+        each whole form        one process, one row
+for the machine                one process: what tasks cost each other
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
+
+from edgetune.artifacts.layer_costs import LayerCostRow
+from edgetune.errors import EdgetuneError
+from edgetune.processes.child import Child
+from edgetune.stages.schedule.costs import network_of
+from edgetune.stages.schedule.executor import Form, environment_of
+from edgetune.stages.schedule.machine import FIGURES
+from edgetune.stages.schedule.network import as_one_layer
+from edgetune.stats import StoppingRule, find_warmup, summarise
+from edgetune.units import format_duration
+from edgetune.workloads.prepared import Prepared, PreparedLayer
+
+_LAYERS, _WHOLE = "edgetune.stages.schedule.layer_worker", "edgetune.stages.schedule.layer_worker"
+_CONTENTION = "edgetune.stages.schedule.contention_worker"
+_CONTENTION_S = 0.5
+"""For each figure: loads of 150 MB take 40 ms, so that there are a dozen."""
+_OPEN_TIMEOUT_S = 120.0
+"""Weights are read whole to be checked: 400 MB take 20 s from a slow card."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerOptions:
+    """The settings of measuring layers.
+
+    Args:
+        rule: When a figure has been sampled enough.
+        longest_s: After which it is left as it is, s, even if the rule wants more.
+        timeout_s: After which a layer is given up, s.
+        cold: Whether to load from storage too.
+        whole: Whether to measure whole networks too.
+        seed: Of the inputs.
+    """
+
+    rule: StoppingRule
+    longest_s: float = 1.0
+    timeout_s: float = 300.0
+    cold: bool = False
+    whole: bool = False
+    seed: int = 0
+
+
+OnLayer = Callable[[LayerCostRow], None]
+
+
+def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer) -> tuple[LayerCostRow, ...]:
+    """Return a row for each layer of a network.
+
+    Args:
+        prepared: Its folder.
+        options: How.
+        on_layer: Called with every row.
+
+    Raises:
+        DeviceError: no process can be started.
+    """
+    rows: list[LayerCostRow] = []
+    with closing(Child(_LAYERS, environment=environment_of("layers"))) as child:
+        opened, lost = _asked(child, {"command": "open", **_common(prepared, options)}, _OPEN_TIMEOUT_S)
+        for index, layer in enumerate(prepared.layers):
+            row = replace(_row(prepared, index), sessions_bytes=opened.get("sessions_bytes"))
+            if lost is None:
+                command = {"command": "layer", "index": index, **_how(options)}
+                reply, failure = _asked(child, command, options.timeout_s)
+                row = _measured(row, reply) if failure is None else _lost(row, failure)
+                lost = failure and f"layer {layer.name} before it failed"
+            else:
+                row = _lost(row, lost)
+            rows.append(row)
+            on_layer(row)
+    if options.whole:
+        for form in prepared.whole:
+            rows.append(_whole(prepared, cast("Form", form), options))
+            on_layer(rows[-1])
+    return tuple(rows)
+
+
+def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict[str, float]:
+    """Return how tasks slow each other down, and the memory of the process that runs them; see ``machine.machine_of``.
+
+    Measured on the network whose second largest layer is the largest of all: two loads are to be under way for long.
+    The result is empty where the process is lost: layers are known without it.
+
+    Args:
+        networks: That can be measured on.
+        options: How; samples, where their number is fixed, are as few as there can be.
+
+    Raises:
+        DeviceError: no process can be started.
+    """
+    chosen = max(networks, key=lambda each: sorted((0, *(layer.weight_bytes for layer in each.layers)))[-2])
+    longest_s = _CONTENTION_S if options.rule.fixed is None else 0.0
+    with closing(Child(_CONTENTION, environment=environment_of("layers"))) as child:
+        command = {"command": "contention", **_common(chosen, options), "longest_s": longest_s}
+        told = _asked(child, command, options.timeout_s)[0]
+    return {name: told[name] for name in FIGURES if name in told}
+
+
+def _common(prepared: Prepared, options: LayerOptions) -> dict[str, Any]:
+    return {"folder": str(prepared.folder.absolute()), "seed": options.seed}
+
+
+def _asked(child: Child, command: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], str | None]:
+    """Return the reply, or why there is none."""
+    try:
+        return child.ask(command, deadline_s=time.monotonic() + timeout_s), None
+    except EdgetuneError as error:
+        return {}, error.message
+    except TimeoutError:
+        return {}, f"it took longer than {format_duration(timeout_s)}"
+
+
+def _how(options: LayerOptions) -> dict[str, Any]:
+    return {"rule": asdict(options.rule), "longest_s": options.longest_s, "cold": options.cold}
+
+
+def _whole(prepared: Prepared, form: Form, options: LayerOptions) -> LayerCostRow:
+    """Return the row of a whole network."""
+    sizes = as_one_layer(network_of(prepared)).layers[0]
+    row = LayerCostRow(
+        prepared.network, prepared.network, "other", prepared.weight_bytes, sizes.output_bytes, None, None, 0, (), 0,
+        prepared.input_bytes, form=form,
+    )  # fmt: skip
+    with closing(Child(_LAYERS, environment=environment_of(form))) as child:
+        command = {"command": "whole", **_common(prepared, options), **_how(options), "form": form}
+        reply, failure = _asked(child, command, options.timeout_s)
+    return _lost(row, failure) if failure is not None else _measured(row, reply)
+
+
+def _row(prepared: Prepared, index: int) -> LayerCostRow:
+    """Return the row of a layer before it is measured."""
+    layer: PreparedLayer = prepared.layers[index]
+    return LayerCostRow(
+        prepared.network, layer.name, layer.kind, layer.weight_bytes, layer.output_bytes, None, None, index,
+        layer.after, layer.scratch_bytes, prepared.input_bytes,
+    )  # fmt: skip
+
+
+def _lost(row: LayerCostRow, reason: str) -> LayerCostRow:
+    return replace(row, status="failed", reason=reason)
+
+
+def _measured(row: LayerCostRow, reply: dict[str, Any]) -> LayerCostRow:
+    """Return the row with its columns, and with the figures of which there are samples."""
+    figures = {column: v for name, of in reply["samples"].items() if of for column, v in _figures(name, of).items()}
+    return replace(row, **{**reply["columns"], **figures})
+
+
+def _figures(figure: str, samples: Sequence[float]) -> dict[str, Any]:
+    """Return the columns of one figure, warm-up left out of the median."""
+    warmups = find_warmup(samples).length
+    summary = summarise(samples[warmups:])
+    return {
+        f"{figure}_s": summary.median,
+        f"{figure}_ci95_low_s": summary.low,
+        f"{figure}_ci95_high_s": summary.high,
+        f"{figure}_samples_s": tuple(samples),
+        f"{figure}_warmups": warmups,
+    }

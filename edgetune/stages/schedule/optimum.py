@@ -1,0 +1,116 @@
+"""The best schedule there is for a few requests: how far from it are the policies?
+
+    case -> constraint programme -> CP-SAT, for a time -> plan, and a bound that no schedule is better than
+
+The programme (see ``model``) can do what any policy does that
+
+- stays within the budget (policies may exceed it where nothing else runs and nothing fits), and
+- runs no more loads at once than storage serves at full speed, and no more executions than there are cores.
+
+The last is a restriction where there are more workers than that: the simulator lets them share, as storage and cores
+do. The bound holds for all policies where nothing has to be shared, i.e. with as many streams and cores as workers.
+
+An optimum counts as proved once a second search, with another seed and without presolving, finds none better: OR-Tools
+9.14.6206 and 9.15.6755 have called schedules optimal that were not, in up to 5 of 100 searches of one programme with
+different seeds (tests/benchmarks/schedule_optimum.py, seed 63 with --streams 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.stages.schedule.cp_model import ScheduleCpModel
+from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem
+from edgetune.stages.schedule.tasks import TaskRecord
+from edgetune.units import format_bytes
+
+if TYPE_CHECKING:
+    from ortools.sat.python.cp_model import CpSolver
+
+MOST_TASKS = 400
+"""More are refused: some dozens are proved in seconds, hundreds come out as they went in, from the run of a policy."""
+DEFAULT_LIMIT_S = 10.0
+"""In which most cases of two to three networks of three to five layers are proved."""
+_LEAST_S = 0.1
+"""For a proof to be doubted, where little of the time is left."""
+
+
+def optimum(
+    case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
+    known: Sequence[TaskRecord] = (), steady: bool = False, threads: int = 1,
+) -> LayerSchedule:  # fmt: skip
+    """Return the best schedule that is found in a time, and what none can be better than.
+
+    Where none is found in time, that is request by request, layer by layer.
+
+    Args:
+        case: What is to be scheduled.
+        objective: What is to be least.
+        limit_s: When to stop looking, s, doubts included.
+        known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
+            kept within what the programme allows.
+        steady: Whether to count the solver's steps instead of seconds (``limit_s`` of them for each search, each about
+            as long as one on a usual core), so that the same case gives the same schedule on every machine.
+        threads: Of the solver.
+
+    Raises:
+        DeviceError: OR-Tools is missing.
+        InputError: there are more tasks than can be dealt with.
+        EdgetuneError: the budget is too small for any schedule.
+    """
+    cp_model = _ortools()
+    tasks = sum(2 * len(case.networks[request.network].layers) for request in case.requests)
+    if tasks > MOST_TASKS:
+        raise InputError(
+            f"the optimum of {tasks} loads and executions is out of reach: it is for at most {MOST_TASKS}",
+            "take fewer requests or smaller networks, or a policy that does not look for the best, e.g. reuse",
+        )
+    if not case.requests:
+        return LayerSchedule((), objective, 0.0, 0.0, True, 1, 1, 0.0)
+    model = ScheduleCpModel(cp_model.CpModel(), case)
+    model.build(objective)
+    model.start_from(known or model.one_by_one())
+    solver = _solver(cp_model, limit_s, steady=steady, threads=threads)
+    status = solver.solve(model.model)
+    bound, took_s = solver.best_objective_bound, solver.wall_time
+    if status == cp_model.UNKNOWN:
+        return model.plain_plan(objective, bound, took_s=took_s)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        raise EdgetuneError(
+            f"there is no schedule within {format_bytes(case.budget_bytes)} ({solver.status_name(status)})",
+            "give it what the hungriest layer needs: edgetune schedule run says how much that is",
+        )
+    if status != cp_model.OPTIMAL:
+        return model.plan(solver, objective, bound, proved=False, took_s=took_s)
+    model.ask_for_better(solver.objective_value)
+    left_s = limit_s if steady else max(limit_s - took_s, _LEAST_S)
+    doubter = _solver(cp_model, left_s, steady=steady, threads=threads)
+    doubter.parameters.random_seed, doubter.parameters.cp_model_presolve = 1, False
+    doubt = doubter.solve(model.model)
+    took_s += doubter.wall_time
+    if doubt == cp_model.INFEASIBLE:
+        return model.plan(solver, objective, bound, proved=True, took_s=took_s)
+    better = doubter if doubt in (cp_model.OPTIMAL, cp_model.FEASIBLE) else solver
+    return model.plan(better, objective, min(bound, doubter.best_objective_bound), proved=False, took_s=took_s)
+
+
+def _solver(cp_model: Any, limit_s: float, *, steady: bool, threads: int) -> CpSolver:
+    solver = cp_model.CpSolver()
+    settings = solver.parameters
+    settings.random_seed, settings.num_workers = 0, threads
+    if steady:
+        settings.max_deterministic_time = limit_s
+    else:
+        settings.max_time_in_seconds = limit_s
+    return cast("CpSolver", solver)
+
+
+def _ortools() -> Any:
+    try:
+        from ortools.sat.python import cp_model
+    except ImportError:
+        message = "the optimum needs OR-Tools, which is not installed"
+        raise DeviceError(message, "pip install 'edgetune[optimum]'") from None
+    return cp_model

@@ -1,0 +1,314 @@
+"""Jobs on an event clock: the same loop and policies as for real, without a network, and faster than time.
+
+storage   load A ----+ B waits +--- A and B at half speed ---+---- B    loads share what storage delivers
+cores     execute C ------------------------------------ C              executions share cores where these are fewer
+loop                        unload D ---- D                             nothing is decided meanwhile
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from edgetune.serving.clock import EventClock
+from edgetune.serving.requests import DecisionOverhead
+from edgetune.stages.schedule.loop import ScheduleLoop
+from edgetune.stages.schedule.machine import Machine
+from edgetune.stages.schedule.memory_accounting import MemoryAccounting
+from edgetune.stages.schedule.network import Layer, LayeredNetwork
+from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
+from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Record
+from edgetune.units import NS
+
+_ROUNDING_NS = 1e-3
+"""Work left that is none: a thousandth of a nanosecond is far above the error of adding up times of hours."""
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A running task: the time left of it alone once dispatched, the bytes that it touches, and those that it holds
+    beside the accounts."""
+
+    task: LayerTask
+    start_ns: int
+    dispatch_ns: float
+    left_ns: float
+    alone_ns: int
+    touched_bytes: int
+    beside_bytes: int
+
+
+class SimulatedTaskBackend:
+    """A ``TaskBackend`` on an event clock, without workers.
+
+    Args:
+        clock: Tells the time and moves on when the loop waits; other things may happen on it too.
+        networks: What is really there and really takes its time, by name: the loop may believe something else.
+        budget_bytes: What may be held at first.
+        machine: What tasks share.
+        fault: Why a task fails when it ends; ``None`` where it does not.
+    """
+
+    def __init__(
+        self, clock: EventClock, networks: Mapping[str, LayeredNetwork], *, budget_bytes: int, machine: Machine,
+        fault: Callable[[LayerTask], str | None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        self.memory = MemoryAccounting(networks)
+        """The bytes that are physically held."""
+        self._clock, self._networks, self._machine, self._fault = clock, networks, machine, fault
+        self.peak_bytes = 0
+        """The most bytes held at once, those that loading takes beside weights included."""
+        self._budget_bytes = budget_bytes
+        self._running: list[_Running] = []
+        self._ended: list[FinishedTask] = []
+        """Tasks that ended while the loop was busy."""
+        self._executed: set[tuple[str, int]] = set()
+        self._loaded_from: dict[tuple[str, int], str] = {}
+        """The network of loaded weights, by copy and layer."""
+        self._copies: Counter[tuple[str, int]] = Counter()
+        """The number of copies of mapped weights, by network and layer, which share one memory."""
+        self._rates: list[float] = []
+        """The speed of each running task, until a task begins or ends, or memory is released."""
+        self._progress_ns = clock.now_ns()
+
+    def now_ns(self) -> int:
+        """Return simulated time, ns."""
+        return self._clock.now_ns()
+
+    def budget_bytes(self) -> int:
+        """Return what may be held now."""
+        return self._budget_bytes
+
+    def set_budget(self, budget_bytes: int) -> None:
+        """Change the budget from now on."""
+        self._budget_bytes = budget_bytes
+
+    def start(self, task: LayerTask) -> None:
+        """Begin a load or an execution."""
+        self._progress()
+        network = self._networks[task.network]
+        layer, dispatch_ns, beside = network.layers[task.layer], self._machine.dispatch_s * NS, 0
+        if task.kind == "execute":
+            self.memory.begin(task)
+            alone_ns, touched = round(self._execute_s(task, layer) * NS), _touched_bytes(network, task.layer)
+        elif self._maps_again(task, layer):
+            alone_ns, touched = round((layer.mapped_load_s or 0.0) * NS), 0
+            dispatch_ns += self._still_read_ns(task)
+        else:
+            self.memory.begin(_held_as(task, layer))
+            alone_ns, dispatch_ns = round(layer.load_s * NS), dispatch_ns + self._queued_ns()
+            beside, touched = layer.load_scratch_bytes, layer.weight_bytes + layer.load_scratch_bytes
+        self._running.append(_Running(task, self.now_ns(), dispatch_ns, alone_ns, alone_ns, touched, beside))
+        self.peak_bytes = max(self.peak_bytes, self._held_bytes())
+        self._share()
+
+    def _maps_again(self, task: LayerTask, layer: Layer) -> bool:
+        """Note a load, and return whether its weights are mapped already, so that it shares their memory."""
+        self._loaded_from[task.copy, task.layer] = task.network
+        if layer.mapped_load_s is None:
+            return False
+        self._copies[task.network, task.layer] += 1
+        return self._copies[task.network, task.layer] > 1
+
+    def _still_read_ns(self, load: LayerTask) -> float:
+        """Return the time, alone, until another load of the same weights ends, ns."""
+        which = ("load", load.network, load.layer)
+        same = (each for each in self._running if (each.task.kind, each.task.network, each.task.layer) == which)
+        return max((max(each.dispatch_ns, 0.0) + each.left_ns for each in same), default=0.0)
+
+    def _release(self, copy: str, index: int) -> bool:
+        """Release weights; return whether their memory is free now, which another copy may share."""
+        network = self._loaded_from.pop((copy, index))
+        mapped = self._networks[network].layers[index].mapped_load_s is not None
+        if mapped:
+            self._copies[network, index] -= 1
+            if self._copies[network, index]:
+                return False
+        self.memory.unload(network if mapped else copy, index)
+        return True
+
+    def _held_bytes(self) -> int:
+        return self.memory.held_bytes + sum(each.beside_bytes for each in self._running)
+
+    def _execute_s(self, task: LayerTask, layer: Layer) -> float:
+        """Return the time of an execution alone, s; the first of a layer may take longer."""
+        if layer.first_execute_s is None or (task.network, task.layer) in self._executed:
+            return layer.execute_s
+        self._executed.add((task.network, task.layer))
+        return layer.first_execute_s
+
+    def _queued_ns(self) -> float:
+        """Return how long storage is busy with reads that other loads have queued ahead, ns."""
+        left_ns = [each.left_ns for each in self._running if each.task.kind == "load"]
+        return min(self._machine.queue_s * NS, max(left_ns, default=0.0))
+
+    def unload(self, copy: str, layer: int) -> None:
+        """Release weights; the loop is busy meanwhile, and tasks that end wait for it."""
+        self._progress()
+        unload_s = self._networks[self._loaded_from[copy, layer]].layers[layer].unload_s
+        if self._release(copy, layer):
+            self._share()
+            until_ns = self.now_ns() + round(unload_s * NS)
+            while self.now_ns() < until_ns:
+                self._ended += self._advance(until_ns)
+
+    def drop(self, request: Request) -> None:
+        """Drop everything that is left of a request."""
+        self._progress()
+        self.memory.close(request.number)
+        self._share()
+
+    def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
+        """Advance the clock until a task ends or to ``until_ns``; return the tasks that ended."""
+        ended, self._ended = self._ended, []
+        while not ended and (self._running or until_ns is not None):
+            ended = self._advance(until_ns)
+            if until_ns is not None and self.now_ns() >= until_ns:
+                break
+        return ended
+
+    def _advance(self, until_ns: int | None) -> list[FinishedTask]:
+        """Advance the clock to the next event, ``until_ns`` at the latest; return the tasks that end then."""
+        self._clock.advance(until_ns, self._next_ns())
+        return self._end()
+
+    def _progress(self) -> None:
+        """Subtract the work done since the last call."""
+        now_ns = self.now_ns()
+        passed_ns, self._progress_ns = now_ns - self._progress_ns, now_ns
+        if passed_ns:
+            for running, rate in zip(self._running, self._rates, strict=True):
+                if running.dispatch_ns > 0:
+                    running.dispatch_ns -= passed_ns
+                else:
+                    running.left_ns -= passed_ns * rate
+
+    def _next_ns(self) -> int | None:
+        """Return when the first running task is dispatched or ends at the present speeds; ``None`` where none runs."""
+        if not self._running:
+            return None
+        least_ns = min(
+            running.dispatch_ns if running.dispatch_ns > 0 else running.left_ns / rate
+            for running, rate in zip(self._running, self._rates, strict=True)
+        )
+        return self._progress_ns + max(math.ceil(least_ns - _ROUNDING_NS), 0)
+
+    def _end(self) -> list[FinishedTask]:
+        self._progress()
+        ended = [each for each in self._running if each.dispatch_ns <= 0 and each.left_ns <= _ROUNDING_NS]
+        self._running = [each for each in self._running if each not in ended]
+        done = [self._done(running) for running in ended]
+        self._share()
+        return done
+
+    def _done(self, running: _Running) -> FinishedTask:
+        """Return how a task ended, and release the memory that only it needed."""
+        task, failure = running.task, self._fault(running.task)
+        if task.kind == "execute":
+            self.memory.end(task)
+        elif failure is not None:
+            self._release(task.copy, task.layer)
+        return FinishedTask(task, running.start_ns, self.now_ns(), failure)
+
+    def _share(self) -> None:
+        """Compute the speed of each running task.
+
+        Loads share storage: each of n gets min(1, streams / n) of what it gets alone. Cores are shared by executions
+        and by the part of loads that keeps them busy: each gets min(1, cores / wanted). A load that waits for storage
+        a part of its time, and computes in the other, takes the sum of both at these speeds. On top of that each other
+        task adds what was measured beside it: beside two, twice as much.
+        """
+        machine = self._machine
+        loads = sum(each.task.kind == "load" for each in self._running if each.dispatch_ns <= 0)
+        executions = sum(each.task.kind == "execute" for each in self._running if each.dispatch_ns <= 0)
+        wanted = executions + loads * machine.load_cpu
+        computing = min(1.0, machine.cores / wanted) if wanted else 1.0
+        storage = min(1.0, machine.streams / loads) if loads else 1.0
+        loading = 1 / ((1 - machine.load_cpu) / storage + machine.load_cpu / computing)
+        loading /= 1 + executions * (machine.load_beside_execute - 1)
+        others = max(executions - 1, 0) * (machine.execute_beside_execute - 1)
+        executing = computing / (1 + others + loads * (machine.execute_beside_load - 1))
+        self._rates = [
+            (loading if each.task.kind == "load" else executing) * self._unpaged(each) for each in self._running
+        ]
+
+    def _unpaged(self, running: _Running) -> float:
+        """Return the speed of a task with the memory that is held now, relative to its speed if everything fitted."""
+        limit_bytes, held_bytes, paging = self._machine.memory_bytes, self._held_bytes(), self._machine.paging
+        if limit_bytes is None or held_bytes <= limit_bytes or not running.alone_ns:
+            return 1.0
+        extra_s = paging.extra_s(running.touched_bytes, held_bytes, limit_bytes)
+        layer = self._networks[running.task.network].layers[running.task.layer]
+        if layer.mapped_load_s is not None:  # pages of files are what leaves: nothing is written, and read again
+            extra_s = min(extra_s, paging.share_gone(held_bytes, limit_bytes) * layer.load_s)
+        return running.alone_ns / (running.alone_ns + extra_s * NS)
+
+
+def _held_as(task: LayerTask, layer: Layer) -> LayerTask:
+    """Return a load as it is accounted for: mapped weights have one copy."""
+    return task if layer.mapped_load_s is None else replace(task, copy=task.network)
+
+
+def _touched_bytes(network: LayeredNetwork, index: int) -> int:
+    """Return the bytes that an execution touches: weights, inputs, outputs and scratch."""
+    layer = network.layers[index]
+    read = (
+        sum(network.layers[producer].output_bytes for producer in layer.after) if layer.after else network.input_bytes
+    )
+    return layer.weight_bytes + read + layer.output_bytes + layer.scratch_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleSimulation:
+    """The outcome of a simulated run.
+
+    Args:
+        records: Of every task, request and budget, in the order in which they ended.
+        networks: As the policy took them: records number their layers.
+        overhead: What deciding cost, in real time.
+        peak_bytes: The most that was really held.
+    """
+
+    records: tuple[Record, ...]
+    networks: Mapping[str, LayeredNetwork]
+    overhead: DecisionOverhead
+    peak_bytes: int
+
+
+def simulate(
+    policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork], requests: Sequence[Request], *, budget_bytes: int,
+    workers: int, machine: Machine, believed: Mapping[str, LayeredNetwork] | None = None,
+    wholes: Mapping[str, LayeredNetwork] = MappingProxyType({}), stopped: Callable[[], bool] = lambda: False,
+) -> ScheduleSimulation:  # fmt: skip
+    """Run requests on the event clock.
+
+    Args:
+        policy: A new one; it may keep notes.
+        networks: What is really there and really takes its time.
+        requests: In the order of arrival.
+        budget_bytes: What may be held.
+        workers: How many tasks can run at once.
+        machine: What tasks share.
+        believed: The networks as loop and policy take them; ``None`` where they know the real ones.
+        wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
+            from their layers.
+        stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
+
+    Raises:
+        InfeasibleError: the budget is too small for a network; the smallest that works is named.
+        EdgetuneError: the policy chose what it must not.
+    """
+    taken = taken_by(policy, networks if believed is None else believed)
+    real = {**taken_by(policy, networks), **(wholes if policy.whole else {})}
+    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=budget_bytes, machine=machine)
+    records: list[Record] = []
+    loop = ScheduleLoop(
+        policy, backend, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
+        stopped=stopped, on_record=records.append,
+    )  # fmt: skip
+    loop.run()
+    return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes)

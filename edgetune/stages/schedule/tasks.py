@@ -1,0 +1,168 @@
+"""Tasks, where they run, and the records of a run: the same in the simulator and in the process that runs networks.
+
+    arrivals -> requests -> tasks that are ready:  load  -> (weights resident) -> execute -> ... -> answered
+                                                   unload <- (weights that no execution uses now)
+
+Times are integer nanoseconds of one clock; memory is bytes. Tasks become ready and are chosen one at a time: the loop
+asks the policy again until it chooses nothing, and then waits for something to end or to arrive. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from edgetune.serving.requests import Outcome
+from edgetune.stages.schedule.requests import Request
+
+TaskKind = Literal["load", "execute", "unload"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerTask:
+    """A load, an execution or an unload of one layer.
+
+    Args:
+        kind: ``load`` its weights, ``execute`` it, ``unload`` its weights (takes no worker and no time).
+        network: Name of the network.
+        copy: Whose weights: the network's name where the policy shares them between requests, else unique to a request.
+        layer: Index in the network.
+        request: Whose execution, or the earliest request that wants these weights; -1 for an unload of weights that no
+            request wants.
+        bytes: What must be free for it to begin: weights, or outputs and scratch (and the network's input, if it is
+            the first execution of a request); of an unload, what it frees.
+        duration_ns: What it is expected to take alone, ns.
+    """
+
+    kind: TaskKind
+    network: str
+    copy: str
+    layer: int
+    request: int
+    bytes: int
+    duration_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTask:
+    """A load or an execution that has ended.
+
+    Args:
+        task: Which.
+        start_ns, end_ns: When, on the backend's clock.
+        failure: Why it failed, one line; ``None`` where it did not. The request ends then, and its memory is returned;
+            of shared weights that could not be loaded, every request that wants them.
+    """
+
+    task: LayerTask
+    start_ns: int
+    end_ns: int
+    failure: str | None = None
+
+
+class TaskBackend(Protocol):
+    """Runs tasks on workers."""
+
+    def now_ns(self) -> int:
+        """Return the time since the run began, ns."""
+        ...
+
+    def start(self, task: LayerTask) -> None:
+        """Begin a load or an execution; a worker is idle. Returns at once."""
+        ...
+
+    def unload(self, copy: str, layer: int) -> None:
+        """Release weights; returns when their memory is free."""
+        ...
+
+    def drop(self, request: Request) -> None:
+        """Drop everything that is left of a request, answered or given up; none of its tasks runs."""
+        ...
+
+    def wait(self, until_ns: int | None) -> Sequence[FinishedTask]:
+        """Return the tasks that have ended, as soon as one has, or none at ``until_ns``.
+
+        With ``None`` there is no such time; where nothing runs either, it returns at once.
+        """
+        ...
+
+    def budget_bytes(self) -> int:
+        """Return what may be held now: the budget, or less while others on the machine need memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A finished task.
+
+    Args:
+        kind, network, copy, layer, request, bytes: See ``view.LayerTask``.
+        worker: Which ran it, from 0; ``None`` for an unload, which takes none.
+        start_ns, end_ns: When.
+        held_bytes: What the loop held for tasks and weights just after it began.
+        failure: Why it failed; ``None`` where it did not.
+        resident_bytes: Memory of the process once it was over, as the kernel counts it; ``None`` where nothing is real.
+    """
+
+    kind: TaskKind
+    network: str
+    copy: str
+    layer: int
+    request: int
+    worker: int | None
+    start_ns: int
+    end_ns: int
+    bytes: int
+    held_bytes: int
+    failure: str | None = None
+    resident_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """The outcome of a request.
+
+    Args:
+        request: Which.
+        outcome: See ``Outcome``.
+        begun_ns: When a task of its own began first; ``None`` where none did.
+        end_ns: When it was answered, or given up.
+        failure: Why it has no answer; ``None`` where it has one.
+    """
+
+    request: Request
+    outcome: Outcome
+    begun_ns: int | None
+    end_ns: int
+    failure: str | None = None
+
+    @property
+    def response_ns(self) -> int:
+        """From its arrival to its end."""
+        return self.end_ns - self.request.arrival_ns
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it was answered when it was due; ``None`` where it was not due at any time."""
+        if self.request.deadline_ns is None:
+            return None
+        return self.outcome == "ok" and self.end_ns <= self.request.deadline_ns
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRecord:
+    """The budget from a time on.
+
+    Args:
+        at_ns: From when.
+        budget_bytes: What may be held.
+        held_bytes: What was held then.
+    """
+
+    at_ns: int
+    budget_bytes: int
+    held_bytes: int
+
+
+Record = TaskRecord | RequestRecord | BudgetRecord

@@ -1,0 +1,259 @@
+"""Time to accuracy: what a batch size and a clock chosen together gain, and what a wrong proxy for the epochs costs.
+
+    time to accuracy = time per sample (batch, clock) x epochs to the target (batch) x samples of the data set
+
+The first factor is a profile's, the second a convergence table's; the third is a constant and is left out. The usual
+way sets the clock first, to the highest at which *every* batch size keeps the power budget, and then takes the largest
+batch (the usual advice) or the best one. Those two choices are the baselines of an answer, as in the joint tuning of
+batch size and GPU clock of 2025 that this follows (`accelerated_training` in its tables: up to 2.4 times faster).
+
+``sensitivity`` chooses by the epochs of one task and pays by those of another:
+
+                 chosen by A    chosen by B
+    truth is A       0 %           4.1 %
+    truth is B      1.7 %            0 %
+
+Only the ratios between batch sizes matter, so tasks of very different length can stand for each other. Rows are the
+truth, columns the proxy. A figure is the time (or energy) to accuracy of the proxy's choice over that of the best
+choice, less one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.problem import Objective, Problem
+from edgetune.artifacts.profile import ProfileRow
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.stages.search.problem import energy_per_minibatch_j, judge, validate
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingChoice:
+    """A batch size and mode that one may train in, and what that costs until the target accuracy.
+
+    Args:
+        row: As measured.
+        time_s: s per sample of the data set: times its samples, the time to accuracy.
+        energy_j: J per sample of the data set; ``None`` where no power was measured.
+    """
+
+    row: ProfileRow
+    time_s: float
+    energy_j: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An answer beside the two baselines.
+
+    Args:
+        answer: The choice made.
+        worst_case: The highest mode at which every batch size keeps the power budget; ``None`` when there is none.
+        largest_batch: The largest batch in that mode.
+        best_batch: The best batch in that mode.
+        why: Why there are no baselines.
+    """
+
+    answer: TrainingChoice
+    worst_case: Mode | None = None
+    largest_batch: TrainingChoice | None = None
+    best_batch: TrainingChoice | None = None
+    why: str | None = None
+
+    def times_faster(self, baseline: TrainingChoice) -> float:
+        """Return how many times the answer's time the baseline takes."""
+        return baseline.time_s / self.answer.time_s
+
+    def times_less_energy(self, baseline: TrainingChoice) -> float | None:
+        """Return how many times the answer's energy the baseline takes; ``None`` where one was not measured."""
+        if baseline.energy_j is None or self.answer.energy_j is None:
+            return None
+        return baseline.energy_j / self.answer.energy_j
+
+
+def accuracy_problem(
+    epochs: Mapping[int, float],
+    *,
+    power_budget_w: float | None = None,
+    objective: Objective | None = None,
+    margin: float = 0.0,
+) -> Problem:
+    """Return the problem of reaching the target soonest (or with the least energy), checked.
+
+    Raises:
+        InputError: see ``problem.validate``.
+    """
+    pairs = tuple(sorted(epochs.items()))
+    problem = Problem(
+        "accuracy", power_budget_w=power_budget_w, objective=objective, margin=margin, epochs_to_target=pairs
+    )
+    validate(problem)
+    return problem
+
+
+def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
+    """Return what training in a measured row costs: its time (energy) per sample x epochs(batch)."""
+    epochs = dict(problem.epochs_to_target)[row.batch_size]
+    per_minibatch_j = energy_per_minibatch_j(row)
+    energy_j = None if per_minibatch_j is None else per_minibatch_j / row.batch_size * epochs
+    return TrainingChoice(row, (row.minibatch_s or 0.0) / row.batch_size * epochs, energy_j)
+
+
+def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
+    """Return the best of the measured rows within the budget.
+
+    Rows at batch sizes that the problem has no epochs for cannot be chosen: they miss the target.
+
+    Raises:
+        InfeasibleError: none is within the power budget.
+        InputError: there are no training rows with epochs, or none with the power that the problem needs.
+    """
+    rows = _trained(problem, rows)
+    best = _best(problem, rows)
+    if best is not None:
+        return best
+    powers = [row.power_w for row in rows if row.status == "ok" and row.power_w is not None]
+    if not powers:
+        message = "no row of the table has a power figure, and the problem needs one"
+        raise InputError(message, "give a table with power_w, or search without --power-budget and energy")
+    kept_w = (problem.power_budget_w or 0.0) * (1 - problem.margin)
+    message = f"no row draws at most {kept_w:.4g} W; the lowest draws {min(powers):.4g} W"
+    raise InfeasibleError(message, f"--power-budget {min(powers) / (1 - problem.margin) + 0.05:.1f}W")
+
+
+def compare(problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | None = None) -> Comparison:
+    """Return an answer beside the two baselines, all from measured rows.
+
+    Args:
+        problem: Of kind ``accuracy``.
+        rows: A profile: the baselines need a mode that was measured at every batch size.
+        answer: The row that was chosen; the best of all without it.
+
+    Raises:
+        InputError, InfeasibleError: see ``optimum``.
+    """
+    rows = _trained(problem, rows)
+    chosen = optimum(problem, rows) if answer is None else choice_of(problem, answer)
+    sizes = {row.batch_size for row in rows if row.status == "ok"}
+    by_mode: dict[Mode, dict[int, ProfileRow]] = {}
+    for row in rows:
+        if row.status == "ok":
+            by_mode.setdefault(row.mode, {})[row.batch_size] = row
+    whole = {mode: found for mode, found in by_mode.items() if found.keys() == sizes}
+    if not whole:
+        return Comparison(chosen, why="no mode was measured at every batch size")
+    safe = {m: found for m, found in whole.items() if all(judge(problem, row).feasible for row in found.values())}
+    if not safe:
+        return Comparison(chosen, why="in no mode does every batch size keep the power budget")
+    mode = _highest(safe, max(sizes))
+    best = _best(problem, safe[mode].values())
+    return Comparison(chosen, mode, choice_of(problem, safe[mode][max(sizes)]), best)
+
+
+def _trained(problem: Problem, rows: Iterable[ProfileRow]) -> list[ProfileRow]:
+    epochs = dict(problem.epochs_to_target)
+    found = [row for row in rows if row.task == "train" and row.batch_size in epochs]
+    if not found:
+        listed = ", ".join(map(str, sorted(epochs)))
+        message = f"the profile has no training rows at batch sizes with known epochs ({listed})"
+        raise InputError(message, "profile training at these sizes: edgetune profile MODEL --task train --batch-sizes")
+    return found
+
+
+def _best(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice | None:
+    judged = [(judge(problem, row), row) for row in rows]
+    within = [(judgement.objective, row) for judgement, row in judged if judgement.feasible]
+    best = max(within, key=lambda pair: (pair[0] or 0.0, -(pair[1].power_w or 0.0)), default=None)
+    return None if best is None else choice_of(problem, best[1])
+
+
+def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mode:
+    """Return the highest of modes: by the one knob in which they differ, else by the time of the largest batch."""
+    varying = [knob for knob in KNOBS if len({getattr(mode, knob) for mode in modes}) > 1]
+    if len(varying) == 1:
+        return max(modes, key=lambda mode: getattr(mode, varying[0]))
+    return min(modes, key=lambda mode: modes[mode][largest].minibatch_s or 0.0)
+
+
+def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, command: str) -> None:
+    """Refuse a convergence table that was never trained at some batch size.
+
+    Args:
+        wanted: Batch sizes to choose from: those of a profile, or asked for.
+        trained: Every batch size of the convergence table, those that missed the target included.
+        name: What messages call it.
+        command: What adds batch sizes to it, less the sizes.
+
+    Raises:
+        InputError: it lacks some; the message names them and the hint how to add them.
+    """
+    lacking = sorted(set(wanted) - set(trained))
+    if lacking:
+        message = f"{name} has no runs at batch size {', '.join(map(str, lacking))}, which the profile has"
+        raise InputError(message, f"add them: {command} --batch-sizes {','.join(map(str, lacking))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """The matrix of what a proxy loses.
+
+    Args:
+        chosen: By proxy: its choice, at its own epochs.
+        truth: By target: the best choice beside its baselines.
+        lost: By (target, proxy): share lost, 0 for a perfect proxy; ``None`` where the batch size chosen never reaches
+            the target.
+    """
+
+    chosen: Mapping[str, TrainingChoice]
+    truth: Mapping[str, Comparison]
+    lost: Mapping[tuple[str, str], float | None]
+
+    def of_proxy(self, proxy: str) -> list[float | None]:
+        """Return what a proxy loses on every other target."""
+        return [lost for (target, name), lost in self.lost.items() if name == proxy != target]
+
+
+def sensitivity(
+    rows: Sequence[ProfileRow],
+    epochs: Mapping[str, Mapping[int, float]],
+    *,
+    power_budget_w: float | None = None,
+    objective: Objective = "time",
+    margin: float = 0.0,
+) -> Sensitivity:
+    """Return what each task loses when its choice is made by each other's epochs.
+
+    Args:
+        rows: The profile: time, and power where there is a budget, by batch size and mode.
+        epochs: Epochs until the target by batch size, by task.
+        power_budget_w: Mean power at most, W.
+        objective: ``time`` or ``energy``.
+        margin: Share of the budget kept free.
+
+    Raises:
+        InputError, InfeasibleError: see ``accuracy.optimum``.
+    """
+    problems = {
+        name: accuracy_problem(own, power_budget_w=power_budget_w, objective=objective, margin=margin)
+        for name, own in epochs.items()
+    }
+    chosen = {name: optimum(problem, rows) for name, problem in problems.items()}
+    truth = {name: compare(problem, rows) for name, problem in problems.items()}
+    lost: dict[tuple[str, str], float | None] = {}
+    for target, problem in problems.items():
+        best = _cost(truth[target].answer, objective)
+        for proxy, choice in chosen.items():
+            reaches = choice.row.batch_size in epochs[target]
+            paid = _cost(choice_of(problem, choice.row), objective) if reaches else None
+            lost[target, proxy] = None if paid is None else paid / best - 1
+    return Sensitivity(chosen, truth, lost)
+
+
+def _cost(choice: TrainingChoice, objective: Objective) -> float:
+    if objective == "time":
+        return choice.time_s
+    energy_j = choice.energy_j or 0.0
+    return energy_j if objective == "energy" else energy_j * choice.time_s

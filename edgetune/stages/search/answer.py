@@ -1,0 +1,250 @@
+"""The result of a search: the plan of its best point, or the error that says why nothing measured solves the problem.
+
+The error names the constraint that failed, by how little it failed at the nearest point, and the option that would
+accept that point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from edgetune.artifacts.header import DataWarning, Header
+from edgetune.artifacts.plan import KIND, VERSION, Configuration, HalfFigures, Plan, PlanFigures, SearchSummary
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.trace import Trace
+from edgetune.errors import InfeasibleError, InputError
+from edgetune.stages.search.history import FeasiblePoint, half_of
+from edgetune.stages.search.problem import (
+    PAIRS,
+    Judgement,
+    Violation,
+    background_minibatches,
+    energy_per_minibatch_j,
+    needs_power,
+    pair_power_w,
+    peak_latency_s,
+)
+from edgetune.stages.search.space import offered_space
+from edgetune.stages.search.strategy import PointResult
+from edgetune.units import format_si
+
+
+def plan_of(header: Header, problem: Problem, best: FeasiblePoint, search: SearchSummary) -> Plan:
+    """Return the plan whose answer is the best measured point."""
+    believed = PlanFigures(best.suggestion.predicted_minibatch_s, best.suggestion.predicted_power_w)
+    alone = best.background is None
+    return Plan(
+        header=header,
+        problem=problem,
+        configuration=_configuration(problem, best),
+        measured=_alone(problem, best.row) if alone else _together(problem, best),
+        search=search,
+        predicted=believed if alone and believed != PlanFigures() else None,
+    )
+
+
+def unmeasured_plan(
+    problem: Problem,
+    points: Iterable[Point],
+    *,
+    seed: int,
+    why: str,
+    inputs: Mapping[str, Any] | None = None,
+    conditions: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Return the plan of the board's maximum mode, for when there is no time to measure; it says that it is not.
+
+    The mode is that with every knob highest, at the largest batch size in training, and the smallest in inference,
+    where a request then waits for no other.
+    """
+    space = offered_space(problem, points)
+    size_sign = -1 if space.points[0].task == "infer" else 1
+    top = max(space.points, key=lambda p: (sum(p.mode.knobs().values()), size_sign * p.batch_size))
+    data_warning = DataWarning(
+        "not-measured", f"{why}; nothing is known of its time and power: measure it before relying on it"
+    )
+    header = Header.new(KIND, VERSION, inputs=inputs, conditions=conditions, warnings=(data_warning,))
+    alone = Configuration(top.mode, batch_size=top.batch_size)
+    together = Configuration(top.mode, infer_batch_size=top.batch_size)
+    return Plan(
+        header,
+        problem,
+        alone if space.background is None else together,
+        PlanFigures(),
+        SearchSummary("auto", 0, seed),
+    )
+
+
+def _configuration(problem: Problem, best: FeasiblePoint) -> Configuration:
+    row, background = best.row, best.background
+    if background is None:
+        return Configuration(row.mode, batch_size=row.batch_size)
+    k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0)
+    if problem.kind == "train+infer":
+        return Configuration(
+            row.mode, infer_batch_size=row.batch_size, train_batch_size=background.batch_size, train_minibatches=k
+        )
+    return Configuration(
+        row.mode, infer_batch_size=row.batch_size, background_batch_size=background.batch_size, background_minibatches=k
+    )
+
+
+def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
+    time_s = float(row.minibatch_s or 0.0)
+    return PlanFigures(
+        minibatch_s=time_s,
+        power_w=None if row.power_w is None else float(row.power_w),
+        latency_s=peak_latency_s(problem, row.batch_size, time_s) if problem.kind == "infer" else None,
+        throughput_per_s=row.batch_size / time_s,
+        energy_j=energy_per_minibatch_j(row),
+    )
+
+
+def _together(problem: Problem, best: FeasiblePoint) -> PlanFigures:
+    """Return the figures of two workloads: the larger power, the urgent one's latency, the background's throughput."""
+    row, background = best.row, best.background
+    assert background is not None
+    halves = [HalfFigures(half.minibatch_s, half.power_w, energy_per_minibatch_j(half)) for half in (row, background)]
+    return PlanFigures(
+        power_w=pair_power_w(half_of(row), half_of(background)),
+        latency_s=peak_latency_s(problem, row.batch_size, float(row.minibatch_s or 0.0)),
+        throughput_per_s=best.objective,
+        infer=halves[0],
+        train=halves[1] if problem.kind == "train+infer" else None,
+        background=None if problem.kind == "train+infer" else halves[1],
+    )
+
+
+MORE_POINTS = ", or more points"
+"""End of a hint where not everything has been measured."""
+
+
+class NothingFeasibleError(InfeasibleError):
+    """No measured point meets every budget. ``trace`` holds every step, so that what was measured is not lost."""
+
+    trace: Trace | None = None
+
+
+class NoPowerError(InputError):
+    """Power matters to the problem and no point has a power figure. ``trace`` holds every step."""
+
+    trace: Trace | None = None
+
+
+def explain(
+    problem: Problem, outcomes: Sequence[PointResult], *, complete: bool, trace: Trace
+) -> NothingFeasibleError | NoPowerError:
+    """Return the error that says why none of these measured points is an answer.
+
+    Args:
+        problem: What was to be solved.
+        outcomes: Of every point measured or known, of two workloads of pairs (of halves where no pair is whole); none
+            of them is sure to be feasible.
+        complete: Whether these are all the points there are, so that the answer is final.
+        trace: The steps, to travel with the error.
+    """
+    error = _error(problem, outcomes, "" if complete else MORE_POINTS)
+    error.trace = trace
+    return error
+
+
+def _error(problem: Problem, outcomes: Sequence[PointResult], more: str) -> NothingFeasibleError | NoPowerError:
+    unsure = [result for result in outcomes if result.judgement.feasible]
+    if unsure:
+        return _not_sure(problem, unsure)
+    measured = [result for result in outcomes if result.minibatch_s is not None]
+    if measured and needs_power(problem) and not any(result.power_w for result in measured):
+        spared = [result for result in measured if not result.judgement.violations]
+        if spared:
+            return _no_power(problem, spared[-1].judgement.unknown or "no power was measured")
+    broken = [result.judgement for result in outcomes if result.judgement.violations]
+    if broken:
+        return _nearest(problem, broken, len(outcomes), more)
+    return _nothing_judged(problem, outcomes, more)
+
+
+def _nothing_judged(
+    problem: Problem, outcomes: Sequence[PointResult], more: str
+) -> NothingFeasibleError | NoPowerError:
+    """Return the error for outcomes of which none could be judged."""
+    measured = [result for result in outcomes if result.minibatch_s is not None]
+    reasons = [result.judgement.unknown for result in outcomes if result.judgement.unknown]
+    alone = f"measure one of the points by itself with edgetune profile{more}"
+    if any(result.judgement.unknown is None for result in measured):
+        if reasons:
+            message = f"in no mode could both workloads be measured; the last failure: {reasons[-1]}"
+            return NothingFeasibleError(message, alone)
+        message = "the search ended before both workloads had been measured in one mode"
+        return NothingFeasibleError(message, "give it more points or more time")
+    if measured:
+        return _no_power(problem, reasons[-1])
+    if not outcomes:
+        return NothingFeasibleError("the search ended before anything was measured", "give it more time")
+    last = f"; the last: {reasons[-1]}" if reasons else ""
+    return NothingFeasibleError(f"none of the {len(outcomes)} measurements succeeded{last}", alone)
+
+
+def _nearest(problem: Problem, broken: Sequence[Judgement], count: int, more: str) -> NothingFeasibleError:
+    """Return the error that names what the nearest point breaks, and the option that would accept it.
+
+    The message names what other points break as well, so that it is true of points that break nothing else.
+    """
+    judgement = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
+    is_half = problem.kind in PAIRS and judgement.objective is None
+    which, every = ("measured", "") if more else ("offered", "all ")
+    among = f" of {every}{count}" if count > 1 else ""
+    named = {violation.constraint for violation in judgement.violations}
+    others = {v.constraint: v for each in broken for v in each.violations if v.constraint not in named}
+    wishes, facts, options = zip(*(_in_words(problem, violation) for violation in judgement.violations), strict=True)
+    wishes += tuple("keeps up" if name == "rate" else _in_words(problem, others[name])[0] for name in sorted(others))
+    hint = " ".join(options) + (" at least, for only one of the two workloads was measured there" if is_half else "")
+    message = f"no {which} point {' and '.join(wishes)}; the nearest{among} {' and '.join(facts)}"
+    return NothingFeasibleError(message, f"{hint}{more}")
+
+
+def _no_power(problem: Problem, reason: str) -> NoPowerError:
+    wanted = "a power budget" if problem.power_budget_w is not None else "energy"
+    return NoPowerError(
+        f"{wanted} cannot be checked, for no measured point has a power figure ({reason})",
+        "give a table or a device that has power, or search for throughput without a power budget",
+    )
+
+
+def _not_sure(problem: Problem, unsure: Sequence[PointResult]) -> NothingFeasibleError:
+    """Return the error for readings within the budget whose interval is not."""
+    power_w = min(result.power_w or math.inf for result in unsure)
+    limit_w = (problem.power_budget_w or math.inf) * (1 - problem.margin)
+    message = f"{power_w:.4g} W was read where at most {limit_w:.4g} W are allowed, too near for a reading that wavers"
+    return NothingFeasibleError(message, "more --max-points, to measure it more often, or a higher --power-budget")
+
+
+def _in_words(problem: Problem, violation: Violation) -> tuple[str, str, str]:
+    """Return what a point was to do, what the nearest point did instead, and the option that would accept it.
+
+    The option is rounded to the side that accepts the point.
+    """
+    kept, value, limit = 1 - problem.margin, violation.value, violation.limit
+    margin = f" (with {problem.margin:.3g} of the budget kept free)" if problem.margin else ""
+    value_s, limit_s = format_si(value, "s"), format_si(limit, "s")
+    if violation.constraint == "power":
+        option = f"--power-budget {_rounded(value / kept, math.ceil):g}W"
+        return f"draws at most {limit:.4g} W{margin}", f"draws {value:.4g} W", option
+    if violation.constraint == "latency":
+        option = f"--latency-budget {_rounded(value / kept * 1e3, math.ceil):g}ms"
+        return f"answers within {limit_s}{margin}", f"answers within {value_s}", option
+    if violation.constraint == "room":
+        wish = "leaves room for a background minibatch between two batches"
+        option = "a lower --arrival-rate, or larger --batch-sizes of the urgent workload"
+        return wish, f"leaves {limit_s} where it takes {value_s}", option
+    rate = f"{_rounded((problem.arrival_rate_per_s or 0.0) * limit / value, math.floor):g}/s"
+    option = f"an --arrival-rate below {rate}" if problem.kind in PAIRS else f"--arrival-rate {rate}"  # room as well
+    return f"keeps up (a minibatch within {limit_s})", f"takes {value_s} per minibatch", option
+
+
+def _rounded(value: float, to_whole: Callable[[float], int]) -> float:
+    """Return ``value`` rounded up or down to a whole number, or to two digits below ten."""
+    step = 1.0 if value >= 10 else 10.0 ** (math.floor(math.log10(value)) - 1)
+    return round(to_whole(value / step + (1e-9 if to_whole is math.floor else -1e-9)) * step, 12)

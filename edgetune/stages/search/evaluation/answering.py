@@ -1,0 +1,206 @@
+"""The answers of strategies: one search serves every problem where budgets are ignored, else one search per problem."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
+from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
+from edgetune.stages.search.driver import BothHalves, Measure, SearchSettings, run_search, start_strategy
+from edgetune.stages.search.evaluation.cases import EvaluationCase
+from edgetune.stages.search.evaluation.problems import Array, Measured, Rows
+from edgetune.stages.search.evaluation.truth import best_answers
+from edgetune.stages.search.history import SearchHistory
+from edgetune.stages.search.strategies import STRATEGIES
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A strategy and the most points it may measure per problem; ``None`` for its own number."""
+
+    strategy: str
+    max_points: int | None = None
+
+    @property
+    def measures_once(self) -> bool:
+        """Whether it ignores the budget while it measures, so that one search serves every problem."""
+        return STRATEGIES.find(self.strategy).budget_free
+
+    def settings(self, seed: int, noise: float) -> SearchSettings:
+        """Return how it searches where times waver by ``noise``, a relative deviation, and powers by half of it."""
+        return SearchSettings(self.strategy, self.max_points, seed, noise / 2)
+
+    def __str__(self) -> str:
+        return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
+
+
+def parse_contenders(text: str) -> list[Contender]:
+    """Return the contenders in ``text``, e.g. ``roofline,gmd,random:250``.
+
+    Raises:
+        InputError: an unknown strategy, a number of points that is none, or one named twice.
+    """
+    found = [_contender(word.strip()) for word in text.split(",") if word.strip()]
+    if not found:
+        raise InputError("no strategies to judge", "e.g. --strategies roofline,gmd,random:250")
+    twice = next((contender for contender in found if found.count(contender) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice} is named twice", "name each once")
+    return found
+
+
+def _contender(word: str) -> Contender:
+    name, colon, points = word.partition(":")
+    STRATEGIES.find(name)
+    if not colon:
+        return Contender(name)
+    if not points.isdecimal() or int(points) < 1:
+        raise InputError(f"{word!r}: the number of points must be a whole number above zero", f"e.g. {name}:10")
+    return Contender(name, int(points))
+
+
+PREDICTED = "predicted"
+"""What is added to the name of a strategy whose predictions are answers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StrategyAnswers:
+    """What one strategy answered to some problems.
+
+    Args:
+        variant: ``""``, or ``predicted`` where the answers are predictions and not measurements.
+        rows: Row of each answer in the case's space; -1 where there was none.
+        points: Measured for each; by strategies that measure once, for all of them together.
+        strategy_s: Own computation for each, s; of strategies that measure once, their share of all of it.
+    """
+
+    variant: str
+    rows: Rows
+    points: Rows
+    strategy_s: Array
+
+
+@runtime_checkable
+class _Predicts(Protocol):
+    def predictions(self) -> tuple[Array, Array]: ...
+
+    def background_predictions(self) -> tuple[Array, Array]: ...
+
+
+def answer_once(
+    case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
+) -> list[StrategyAnswers]:
+    """Measure once, without looking at any budget, and answer the problems ``numbers`` from what was measured.
+
+    A strategy that has predictions answers from those too, as published; such an answer can break a budget.
+    """
+    measure = noisy(case.rows, noise, f"{seed} {case.family} {case.label}")
+    searcher, history, own_s = _explore(case, contender, seed, measure)
+    space, problems = case.space, case.problems.take(numbers)
+    seen = {point: history.row(point) for point in history.readings}
+    found = [("", Measured.of(space, seen))]
+    if isinstance(searcher, _Predicts):
+        sizes, background = found[0][1].batch_size, found[0][1].background_batch_size
+        others = searcher.background_predictions() if space.background is not None else ()
+        found.append((PREDICTED, Measured(sizes, *searcher.predictions(), background, *others)))
+    count, share_s = len(history.steps), own_s / max(len(numbers), 1)
+    return [
+        StrategyAnswers(
+            variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s)
+        )
+        for variant, known in found
+    ]
+
+
+def answer_each(
+    case: EvaluationCase, contender: Contender, numbers: Rows, *, seed: int, noise: float
+) -> list[StrategyAnswers]:
+    """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
+    place = {point: row for row, point in enumerate(case.space.points)}
+    rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
+    for at, number in enumerate(numbers):
+        name = f"{seed} {case.family} {case.label} {number}"
+        settings = contender.settings(zlib.crc32(name.encode()), noise)
+        found, points[at], own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
+        rows[at] = -1 if found is None else place[found]
+    return [StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s)]
+
+
+def search_one(
+    case: EvaluationCase, number: int, measure: Measure, settings: SearchSettings
+) -> tuple[Point | None, int, float]:
+    """Return the answer to one problem, the points it took and the computation, s: a measurement is a look-up here."""
+    started_s = time.perf_counter()
+    try:
+        result = run_search(case.problems.problem(number), case.space, measure, settings)
+    except (NothingFeasibleError, NoPowerError) as error:  # that nothing measured has power is no reason to stop
+        steps = () if error.trace is None else error.trace.rows
+        return None, len(steps), time.perf_counter() - started_s
+    own_s = time.perf_counter() - started_s
+    return chosen_point(result.plan, case.space.points[0]), result.plan.search.points_measured, own_s
+
+
+def chosen_point(plan: Plan, first: Point) -> Point:
+    """Return the point that a plan chooses, of the workload and task of ``first``."""
+    chosen = plan.configuration
+    size = chosen.batch_size or chosen.infer_batch_size or first.batch_size
+    return replace(first, batch_size=size, mode=chosen.mode)
+
+
+def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) -> None:
+    """Refuse a strategy that does not solve these problems, before any is replayed.
+
+    Raises:
+        InputError: its own.
+    """
+    for contender in contenders:
+        for case in cases[:1]:
+            STRATEGIES.find(contender.strategy)(case.space, case.problems.problem(0), seed=0)
+
+
+def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Measure:
+    """Return what measures a point: times waver by ``noise``, a relative standard deviation, powers by half of it."""
+    if not noise:
+        return rows.__getitem__
+    draws = random.Random(seed)
+    return lambda point: perturbed(rows[point], draws.gauss(0, noise), draws.gauss(0, noise / 2))
+
+
+def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) -> ProfileRow:
+    """Return a row whose logarithms of time and power are off by these deviations."""
+    return replace(
+        row,
+        minibatch_s=None if row.minibatch_s is None else row.minibatch_s * math.exp(time_deviation),
+        power_w=None if row.power_w is None else row.power_w * math.exp(power_deviation),
+        energy_j=None,
+    )
+
+
+def _explore(
+    case: EvaluationCase, contender: Contender, seed: int, measure: Measure
+) -> tuple[object, SearchHistory, float]:
+    """Run a strategy on a problem without budgets; return it, its history and its own computation, s."""
+    problem, space = case.problems.unbounded(), case.space
+    settings = contender.settings(seed, 0.0)
+    searcher, limit = start_strategy(space, problem, settings), settings.limit(problem, len(space.halves))
+    history, own_s = SearchHistory(problem, space), 0.0
+    while len(history.steps) < limit:
+        started_s = time.perf_counter()
+        suggestion = searcher.ask()
+        own_s += time.perf_counter() - started_s
+        if suggestion is None:
+            break
+        searcher.tell(suggestion.point, history.add(suggestion, measure(suggestion.point)))
+    if not any(row.minibatch_s is not None for rows in history.readings.values() for row in rows):
+        raise InputError(f"{contender} measured nothing in {case.table}", "give it more points")
+    return searcher.inner if isinstance(searcher, BothHalves) else searcher, history, own_s

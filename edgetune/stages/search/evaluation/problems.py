@@ -1,0 +1,237 @@
+"""The problems that strategies are judged by: the grids of the Fulcrum study, and one for any other table.
+
+Fulcrum (2025) replays about 273,000 problems on five networks on an Orin AGX. Its ranges, from lowest to highest:
+
+    family        power            latency budget          arrival rate             problems
+    train         10-50 W by 1     -                       -                        4 x 41 + 51 = 215
+      BERT        10-60 W by 1
+    infer         10-50 W by 1     50-1000 ms by 10        30-90/s by 5             4 x 51,168 + 11,730 = 216,402
+      BERT        10-60 W by 1     1-10 s by 0.2           1-5/s by 1
+    train+infer   10-50 W by 1     0.5-2 s by 0.1          30-120/s by 10 *         4 x 6,560 + 6,885 = 33,125
+      BERT        10-60 W by 1     2-6 s by 0.5 *          1-15/s by 1 *
+    infer+infer   as train+infer, power by 2 W *                                    3,360 + 3,510 = 6,870
+
+The published totals are 215, 240,000, 33,000 and 6,600. Where a step is starred the text gives none, and the one that
+comes nearest to the total was taken; the ranges of infer, all of them given, make 216,402.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetune.artifacts.problem import Problem, ProblemKind
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.errors import InputError
+from edgetune.stages.search.space import Space
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+Family = Literal["train", "infer", "train+infer", "infer+infer", "accuracy"]
+GridName = Literal["fulcrum", "auto"]
+
+STUDY_NETWORKS: dict[str, str] = {
+    "resnet18": "resnet",
+    "mobilenet_v3_large": "mobilenet",
+    "yolov8n": "yolo",
+    "bert_base": "bert",
+    "lstm": "lstm",
+}
+"""Networks of the study by their names in tables."""
+STUDY_PAIRS: dict[str, tuple[tuple[str, str], ...]] = {
+    "train+infer": (
+        ("yolo", "resnet"), ("resnet", "mobilenet"), ("mobilenet", "mobilenet"), ("resnet", "bert"),
+        ("mobilenet", "lstm"),
+    ),
+    "infer+infer": (("resnet", "mobilenet"), ("resnet", "bert")),
+}  # fmt: skip
+"""The study's pairs: the background workload, then the urgent one."""
+PUBLISHED: dict[str, int] = {"train": 215, "infer": 240_000, "train+infer": 33_000, "infer+infer": 6_600}
+"""Problems by family, as published."""
+
+_LEAST_BUDGETS = 20
+_STEPS_W = (1.0, 0.5, 0.2, 0.1, 0.05)
+_LATENCIES = {"infer": (2.0, 100.0, 12), "pairs": (5.0, 200.0, 8)}
+"""Latency budgets of the grid for any table, in shortest minibatches: lowest, highest, how many."""
+_RATE_SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+"""Its arrival rates, as shares of what one smallest batch after another serves at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """What is known of each point of a space, in its order; NaN where nothing was measured.
+
+    Args:
+        batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
+        background_batch_size: Samples of the second workload's minibatch; 0 where there is one workload.
+        background_s, background_w: Of the second workload in the mode of each point.
+    """
+
+    batch_size: Array
+    minibatch_s: Array
+    power_w: Array
+    background_batch_size: int = 0
+    background_s: Array | None = None
+    background_w: Array | None = None
+
+    @classmethod
+    def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
+        """Return what ``rows`` say of the points of ``space``; any that are not there are not known."""
+        sizes = np.array([point.batch_size for point in space.points], dtype=float)
+        urgent = _figures([rows.get(point) for point in space.points])
+        if space.background is None:
+            return cls(sizes, *urgent)
+        background = _figures([rows.get(space.partner(point)) for point in space.points])
+        return cls(sizes, *urgent, space.background.batch_size, *background)
+
+
+def _figures(rows: list[ProfileRow | None]) -> tuple[Array, Array]:
+    """Return s and W of the rows; NaN for what is missing, failed or no figure."""
+    figures = np.array([(np.nan, np.nan) if row is None else _pair(row) for row in rows], dtype=float).reshape(-1, 2)
+    figures[~(np.isfinite(figures) & (figures > 0))] = np.nan
+    return figures[:, 0], figures[:, 1]
+
+
+def _pair(row: ProfileRow) -> tuple[float, float]:
+    if row.status != "ok" or row.minibatch_s is None:
+        return np.nan, np.nan
+    return row.minibatch_s, np.nan if row.power_w is None else row.power_w
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProblemSet:
+    """Problems that differ in their budgets and arrival rates only, by number; NaN where there is no budget.
+
+    Args:
+        base: What they have in common; its budgets and rate do not count.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: Of each, shape (problems,).
+    """
+
+    base: Problem
+    power_budget_w: Array
+    latency_budget_s: Array
+    arrival_rate_per_s: Array
+
+    def __len__(self) -> int:
+        return len(self.power_budget_w)
+
+    def problem(self, number: int) -> Problem:
+        """Return the problem with that number."""
+        budgets = (self.power_budget_w, self.latency_budget_s, self.arrival_rate_per_s)
+        power_w, latency_s, rate = (None if np.isnan(each[number]) else float(each[number]) for each in budgets)
+        return replace(self.base, power_budget_w=power_w, latency_budget_s=latency_s, arrival_rate_per_s=rate)
+
+    def unbounded(self) -> Problem:
+        """Return a problem of this kind that every point solves: no budgets, requests that hardly ever come."""
+        rate = None if np.isnan(self.arrival_rate_per_s).all() else 1e-6
+        return replace(self.base, power_budget_w=None, latency_budget_s=None, arrival_rate_per_s=rate)
+
+    def take(self, numbers: Rows) -> ProblemSet:
+        """Return the problems with these numbers, renumbered."""
+        budgets = (self.power_budget_w, self.latency_budget_s, self.arrival_rate_per_s)
+        return ProblemSet(self.base, *(each[numbers] for each in budgets))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Evenly spaced values, both ends among them."""
+
+    first: float
+    last: float
+    step: float
+
+    def values(self) -> Array:
+        """Return them, without the errors of adding up steps."""
+        count = round((self.last - self.first) / self.step) + 1
+        return np.round(self.first + self.step * np.arange(count), 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Ranges of one family: power, W; latency, s; arrival rate, 1/s."""
+
+    power: ValueRange
+    latency: ValueRange | None = None
+    rate: ValueRange | None = None
+
+
+_W, _BERT_W = ValueRange(10, 50, 1), ValueRange(10, 60, 1)
+_PAIR = Ranges(_W, ValueRange(0.5, 2, 0.1), ValueRange(30, 120, 10))
+_BERT_PAIR = Ranges(_BERT_W, ValueRange(2, 6, 0.5), ValueRange(1, 15, 1))
+_FULCRUM: dict[str, tuple[Ranges, Ranges]] = {  # others, BERT
+    "train": (Ranges(_W), Ranges(_BERT_W)),
+    "infer": (
+        Ranges(_W, ValueRange(0.05, 1, 0.01), ValueRange(30, 90, 5)),
+        Ranges(_BERT_W, ValueRange(1, 10, 0.2), ValueRange(1, 5, 1)),
+    ),
+    "train+infer": (_PAIR, _BERT_PAIR),
+    "infer+infer": (replace(_PAIR, power=ValueRange(10, 50, 2)), replace(_BERT_PAIR, power=ValueRange(10, 60, 2))),
+}
+
+
+def fulcrum_problems(family: Family, network: str) -> ProblemSet:
+    """Return the study's problems of a family for one of its networks; of two workloads, the urgent one.
+
+    Raises:
+        InputError: a network or a family that the study does not have.
+    """
+    name = STUDY_NETWORKS.get(network, network)
+    if name not in STUDY_NETWORKS.values() or family not in _FULCRUM:
+        known = ", ".join(STUDY_NETWORKS)
+        raise InputError(f"the Fulcrum study has no {family} problems of {network}", f"--grid auto; it has: {known}")
+    ranges = _FULCRUM[family][name == "bert"]
+    latency = np.array([np.nan]) if ranges.latency is None else ranges.latency.values()
+    rate = np.array([np.nan]) if ranges.rate is None else ranges.rate.values()
+    return _product(family, ranges.power.values(), latency, rate)
+
+
+def table_problems(family: Family, measured: Measured) -> ProblemSet:
+    """Return problems that suit a table: budgets from its lowest to its highest power, times scaled to its own.
+
+    Power goes in steps of 1 W, less where that makes fewer than 20 budgets. Latency budgets and arrival rates are
+    scaled to the shortest minibatch, so that the grid of a board ten times slower is ten times slower too.
+
+    Raises:
+        InputError: the table has no power figures, or no times.
+    """
+    budgets_w = power_budgets_w(measured)
+    if family in ("train", "accuracy"):
+        return _product(family, budgets_w, np.array([np.nan]), np.array([np.nan]))
+    shortest_s = float(np.nanmin(measured.minibatch_s))
+    smallest = float(measured.batch_size.min())
+    low, high, count = _LATENCIES["infer" if family == "infer" else "pairs"]
+    latencies_s = _rounded(np.geomspace(low, high, count) * shortest_s)
+    return _product(family, budgets_w, latencies_s, _rounded(_RATE_SHARES * smallest / shortest_s))
+
+
+def power_budgets_w(measured: Measured) -> Array:
+    """Return power budgets, W, from the lowest that some point keeps to the highest drawn.
+
+    Raises:
+        InputError: no point has a power figure.
+    """
+    drawn_w = measured.power_w if measured.background_w is None else np.maximum(measured.power_w, measured.background_w)
+    drawn_w = drawn_w[np.isfinite(drawn_w) & ~np.isnan(measured.minibatch_s)]
+    if not len(drawn_w):
+        raise InputError(
+            "no row of the table has a power figure", "problems have power budgets: give a table with power_w"
+        )
+    low_w, high_w = float(drawn_w.min()), float(drawn_w.max())
+    step_w = next((step for step in _STEPS_W if (high_w - low_w) / step >= _LEAST_BUDGETS), _STEPS_W[-1])
+    return np.round(step_w * np.arange(np.ceil(low_w / step_w), np.ceil(high_w / step_w) + 1), 9)
+
+
+def _product(kind: ProblemKind, power_w: Array, latency_s: Array, rate_per_s: Array) -> ProblemSet:
+    powers, latencies, rates = np.meshgrid(power_w, latency_s, rate_per_s, indexing="ij")
+    return ProblemSet(Problem(kind), powers.ravel(), latencies.ravel(), rates.ravel())
+
+
+def _rounded(values: Array) -> Array:
+    """Return values with three digits, as people choose budgets."""
+    return np.array([float(f"{value:.3g}") for value in values])

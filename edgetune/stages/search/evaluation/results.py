@@ -1,0 +1,220 @@
+"""The results of an evaluation: figures per strategy, and a box plot of the excess of each."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
+from edgetune.errors import InputError
+from edgetune.plotting.captions import legend_beside
+from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, panels_of
+from edgetune.stages.search.evaluation.problems import Array
+from edgetune.stages.search.problem import PAIRS
+
+
+@dataclass(frozen=True, slots=True)
+class Merit:
+    """Figures of some runs together; excess is a share, points and own computation (s) are means per problem.
+
+    Args:
+        name: Name of the group, e.g. ``roofline:10``.
+        problems, solvable, solved, violations: Counts; a problem counts once per seed.
+        median, mean, p90, p99: Of the excess of the solved ones; not a number where none was.
+        points: Measured per solvable problem, in the mean; by strategies that measure once, in all.
+        strategy_s: Own computation per solvable problem, s.
+        measurement_s: Time spent measuring in all, s; not a number where it was not reckoned.
+    """
+
+    name: str
+    problems: int
+    solvable: int
+    solved: int
+    violations: int
+    median: float
+    mean: float
+    p90: float
+    p99: float
+    points: float
+    strategy_s: float
+    measurement_s: float
+
+    @property
+    def solved_percent(self) -> float:
+        """The solved share in per cent, rounded down to two decimals: 100 says that all are."""
+        return math.floor(1e4 * self.solved / self.solvable) / 100 if self.solvable else math.nan
+
+
+def excess_named(family: str) -> str:
+    """Return the quantity that excess is measured in, for a family of problems."""
+    if family in PAIRS:
+        return "background throughput lost"
+    return "latency over the best" if family in ("infer", "dynamic") else "time over the best"
+
+
+def solvable_problems(runs: Sequence[EvaluationRun]) -> int:
+    """Return how many different problems of these runs have a solution; unlike in ``Merit`` seeds do not count."""
+    return len({(run.label, number) for run in runs for number in run.problem[run.solvable].tolist()})
+
+
+def merits(runs: Sequence[EvaluationRun], key: Callable[[EvaluationRun], str]) -> list[Merit]:
+    """Return the figures of runs that share a key, in the order in which the keys first appear."""
+    groups: dict[str, list[EvaluationRun]] = {}
+    for run in runs:
+        groups.setdefault(key(run), []).append(run)
+    return [_merit(name, group) for name, group in groups.items()]
+
+
+def _merit(name: str, runs: Sequence[EvaluationRun]) -> Merit:
+    def joined(column: str) -> Array:
+        values: Array = np.concatenate([getattr(run, column) for run in runs])
+        return values
+
+    solvable, excess, spent_s = joined("solvable").astype(bool), joined("excess"), joined("measurement_s")
+    excess = np.sort(excess[~np.isnan(excess)])
+    return Merit(
+        name,
+        problems=len(solvable),
+        solvable=int(solvable.sum()),
+        solved=int(joined("solved").sum()),
+        violations=int(joined("violated").sum()),
+        median=_quantile(excess, 0.5),
+        mean=float(excess.mean()) if len(excess) else np.nan,
+        p90=_quantile(excess, 0.9),
+        p99=_quantile(excess, 0.99),
+        points=_mean(joined("points")[solvable]),
+        strategy_s=_mean(joined("strategy_s")[solvable]),
+        measurement_s=np.nan if np.isnan(spent_s).all() else float(np.nansum(spent_s)),
+    )
+
+
+def _quantile(ordered: Array, share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed."""
+    return float(ordered[max(int(np.ceil(share * len(ordered))) - 1, 0)]) if len(ordered) else np.nan
+
+
+def _mean(values: Array) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+_LINEAR_UP_TO = 1.0
+"""Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic. Beyond
+100 % the ticks are powers of ten, so that numbers do not run into each other."""
+_TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+_BOX = "#cfe3f1"
+
+
+def evaluation_figure(evaluation: Evaluation) -> Figure:
+    """Return the figure of an evaluation: a box per strategy, in a panel per workload where there are several.
+
+    Raises:
+        InputError: no problem was solved, so that there is nothing to draw.
+        DeviceError: matplotlib is missing.
+    """
+    runs = evaluation.runs
+    if not any(run.solved.any() for run in runs):
+        raise InputError("no problem was solved: there is no excess to draw", "allow more points")
+    names = list(dict.fromkeys(run.contender for run in runs))
+    labels = list(dict.fromkeys(run.label for run in runs))
+    groups = [("all workloads", list(runs))] if len(labels) > 1 else []
+    groups += [(label, [run for run in runs if run.label == label]) for label in labels]
+    columns = 1 if len(groups) == 1 else 2
+    lines = -(-len(groups) // columns)
+    size = (4.6 + 3.0 * (columns - 1) + 1.4, 1.2 + lines * (0.7 + 0.34 * len(names)))
+    with new_figure(size) as figure:
+        panels = panels_of(figure, lines, columns, sharex=True, sharey=True).flatten()
+        for axes, (title, chosen) in zip(panels, groups, strict=False):
+            _draw_panel(axes, chosen, names)
+            axes.set_title(title, loc="left", fontsize=8.5)
+        for axes in panels[len(groups) :]:
+            axes.set_visible(False)
+        _scale(panels, runs)
+        lowest = [axes for place, axes in enumerate(panels) if place < len(groups) <= place + columns]
+        for axes in lowest:
+            axes.tick_params(labelbottom=True)
+            axes.set_xlabel(f"{excess_named(runs[0].family)} (%)")
+        where = str(evaluation.header.conditions.get("device") or "")
+        head = f"SIMULATED: {where}" if evaluation.header.simulated else where
+        figure.suptitle(_title(head, runs), x=0.01, ha="left", fontsize=9.5)
+        legend_beside(figure, panels[: len(groups)])
+    return figure
+
+
+def _title(head: str, runs: tuple[EvaluationRun, ...]) -> str:
+    line = f"{runs[0].family}: {solvable_problems(runs):,} solvable problems"
+    return "\n".join(textwrap.fill(part, 70) for part in (head, line) if part)
+
+
+def _draw_panel(axes: Any, runs: list[EvaluationRun], names: list[str]) -> None:
+    """Draw a box per strategy, the first on top; a strategy that solved nothing has a name and no box."""
+    found = {merit.name: merit for merit in merits(runs, lambda run: run.contender)}
+    for place, name in enumerate(names):
+        excess = 100 * np.sort(np.concatenate([_solved(run) for run in runs if run.contender == name] or [np.empty(0)]))
+        if len(excess):
+            _draw_box(axes, len(names) - 1 - place, excess)
+    axes.set_yticks(range(len(names)), [_row_label(name) for name in reversed(names)])
+    axes.grid(visible=False, axis="y")
+    for place, name in enumerate(names):
+        if name in found:
+            axes.text(
+                1.01, len(names) - 1 - place, _beside(found[name]), transform=axes.get_yaxis_transform(), va="center",
+                fontsize=7, color=VERMILLION if found[name].violations else BLACK,
+            )  # fmt: skip
+    axes.text(
+        1.01, len(names) - 0.5, "solved", transform=axes.get_yaxis_transform(), va="center", fontsize=7, color=GREY
+    )
+    axes.set_ylim(-0.6, len(names) - 0.4)
+
+
+def _draw_box(axes: Any, place: int, excess: Array) -> None:
+    low, first, middle, third, high, tail = np.quantile(excess, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])
+    stats = {"med": middle, "q1": first, "q3": third, "whislo": low, "whishi": high}
+    axes.bxp(
+        [stats], positions=[place], widths=0.55, orientation="horizontal", showfliers=False, patch_artist=True,
+        manage_ticks=False, boxprops={"facecolor": _BOX, "edgecolor": BLUE}, medianprops={"color": BLACK},
+        whiskerprops={"color": BLUE}, capprops={"color": BLUE},
+    )  # fmt: skip
+    axes.plot([], [], color=BLACK, label="median", marker="|", linestyle="none", markersize=9, markeredgewidth=1.0)
+    axes.scatter([], [], s=90, marker="s", facecolors=_BOX, edgecolors=BLUE, label="middle half (box)")
+    axes.plot([], [], color=BLUE, label="10 % to 90 % (whisker)", linewidth=1.0)
+    axes.plot(excess.mean(), place, "D", color=VERMILLION, markersize=4, label="mean", zorder=4)
+    axes.plot(
+        excess[-1], place, "o", color=BLACK, fillstyle="none", markersize=4.5, label="worst", zorder=4, clip_on=False
+    )
+    axes.plot(tail, place, "|", color=GREY, markersize=9, markeredgewidth=1.8, label="99 %", zorder=4)
+
+
+def _solved(run: EvaluationRun) -> Array:
+    return run.excess[~np.isnan(run.excess)]
+
+
+def _row_label(name: str) -> str:
+    strategy, _, points = name.partition(":")
+    return f"{strategy} ({points})" if points else strategy
+
+
+def _beside(merit: Merit) -> str:
+    over = f", {merit.violations:,} over" if merit.violations else ""
+    if not merit.solvable:
+        return f"none solvable{over}"
+    return f"{merit.solved_percent:g} %{over}"
+
+
+def _scale(panels: Any, runs: tuple[EvaluationRun, ...]) -> None:
+    """Give all panels one axis that has room for zero and for the worst answer."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
+
+    largest = 1.1 * max(1.0, *(100 * float(_solved(run).max()) for run in runs if len(_solved(run))))
+    top = next((tick for tick in _TICKS if tick >= largest), 10.0 ** math.ceil(math.log10(largest)))
+    for axes in panels:
+        axes.set_xscale("symlog", linthresh=_LINEAR_UP_TO, linscale=0.6)
+        ticks = _TICKS if top <= 100 else (0, *(10**power for power in range(math.ceil(math.log10(top)) + 1)))
+        axes.xaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= top]))
+        axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(-0.04 * _LINEAR_UP_TO, top)

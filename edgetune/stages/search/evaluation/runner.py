@@ -1,0 +1,249 @@
+"""The whole evaluation: every contender, case and seed, in several processes, and the same whatever their number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import numpy as np
+
+from edgetune.artifacts.evaluation import EvaluationRun
+from edgetune.stages.search.evaluation.answering import Contender, StrategyAnswers, answer_each, answer_once
+from edgetune.stages.search.evaluation.cases import EvaluationCase
+from edgetune.stages.search.evaluation.problems import Array, Rows
+from edgetune.stages.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
+
+_CHUNK = 10
+"""Problems that a process is given at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConditions:
+    """How contenders are judged.
+
+    Args:
+        seeds: Number of repetitions of every contender.
+        noise: Relative standard deviation of a measured time; powers have half of it.
+        tie: Excess up to which an answer counts as the best, as a share.
+        jobs: Processes.
+    """
+
+    seeds: int = 1
+    noise: float = 0.0
+    tie: float = 0.0
+    jobs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationProgress:
+    """Searches done of all, and the time that they took, s. A strategy that measures once is one search."""
+
+    done: int
+    total: int
+    spent_s: float
+
+    @property
+    def left_s(self) -> float:
+        """Estimated time left, s."""
+        return self.spent_s / max(self.done, 1) * (self.total - self.done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluationTask:
+    """Work for one process: a contender, a case, a seed and the numbers of problems."""
+
+    case: int
+    contender: Contender
+    seed: int
+    noise: float
+    numbers: Rows
+
+    @property
+    def searches(self) -> int:
+        """Searches that it takes."""
+        return 1 if self.contender.measures_once else len(self.numbers)
+
+    def run(self, case: EvaluationCase) -> list[StrategyAnswers]:
+        """Return the answers."""
+        answer = answer_once if self.contender.measures_once else answer_each
+        return answer(case, self.contender, self.numbers, seed=self.seed, noise=self.noise)
+
+
+@dataclass(slots=True)
+class EvaluationRunner:
+    """An evaluation, and the answers so far.
+
+    Args:
+        cases: What is searched.
+        best: The best answers to all problems of each case.
+        chosen: Numbers of the problems to replay, by case.
+        contenders: The strategies.
+        conditions: How they are judged.
+    """
+
+    cases: Sequence[EvaluationCase]
+    best: Sequence[Best]
+    chosen: Sequence[Rows]
+    contenders: Sequence[Contender]
+    conditions: EvaluationConditions = EvaluationConditions()
+    tasks: list[EvaluationTask] = field(default_factory=list)
+    _done: dict[int, list[StrategyAnswers]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tasks = list(self._tasks())
+
+    def run(self, on_progress: Callable[[EvaluationProgress], None] | None = None) -> None:
+        """Run the tasks that are left; if interrupted, ``runs`` has what was done."""
+        left = [number for number in range(len(self.tasks)) if number not in self._done]
+        total, done, started_s = sum(self.tasks[number].searches for number in left), 0, time.monotonic()
+        for number, answers in self._answers(left):
+            self._done[number] = answers
+            done += self.tasks[number].searches
+            if on_progress is not None:
+                on_progress(EvaluationProgress(done, total, time.monotonic() - started_s))
+
+    def runs(self) -> list[EvaluationRun]:
+        """Return the runs so far, by contender, case and seed."""
+        found: dict[tuple[Contender, int, int, str], list[tuple[Rows, StrategyAnswers]]] = {}
+        for number in sorted(self._done):
+            task = self.tasks[number]
+            for answers in self._done[number]:
+                key = (task.contender, task.case, task.seed, answers.variant)
+                found.setdefault(key, []).append((task.numbers, answers))
+        places = {contender: place for place, contender in enumerate(self.contenders)}
+        order = sorted(found, key=lambda key: (places[key[0]], *key[1:]))
+        return [self._run(*key, found[key]) for key in order]
+
+    def _tasks(self) -> Iterator[EvaluationTask]:
+        """Yield the long searches that serve all problems, then those of single problems, cases in turn."""
+        seeds, noise = range(self.conditions.seeds), self.conditions.noise
+        once = [contender for contender in self.contenders if contender.measures_once]
+        for contender in sorted(once, key=lambda contender: contender.strategy == "random"):
+            for seed in seeds:
+                for case, numbers in enumerate(self.chosen):
+                    yield EvaluationTask(case, contender, seed, noise, numbers)
+        mixed = [  # so that what is done by a stop is a fair part, and what is left takes as long as what is done
+            np.random.default_rng(0).permutation(numbers[best.rows[numbers] >= 0])
+            for numbers, best in zip(self.chosen, self.best, strict=True)
+        ]
+        for start in range(0, max(map(len, mixed), default=0), _CHUNK):
+            for case, solvable in enumerate(mixed):
+                for contender in (each for each in self.contenders if not each.measures_once):
+                    for seed in seeds:
+                        if len(solvable[start : start + _CHUNK]):
+                            yield EvaluationTask(case, contender, seed, noise, solvable[start : start + _CHUNK])
+
+    def _answers(self, left: Sequence[int]) -> Iterator[tuple[int, list[StrategyAnswers]]]:
+        jobs = min(self.conditions.jobs, len(left))
+        if jobs <= 1:
+            for number in left:
+                yield number, self.tasks[number].run(self.cases[self.tasks[number].case])
+            return
+        with _single_threaded():
+            pool = ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (tuple(self.cases),))
+            try:
+                futures = {pool.submit(_run_task, self.tasks[number]): number for number in left}
+                for future in as_completed(futures):
+                    yield futures.pop(future), future.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _run(
+        self, contender: Contender, case: int, seed: int, variant: str, parts: list[tuple[Rows, StrategyAnswers]]
+    ) -> EvaluationRun:
+        """Judge the answers of one run; unsolvable problems that were not searched are rows too."""
+        subject, best, chosen = self.cases[case], self.best[case], self.chosen[case]
+        numbers = np.concatenate([numbers for numbers, _ in parts])
+        rows, points, own_s = (
+            np.concatenate([getattr(answers, name) for _, answers in parts])
+            for name in ("rows", "points", "strategy_s")
+        )
+        unasked = np.setdiff1d(chosen[best.rows[chosen] < 0], numbers)
+        filler = np.zeros(len(unasked))
+        numbers, rows = np.concatenate([numbers, unasked]), np.concatenate([rows, filler - 1]).astype(np.intp)
+        points, own_s = np.concatenate([points, filler]).astype(np.intp), np.concatenate([own_s, filler])
+        order = np.argsort(numbers, kind="stable")
+        numbers, rows, points, own_s = numbers[order], rows[order], points[order], own_s[order]
+        name = "-".join(part for part in (contender.strategy, variant) if part)
+        return judged_run(
+            subject, best, numbers, StrategyAnswers(variant, rows, points, own_s), (name, contender.max_points, seed),
+            tie=self.conditions.tie,
+        )  # fmt: skip
+
+
+def judged_run(
+    case: EvaluationCase,
+    best: Best,
+    numbers: Rows,
+    answers: StrategyAnswers,
+    who: tuple[str, int | None, int],
+    *,
+    tie: float,
+    measurement_s: Array | None = None,
+) -> EvaluationRun:
+    """Return the run of one contender: its answers to the problems ``numbers`` judged by the table's own figures.
+
+    Args:
+        case: What was searched.
+        best: The best answers to all problems of the case.
+        numbers: Which of them were answered.
+        answers: The answers.
+        who: Name of the strategy, most points, seed.
+        tie: Excess that is none.
+        measurement_s: Time spent measuring for each, s, where it was reckoned.
+    """
+    problems, answered = case.problems.take(numbers), answers.rows >= 0
+    judged = judge_answers(case.measured, problems, np.maximum(answers.rows, 0))
+    solved = answered & judged.feasible
+    excess = np.full(len(numbers), np.nan)
+    excess[solved] = excess_of(problems, judged.objective[solved], best.objective[numbers][solved])
+    excess[excess <= tie] = 0.0
+    return EvaluationRun(
+        case.family, case.table, case.workload, case.background, *who, numbers, problems.power_budget_w,
+        problems.latency_budget_s, problems.arrival_rate_per_s, best.rows[numbers] >= 0, solved,
+        answered & ~judged.feasible, excess, answers.points, answers.strategy_s,
+        np.full(len(numbers), np.nan) if measurement_s is None else measurement_s,
+    )  # fmt: skip
+
+
+def truths(cases: Sequence[EvaluationCase]) -> list[Best]:
+    """Return the best answers to all problems of each case."""
+    return [best_answers(case.measured, case.problems) for case in cases]
+
+
+_cases: tuple[EvaluationCase, ...] = ()
+"""The cases, in a worker process."""
+
+
+def _begin(cases: tuple[EvaluationCase, ...]) -> None:
+    global _cases  # noqa: PLW0603  (a process pool has no other place for what all tasks share)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops its workers itself
+    _cases = cases
+
+
+def _run_task(task: EvaluationTask) -> list[StrategyAnswers]:
+    return task.run(_cases[task.case])
+
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Let the processes started here compute with one thread each: there is one process per core."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

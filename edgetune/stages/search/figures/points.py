@@ -1,0 +1,244 @@
+"""The points that figures of a search show: readings of one point together, two workloads as pairs, and the answer.
+
+A marker is a pair: a mode and a batch size of the urgent workload in which both were measured. A half whose partner was
+not measured is no marker, and is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Literal
+
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.trace import Trace, TraceRow
+from edgetune.errors import InputError
+from edgetune.stages.search.history import half_of, mean_of
+from edgetune.stages.search.problem import (
+    PAIRS,
+    Half,
+    Judgement,
+    Violation,
+    half_violations,
+    judge,
+    judge_pair,
+    validate,
+)
+from edgetune.stages.search.space import Background
+
+PointStatus = Literal["within", "over", "late", "unknown", "failed"]
+"""Within all budgets; over the power budget; over another one; cannot be judged; not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPoint:
+    """One measured point, of two workloads one pair, as figures show it.
+
+    Args:
+        point: Mode and batch size, of the urgent workload where there are two.
+        steps: The steps that measured it, ascending; of a pair those of both halves; none for a row of a table.
+        objective: Larger is better, as in the trace; ``None`` where it cannot be told.
+        power_w: Mean over its readings; of a pair the larger half's; ``None`` when not measured.
+        status: What became of it.
+        known: Measured before the search.
+        trades: Breaks no constraint but that on power, so that it is part of the choice between power and objective.
+        second: What decides between equal objectives, larger is better.
+    """
+
+    point: Point
+    steps: tuple[int, ...]
+    objective: float | None
+    power_w: float | None
+    status: PointStatus
+    known: bool = False
+    trades: bool = True
+    second: float = 0.0
+
+
+def search_point_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...]) -> SearchPoint:
+    """Return the marker of a measured and judged point."""
+    broken = {violation.constraint for violation in judgement.violations}
+    status: PointStatus = "unknown"
+    if row.minibatch_s is None or row.status != "ok":
+        status = "failed"
+    elif judgement.feasible is not None:
+        status = "within" if judgement.feasible else (broken_by(judgement.violations) or "over")
+    return SearchPoint(
+        row.point, steps, judgement.objective, row.power_w, status, trades=broken <= {"power"}, second=judgement.second
+    )
+
+
+def broken_by(violations: Sequence[Violation]) -> PointStatus | None:
+    """Return which kind of budget is broken, power before the others; ``None`` without any."""
+    if not violations:
+        return None
+    return "over" if any(violation.constraint == "power" for violation in violations) else "late"
+
+
+def reading_of(rows: Sequence[TraceRow]) -> ProfileRow:
+    """Return the mean of the readings of one point, without those that failed."""
+    fine = [row.row for row in rows if row.minibatch_s]
+    return mean_of(fine) if fine else replace(rows[-1].row, status="failed")
+
+
+def point_of(row: TraceRow) -> Point:
+    """Return what a step measured."""
+    return row.row.point
+
+
+def background_of(trace: Trace, problem: Problem) -> Background | None:
+    """Return the workload without a deadline, of two; ``None`` where no step measured it."""
+    task = "train" if problem.kind == "train+infer" else "infer"
+    for row in trace.rows:
+        named = problem.background in (None, row.workload)
+        if row.task == task and named and problem.background_batch_size in (None, row.batch_size):
+            return Background(row.workload, row.task, row.batch_size)
+    return None
+
+
+def is_background(background: Background | None, point: Point) -> bool:
+    """Return whether a point is the background workload's half."""
+    return background == Background(point.workload, point.task, point.batch_size)
+
+
+def partner_of(point: Point, background: Background | None) -> Point:
+    """Return the background workload's half in the mode of an urgent one."""
+    assert background is not None
+    return Point(background.workload, background.task, background.batch_size, point.mode)
+
+
+def pair_points(problem: Problem, background: Background | None, rows: Mapping[Point, ProfileRow]) -> list[SearchPoint]:
+    """Return the pairs both of whose halves were measured, without steps."""
+    if background is None:
+        return []
+    answering = [point for point in rows if point.task == "infer"]
+    others = [p for p in answering if (p.workload, p.task) != (background.workload, background.task)]
+    found = []
+    for point in others or answering:  # a network may share the board with itself
+        halves = [rows[half] for half in (point, partner_of(point, background)) if half in rows]
+        if len(halves) < 2 or not all(half.minibatch_s for half in halves):
+            continue
+        judgement = judge_pair(problem, half_of(halves[0]), half_of(halves[1]))
+        powers = [half.power_w for half in halves if half.power_w is not None]
+        row = replace(halves[0], power_w=max(powers) if len(powers) == 2 else None)
+        found.append(search_point_of(row, judgement, ()))
+    return found
+
+
+def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoint]) -> int:
+    """Return how many points of two workloads were measured without their partner; 0 for one workload."""
+    if problem is None or problem.kind not in PAIRS:
+        return 0
+    paired, background = {point.point for point in spots}, background_of(trace, problem)
+    modes = {point.mode for point in paired}
+    points = {point_of(row) for row in trace.rows}
+    lone = {p for p in points - paired if not (is_background(background, p) and p.mode in modes)}
+    return len(lone)
+
+
+def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[SearchPoint]) -> dict[Point, PointStatus]:
+    """Return what became of every measured point; of two workloads a half stands as the best pair it is part of."""
+    found: dict[Point, PointStatus] = {}
+    if problem is None or problem.kind not in PAIRS:
+        return {spot.point: spot.status for spot in points}
+    background = background_of(trace, problem)
+    for row in trace.rows:
+        point = point_of(row)
+        half = Half(row.batch_size, row.minibatch_s, row.power_w) if row.minibatch_s else None
+        side = "background" if is_background(background, point) else "urgent"
+        found[point] = "failed" if half is None else broken_by(half_violations(problem, **{side: half})) or "unknown"
+    for spot in points:
+        found[spot.point] = spot.status
+        if background is not None:
+            partner = partner_of(spot.point, background)
+            if spot.status == "within" or found.get(partner) == "unknown":
+                found[partner] = spot.status
+    return found
+
+
+def problem_of(trace: Trace) -> Problem | None:
+    """Return the problem that the trace says it is of; ``None`` where it does not say, or nothing sensible."""
+    told = trace.header.conditions.get("problem")
+    if not isinstance(told, Mapping):
+        return None
+    names = {field.name for field in fields(Problem)}
+    try:
+        epochs = tuple((int(size), float(number)) for size, number in told.get("epochs_to_target") or ())
+        given = {name: value for name, value in told.items() if name in names and value is not None}
+        problem = Problem(**{**given, "epochs_to_target": epochs})
+        validate(problem)
+    except (TypeError, ValueError, InputError):
+        return None
+    if problem.kind == "accuracy" and not {row.batch_size for row in trace.rows} <= set(dict(epochs)):
+        return None
+    return problem
+
+
+def points_of(trace: Trace, problem: Problem | None) -> list[SearchPoint]:
+    """Return what the search measured, in the order of the first step of each."""
+    readings: dict[Point, list[TraceRow]] = {}
+    for row in trace.rows:
+        readings.setdefault(point_of(row), []).append(row)
+    if problem is not None and problem.kind in PAIRS:
+        return _pairs(problem, trace, readings)
+    return [_alone(problem, point, rows) for point, rows in readings.items()]
+
+
+def table_points(rows: Iterable[ProfileRow], trace: Trace, problem: Problem | None) -> list[SearchPoint]:
+    """Return the rows of a table that the search could choose from, judged as the search would."""
+    if problem is None or not trace.rows:
+        return []
+    asked = {(row.workload, row.task) for row in trace.rows}
+    fine = [row for row in rows if (row.workload, row.task) in asked and row.status == "ok" and row.minibatch_s]
+    if problem.kind in PAIRS:
+        return pair_points(problem, background_of(trace, problem), {row.point: row for row in fine})
+    if problem.kind == "accuracy":
+        fine = [row for row in fine if row.batch_size in dict(problem.epochs_to_target)]
+    return [search_point_of(row, judge(problem, row), ()) for row in {row.point: row for row in fine}.values()]
+
+
+def answer_of(trace: Trace, plan: Plan | None, points: Sequence[SearchPoint]) -> SearchPoint | None:
+    """Return the answer: the plan's, else the point with which the trace ends as the best; ``None`` without any."""
+    if plan is not None:
+        asked = plan.configuration
+        size = asked.infer_batch_size or asked.batch_size
+        same = (s for s in points if s.point.mode == asked.mode and s.point.batch_size == size)
+        return next(same, None)
+    best = trace.rows[-1].best if trace.rows else None
+    if best is None:
+        return None
+    near = 1e-9 * abs(best)
+    fitting = [
+        s for s in points if s.status == "within" and s.objective is not None and abs(s.objective - best) <= near
+    ]
+    return min(fitting, key=lambda s: (-s.second, s.power_w or 0.0), default=None)
+
+
+def bests(trace: Trace) -> set[int]:
+    """Return the steps with which a search found something better than before."""
+    before = (None, *(row.best for row in trace.rows))
+    return {row.step for last, row in zip(before, trace.rows, strict=False) if row.best not in (last, None)}
+
+
+def _alone(problem: Problem | None, point: Point, rows: Sequence[TraceRow]) -> SearchPoint:
+    last = next((row for row in reversed(rows) if row.minibatch_s is not None), rows[-1])
+    row, steps = reading_of(rows), tuple(row.step for row in rows)
+    # the trace knows more than can be worked out again: measured energy, and the mean of all readings
+    judgement = Judgement(last.objective, last.feasible)
+    if problem is not None and row.minibatch_s is not None:
+        judgement = replace(judgement, violations=judge(problem, row).violations)
+    known = all(row.source == "known" for row in rows)
+    return replace(search_point_of(row, judgement, steps), point=point, known=known)
+
+
+def _pairs(problem: Problem, trace: Trace, readings: Mapping[Point, Sequence[TraceRow]]) -> list[SearchPoint]:
+    """Return the pairs both of whose halves were measured, in the order in which they were complete."""
+    background = background_of(trace, problem)
+    found = []
+    for point in pair_points(problem, background, {point: reading_of(rows) for point, rows in readings.items()}):
+        rows = [*readings[point.point], *readings[partner_of(point.point, background)]]
+        steps = tuple(sorted({row.step for row in rows}))
+        found.append(replace(point, steps=steps, known=all(row.source == "known" for row in rows)))
+    return sorted(found, key=lambda point: point.steps[-1])

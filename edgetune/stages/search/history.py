@@ -1,0 +1,259 @@
+"""What a search has measured so far, step by step, and the best of it that keeps every budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any, Literal
+
+from edgetune.artifacts.mode import SETTINGS
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.artifacts.trace import TraceRow
+from edgetune.stages.search.problem import (
+    Half,
+    Judgement,
+    could_be_confirmed,
+    figures_of,
+    half_violations,
+    is_confirmed,
+    judge,
+    judge_pair,
+    pair_power_w,
+)
+from edgetune.stages.search.space import Space, order
+from edgetune.stages.search.strategy import PointResult, Suggestion
+
+Source = Literal["measured", "known"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeasiblePoint:
+    """A feasible point: its suggestion, its row (the mean of its readings) and its judgement.
+
+    ``background`` is the row of the second workload in the same mode, where there are two. ``confirmed`` says that
+    its power is within the budget with its interval, not only as read.
+    """
+
+    suggestion: Suggestion
+    row: ProfileRow
+    judgement: Judgement
+    background: ProfileRow | None = None
+    confirmed: bool = True
+
+    @property
+    def objective(self) -> float:
+        """The objective, larger is better."""
+        assert self.judgement.objective is not None
+        return self.judgement.objective
+
+    def rank(self) -> tuple[float, ...]:
+        """Return the sort key of answers, best first: objective, what decides ties, lower power, the order of knobs."""
+        power_w = self.row.power_w if self.row.power_w is not None else float("inf")
+        return (-self.objective, -self.judgement.second, power_w, *order(self.row.point))
+
+
+@dataclass(slots=True)
+class SearchHistory:
+    """What has been measured so far, in order, and the best of it.
+
+    Args:
+        problem: Judges.
+        space: The offered points; with a background workload its halves are judged together.
+        on_step: Called with every step.
+        power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
+    """
+
+    problem: Problem
+    space: Space
+    on_step: Callable[[TraceRow], None] | None = None
+    power_noise: float = 0.0
+    steps: list[TraceRow] = field(default_factory=list)
+    outcomes: dict[Point, PointResult] = field(default_factory=dict)
+    readings: dict[Point, list[ProfileRow]] = field(default_factory=dict)
+    best: FeasiblePoint | None = None
+    _found: dict[Point, FeasiblePoint] = field(default_factory=dict)
+    _by_mode: dict[Point, list[Point]] = field(default_factory=dict)
+    _suggestions: dict[Point, Suggestion] = field(default_factory=dict)
+
+    def add(
+        self, suggestion: Suggestion, row: ProfileRow, *, source: Source = "measured", **spent_s: float
+    ) -> PointResult:
+        """Judge a row, record the step and return the result for the strategy.
+
+        Args:
+            suggestion: Of the strategy.
+            row: What was measured.
+            source: Whether it was measured now, or is known from earlier.
+            spent_s: ``strategy_s`` and ``measurement_s`` of the trace, s.
+        """
+        point = suggestion.point
+        again = point in self.readings
+        if _is_measurement(row) or not again:
+            self.readings[point] = [*self.readings.get(point, ()), row]
+            self._suggestions.setdefault(point, suggestion)
+        judgement = self._judge_pairs(point) if self.space.background is not None else self._judge_alone(point)
+        if again:
+            self.best = min((f for f in self._found.values() if f.confirmed), key=FeasiblePoint.rank, default=None)
+        self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)))
+        self._record(suggestion, row, judgement, source, spent_s)
+        return result
+
+    def row(self, point: Point) -> ProfileRow:
+        """Return what is known of a measured point: the mean of its readings."""
+        rows = self.readings[point]
+        if len(rows) == 1:
+            return rows[0]
+        return mean_of(rows)
+
+    def judged(self) -> list[PointResult]:
+        """Return the result of every point; of two workloads of every whole pair, or of the halves where none is."""
+        whole = []
+        for point in self.space.points if self.space.background is not None else ():
+            halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
+            if len(halves) == 2 and all(map(_is_measurement, halves)):
+                urgent, background = map(half_of, halves)
+                judgement = judge_pair(self.problem, urgent, background)
+                whole.append(PointResult(judgement, urgent.minibatch_s, pair_power_w(urgent, background)))
+        return whole or list(self.outcomes.values())
+
+    def doubtful(self, points_left: int) -> Point | None:
+        """Return the point to measure again: of the best found whose power is not surely within the budget.
+
+        ``None`` when nothing is better than what is confirmed, or nothing better could be confirmed with the points
+        that are left.
+        """
+        if not self.power_noise:
+            return None
+        better = [
+            f for f in self._found.values() if not f.confirmed and (self.best is None or f.rank() < self.best.rank())
+        ]
+        for found in sorted(better, key=FeasiblePoint.rank):
+            rows = [found.row] if found.background is None else [found.row, found.background]
+            unsure = [row.point for row in rows if not self._sure(row)]
+            if all(self._could(point, points_left // len(unsure)) for point in unsure):
+                return unsure[0]
+        return None
+
+    def _sure(self, row: ProfileRow) -> bool:
+        return is_confirmed(self.problem, row.power_w, len(self.readings[row.point]), self.power_noise)
+
+    def _could(self, point: Point, more: int) -> bool:
+        readings = len(self.readings[point])
+        return could_be_confirmed(self.problem, self.row(point).power_w, readings, more, self.power_noise)
+
+    def _judge_alone(self, point: Point) -> Judgement:
+        row = self.row(point)
+        judgement = judge(self.problem, row)
+        self._note(point, FeasiblePoint(self._suggestions[point], row, judgement, confirmed=self._sure(row)))
+        return judgement
+
+    def _judge_pairs(self, point: Point) -> Judgement:
+        """Judge a half with what is known of the other; of several pairs it completes, return the best judgement."""
+        row, partner = self.row(point), self.space.partner(point)
+        is_urgent = point in self.space.levels
+        if is_urgent and point not in self._by_mode.get(partner, ()):
+            self._by_mode.setdefault(partner, []).append(point)
+        if not _is_measurement(row):
+            return judge(self.problem, row)
+        pairs = [point] if is_urgent else []
+        if point == partner:  # the background's half, which the urgent one's may be as well
+            pairs = self._by_mode.get(partner, [])
+        judged = [judgement for urgent in pairs if (judgement := self._judge_pair(urgent, partner)) is not None]
+        if judged:
+            return max(judged, key=lambda j: (bool(j.feasible), j.objective or 0.0, j.second))
+        half = half_of(row)
+        broken = (
+            half_violations(self.problem, urgent=half) if is_urgent else half_violations(self.problem, background=half)
+        )
+        return Judgement(None, False if broken else None, tuple(broken))
+
+    def _judge_pair(self, urgent: Point, partner: Point) -> Judgement | None:
+        """Judge a pair and record it; return ``None`` while a half has no measurement."""
+        if urgent not in self.readings or partner not in self.readings:
+            return None
+        row, background = self.row(urgent), self.row(partner)
+        if not (_is_measurement(row) and _is_measurement(background)):
+            return None
+        judgement = judge_pair(self.problem, half_of(row), half_of(background))
+        sure = self._sure(row) and self._sure(background)
+        self._note(urgent, FeasiblePoint(self._suggestions[urgent], row, judgement, background, confirmed=sure))
+        return judgement
+
+    def _note(self, point: Point, found: FeasiblePoint) -> None:
+        self._found.pop(point, None)
+        if not found.judgement.feasible or found.judgement.objective is None:
+            return
+        self._found[point] = found
+        if found.confirmed and (self.best is None or found.rank() < self.best.rank()):
+            self.best = found
+
+    def _record(
+        self,
+        suggestion: Suggestion,
+        row: ProfileRow,
+        judgement: Judgement,
+        source: Source,
+        spent_s: Mapping[str, Any],
+    ) -> None:
+        point, (minibatch_s, power_w) = suggestion.point, figures_of(row)
+        settings: dict[str, Any] = {name: getattr(point.mode, name) for name in SETTINGS}
+        step = TraceRow(
+            step=len(self.steps) + 1,
+            workload=point.workload,
+            task=point.task,
+            batch_size=point.batch_size,
+            **settings,
+            source=source,
+            minibatch_s=minibatch_s,
+            power_w=power_w,
+            objective=judgement.objective,
+            feasible=judgement.feasible,
+            best=None if self.best is None else self.best.objective,
+            reason=judgement.unknown or (None if _is_measurement(row) else row.reason) or suggestion.reason,
+            predicted_minibatch_s=suggestion.predicted_minibatch_s,
+            predicted_power_w=suggestion.predicted_power_w,
+            **spent_s,
+        )
+        self.steps.append(step)
+        if self.on_step is not None:
+            self.on_step(step)
+
+
+def mean_of(rows: Sequence[ProfileRow]) -> ProfileRow:
+    """Return the mean of the readings of one point; a figure that one of them lacks is ``None``."""
+    powers = [row.power_w for row in rows if row.power_w is not None]
+    energies = [row.energy_j for row in rows if row.energy_j is not None]
+    return replace(
+        rows[-1],
+        minibatch_s=fmean(row.minibatch_s or 0.0 for row in rows),
+        power_w=fmean(powers) if len(powers) == len(rows) else None,
+        energy_j=fmean(energies) if len(energies) == len(rows) else None,
+    )
+
+
+def half_of(row: ProfileRow) -> Half:
+    """Return the figures of a measured row that count for two workloads."""
+    minibatch_s, power_w = figures_of(row)
+    assert minibatch_s is not None
+    return Half(row.batch_size, minibatch_s, power_w)
+
+
+def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow], *, repeated: bool) -> list[ProfileRow]:
+    """Return the rows of offered points that can be judged; of several of one point the last, ``repeated``: all."""
+    known: dict[Point, list[ProfileRow]] = {}
+    halves = space.halves if rows else ()  # of two workloads dear to make
+    for row in rows:
+        if row.point in halves:
+            if space.background is None:
+                fine = judge(problem, row).feasible is not None
+            else:
+                fine = _is_measurement(row) and (problem.power_budget_w is None or figures_of(row)[1] is not None)
+            if fine:
+                known[row.point] = [*(known.get(row.point, ()) if repeated else ()), row]
+    return [row for point in sorted(known, key=order) for row in known[point]]
+
+
+def _is_measurement(row: ProfileRow) -> bool:
+    return figures_of(row)[0] is not None

@@ -1,0 +1,267 @@
+"""What is believed of every point of a space after some measurements: time, power, and their uncertainty.
+
+``Beliefs`` fits both laws to measurements; ``PointBeliefs`` adds what was measured of one workload; ``Halves`` holds
+the two workloads of a pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.artifacts.profile import Point
+from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
+from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
+from edgetune.stages.search.model.fit import NOISES, Mixture, Prior, fit
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategy import PointResult, Suggestion
+
+BLOCK = 1536
+"""Points looked at together. What is computed of a block, some 100 figures per point for each of up to nine fits, stays
+near the processor: 18,096 points in one go take three times the time and 70 MB more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Mean and standard deviation of log time (s) and log power (W) of some points, shape (points,) each."""
+
+    log_time: Array
+    time_sd: Array
+    log_power: Array
+    power_sd: Array
+
+
+@dataclass(slots=True)
+class Beliefs:
+    """Both models, fitted to what has been measured.
+
+    Args:
+        coordinates: The points.
+        log_cap: Log of the power limit of each point, W; ``None`` without that knob.
+        power_noise: Relative standard deviation of one power reading where it is known, 0 where it is to be learnt.
+        priors: Of the coefficients of time and of power, in place of the models' own.
+    """
+
+    coordinates: Coordinates
+    log_cap: Array | None
+    power_noise: float = 0.0
+    priors: tuple[Prior, Prior] | None = None
+    _time_model: TimeModel = field(init=False)
+    _power_model: PowerModel = field(init=False)
+    _time: Mixture | None = None
+    _power: Mixture | None = None
+    _scale: tuple[float, float] = (0.0, 0.0)
+
+    def __post_init__(self) -> None:
+        self._time_model = TimeModel.of(self.coordinates)
+        self._power_model = PowerModel.of(self.coordinates)
+        if self.priors is not None:
+            self._time_model = replace(self._time_model, prior=self.priors[0])
+            self._power_model = replace(self._power_model, prior=self.priors[1])
+
+    def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
+        """Fit both models to these measurements, at least one; a power that was not measured is not a number.
+
+        ``readings`` says how many readings each is the mean of, one each when it is left out.
+        """
+        readings = np.ones(len(rows)) if readings is None else readings
+        log_time = np.log(times_s)
+        time_scale = float(np.median(log_time))
+        unit = self.coordinates.unit
+        start = None if self._time is None else self._time.start
+        prior = self._time_model.prior
+        law = self._time_model.law(rows)
+        self._time = fit(law, prior, unit[rows], log_time - time_scale, start=start, readings=readings)
+        known = np.isfinite(powers_w)
+        rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
+        power_scale = float(np.median(log_power)) if len(rows) else 0.0
+        self._scale = (time_scale, power_scale)
+        if not len(rows):
+            self._power = None
+            return
+        law = self._power_model.law(rows, self._time_model.busy(self._time.theta[0], rows), self._cap(rows))
+        start = None if self._power is None else self._power.start
+        prior = self._power_model.prior
+        noises = (self.power_noise,) if self.power_noise else NOISES
+        log_power = log_power - power_scale
+        self._power = fit(law, prior, unit[rows], log_power, start=start, readings=readings, noises=noises)
+
+    def likeliest(self) -> tuple[Array, Array | None]:
+        """Return the most probable coefficients of time and of power; ``None`` without any measured power."""
+        assert self._time is not None
+        return self._time.theta[0], None if self._power is None else self._power.theta[0]
+
+    def about(self, rows: Rows) -> Belief:
+        """Return what is believed of these points; power without any measurement is not a number."""
+        if len(rows) <= BLOCK:
+            return self._about_block(rows)
+        blocks = [self._about_block(rows[first : first + BLOCK]) for first in range(0, len(rows), BLOCK)]
+        columns = [(block.log_time, block.time_sd, block.log_power, block.power_sd) for block in blocks]
+        return Belief(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def _about_block(self, rows: Rows) -> Belief:
+        assert self._time is not None
+        unit = self.coordinates.unit[rows]
+        log_time, time_sd = self._time.predict(self._time_model.law(rows), unit)
+        if self._power is None:
+            unknown = np.full(len(rows), np.nan)
+            return Belief(log_time + self._scale[0], time_sd, unknown, unknown)
+        busy = self._time_model.busy(self._time.theta[0], rows)
+        log_power, power_sd = self._power.predict(self._power_model.law(rows, busy, self._cap(rows)), unit)
+        return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
+
+    def _cap(self, rows: Rows) -> Array | None:
+        return None if self.log_cap is None else self.log_cap[rows] - self._scale[1]
+
+
+KEPT_POINTS = 4096
+"""Up to this many points their beliefs are computed at once and kept until something more is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointFigures:
+    """What was measured of a point: s per minibatch, W (not a number when not measured), and how many readings."""
+
+    minibatch_s: float
+    power_w: float
+    readings: int
+
+
+class PointBeliefs:
+    """The points of one workload and task, each known, believed, or failed.
+
+    Args:
+        points: All of them.
+        power_noise: Relative standard deviation of one power reading.
+    """
+
+    def __init__(self, points: Iterable[Point], power_noise: float) -> None:
+        self.space = Space.of(points)
+        self.rows = {point: row for row, point in enumerate(self.space.points)}
+        self.coordinates = Coordinates.of(self.space)
+        self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
+        self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
+        self.figures: dict[int, PointFigures] = {}
+        self._beliefs = Beliefs(self.coordinates, log_caps(self.space), power_noise)
+        self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
+
+    def tell(self, row: int, result: PointResult) -> None:
+        """Record the result of a point."""
+        self.told[row] = True
+        if result.minibatch_s is None:
+            self.failed[row] = row not in self.figures
+            return
+        readings = self.figures[row].readings + 1 if row in self.figures else 1
+        power_w = math.nan if result.power_w is None else result.power_w
+        self.figures[row], self._stale, self._kept = PointFigures(result.minibatch_s, power_w, readings), True, None
+
+    def about(self, rows: Rows) -> Belief:
+        """Return what is believed of these points; something must have been measured. What was measured is sure."""
+        if self._stale:
+            figures = self.figures.values()
+            measured = [
+                np.array([getattr(f, name) for f in figures]) for name in ("minibatch_s", "power_w", "readings")
+            ]
+            self._beliefs.learn(np.array(list(self.figures), dtype=np.intp), *measured)
+            self._stale = False
+        if len(self.rows) > KEPT_POINTS:
+            unique, places = np.unique(rows, return_inverse=True)
+            return _at(self._believed(unique), places)
+        if self._kept is None:
+            self._kept = self._believed(np.arange(len(self.rows)))
+        return _at(self._kept, rows)
+
+    def spread(self) -> Rows:
+        """Return all points, or many spread evenly over them where they are too many."""
+        return np.linspace(0, len(self.rows) - 1, min(len(self.rows), KEPT_POINTS)).astype(np.intp)
+
+    def suggestion(self, row: int, reason: str) -> Suggestion:
+        """Return the suggestion to measure a point, with what is believed of it once anything was measured."""
+        point = self.space.points[row]
+        if not self.figures:
+            return Suggestion(point, reason)
+        belief = self.about(np.array([row], dtype=np.intp))
+        time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
+        return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
+
+    def _believed(self, rows: Rows) -> Belief:
+        belief = self._beliefs.about(rows)
+        log_time, log_power = belief.log_time.copy(), belief.log_power.copy()
+        time_sd, power_sd = np.hypot(belief.time_sd, WAVER), np.hypot(belief.power_sd, WAVER)
+        for row, figures in self.figures.items():
+            place = rows == row
+            log_time[place], time_sd[place] = math.log(figures.minibatch_s), 0.0
+            if not math.isnan(figures.power_w):
+                log_power[place], power_sd[place] = math.log(figures.power_w), 0.0
+        return Belief(log_time, time_sd, log_power, power_sd)
+
+
+def _at(belief: Belief, rows: Rows) -> Belief:
+    return Belief(belief.log_time[rows], belief.time_sd[rows], belief.log_power[rows], belief.power_sd[rows])
+
+
+Flags = NDArray[np.bool_]
+
+
+class Halves:
+    """Two workloads: which row of which model each half of a pair is.
+
+    One network that is both, a second instance of itself, is learnt once: then both models are the same object.
+
+    Args:
+        space: The urgent points, with their background.
+        power_noise: Relative standard deviation of one power reading.
+    """
+
+    def __init__(self, space: Space, power_noise: float) -> None:
+        assert space.background is not None
+        partners, first = [space.partner(point) for point in space.points], space.points[0]
+        self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
+        self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, power_noise)
+        self.background = self.urgent if self.same else PointBeliefs(partners, power_noise)
+        self.urgent_rows = np.array([self.urgent.rows[point] for point in space.points], dtype=np.intp)
+        self.background_rows = np.array([self.background.rows[point] for point in partners], dtype=np.intp)
+        self.batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
+        self.background_size = space.background.batch_size
+        self.coordinates = Coordinates.of(space)
+
+    def tell(self, point: Point, result: PointResult) -> Rows:
+        """Record the result of a half; return the pairs that contain it."""
+        touched = np.zeros(len(self.batch_sizes), dtype=bool)
+        for learnt, rows in ((self.urgent, self.urgent_rows), (self.background, self.background_rows)):
+            row = learnt.rows.get(point)
+            touched |= rows == (-1 if row is None else row)
+        for learnt in {id(learnt): learnt for learnt in (self.urgent, self.background)}.values():
+            if point in learnt.rows:
+                learnt.tell(learnt.rows[point], result)
+        return np.flatnonzero(touched)
+
+    def measured(self, pairs: Rows) -> tuple[Flags, Flags]:
+        """Return whether each half of these pairs has a result, measured or failed."""
+        return self.urgent.told[self.urgent_rows[pairs]], self.background.told[self.background_rows[pairs]]
+
+    def failed(self, pairs: Rows) -> Flags:
+        """Return whether a half of these pairs failed."""
+        return self.urgent.failed[self.urgent_rows[pairs]] | self.background.failed[self.background_rows[pairs]]
+
+    def figures(self, pair: int) -> tuple[PointFigures, PointFigures]:
+        """Return what was measured of both halves."""
+        urgent = self.urgent.figures[int(self.urgent_rows[pair])]
+        return urgent, self.background.figures[int(self.background_rows[pair])]
+
+    def nearest(self, place: Array, *, urgent: bool) -> tuple[PointBeliefs, int] | None:
+        """Return the half without a result that is nearest to a place in unit coordinates, with its model."""
+        learnt, rows = (self.urgent, self.urgent_rows) if urgent else (self.background, self.background_rows)
+        pairs = np.flatnonzero(~learnt.told[rows])
+        if not len(pairs):
+            return None
+        squares = ((self.coordinates.unit[pairs] - place) ** 2).sum(axis=1)
+        return learnt, int(rows[pairs[np.argmin(squares)]])
+
+
+WAVER = 0.01
+"""Standard deviation by which one more measurement differs from what a point truly is, in log time and log power."""

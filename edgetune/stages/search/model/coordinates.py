@@ -1,0 +1,171 @@
+"""The points of a space as arrays, and the search for the best of those still open.
+
+A board offers 18,096 modes, times a few batch sizes. Where a score is too expensive to compute for every point, a
+coarse sub-grid is scored first, then finer and finer ones around its best points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgetune.stages.search.space import Space
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+"""Which points, by their place in the space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Every point of a space, as arrays of one row per point.
+
+    Args:
+        names: What varies, in the order of the columns.
+        levels: Place of each point on each axis, counted from 0, shape (points, axes).
+        logs: Natural log of each value over the largest on its axis, so at most 0, shape (points, axes).
+        unit: Place between 0 and 1, the mean of a linear and a logarithmic scale, shape (points, axes). Times change
+            with ratios of clocks and powers with differences; between the two, neither is badly stretched.
+        cores: CPU cores of each point, shape (points,); ones where they do not vary.
+    """
+
+    names: tuple[str, ...]
+    levels: NDArray[np.int32]
+    logs: Array
+    unit: Array
+    cores: Array
+
+    @classmethod
+    def of(cls, space: Space) -> Coordinates:
+        """Return the coordinates of a space's points, in their order."""
+        count = len(space.points)
+        levels = np.array(list(space.levels.values()), dtype=np.int32).reshape(count, -1)  # in the order of the points
+        logs, unit, cores = np.zeros(levels.shape), np.zeros(levels.shape), np.ones(count)
+        for i, axis in enumerate(space.axes):
+            values = np.array(axis.values, dtype=float)
+            # A core count of 0 or a clock read as 0 has no log: the floor keeps it finite and below all others.
+            log = np.log(np.maximum(values, values[-1] * 1e-3) / values[-1])
+            linear = (values - values[0]) / (values[-1] - values[0])
+            logs[:, i] = log[levels[:, i]]
+            unit[:, i] = ((linear + 1 - log / log[0]) / 2)[levels[:, i]]
+            if axis.name == "cpu_cores":
+                cores = values[levels[:, i]]
+        return cls(tuple(axis.name for axis in space.axes), levels, logs, unit, cores)
+
+    def log(self, name: str, rows: Rows) -> Array:
+        """Return the logs of a knob in these rows, zeros where it does not vary."""
+        return self.logs[rows, self.names.index(name)] if name in self.names else np.zeros(len(rows))
+
+
+def log_caps(space: Space) -> Array | None:
+    """Return the log of each point's power limit, W; ``None`` where it does not vary."""
+    if all(axis.name != "power_limit_w" for axis in space.axes):
+        return None
+    logs: Array = np.log(np.array([point.mode.power_limit_w for point in space.points], dtype=float))
+    return logs
+
+
+ALL_AT_ONCE = 1600
+"""Up to this many points every one is scored, unless more can be afforded."""
+KEPT = 4
+"""How many of the best points are looked around in every refinement."""
+_NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
+"""Axes along which power may fall: a faster memory or a larger batch makes some networks draw less."""
+
+
+class OpenPoints:
+    """The points of a space that may still be measured.
+
+    Args:
+        coordinates: The points.
+        affordable: Up to this many points every one is scored; the coarse sub-grid of more has about half as many.
+    """
+
+    def __init__(self, coordinates: Coordinates, *, affordable: int = ALL_AT_ONCE) -> None:
+        self.coordinates = coordinates
+        self._affordable, self._count = affordable, affordable // 2
+        self._levels = coordinates.levels
+        self._open = np.ones(len(self._levels), dtype=bool)
+        self._tops = self._levels.max(axis=0, initial=0)
+        # Points lie in the order of their levels, so their places in the full grid are sorted and can be looked up.
+        self._strides = np.array(
+            [int(np.prod(self._tops[i + 1 :] + 1)) for i in range(len(self._tops))], dtype=np.int64
+        )
+        self._places = self._levels @ self._strides
+        if len(self._levels) > affordable:
+            self._coarse, self._steps = self._coarse_grid()
+
+    def close(self, row: int) -> None:
+        """Take a point out: it has been measured."""
+        self._open[row] = False
+
+    def close_all(self, pointless: NDArray[np.bool_]) -> None:
+        """Take out every point marked so, shape (points,): it cannot be an answer."""
+        self._open &= ~pointless
+
+    def close_above(self, row: int) -> None:
+        """Take out every point that lies nowhere below one that drew too much."""
+        above = (self._levels >= self._levels[row]).all(axis=1)
+        for i, name in enumerate(self.coordinates.names):
+            if name in _NEVER_RULED_OUT_BY:
+                above &= self._levels[:, i] == self._levels[row, i]
+        self._open &= ~above
+
+    def nearest(self, place: Array) -> int | None:
+        """Return the open point nearest to a place in unit coordinates."""
+        rows = np.flatnonzero(self._open)
+        if not len(rows):
+            return None
+        squares = ((self.coordinates.unit[rows] - place) ** 2).sum(axis=1)
+        return int(rows[np.argmin(squares)])
+
+    def best(self, score: Callable[[Rows], Array]) -> tuple[int, float] | None:
+        """Return the open point with the highest score, and that score; ``None`` when no point is open."""
+        rows = np.flatnonzero(self._open)
+        if not len(rows):
+            return None
+        if len(rows) <= self._affordable:
+            scores = score(rows)
+            return int(rows[np.argmax(scores)]), float(scores.max())
+        rows = self._coarse[self._open[self._coarse]]
+        if not len(rows):
+            rows = np.flatnonzero(self._open)[:: len(self._open) // self._count]
+        scores, steps = score(rows), self._steps
+        while True:
+            kept = np.argsort(-scores, kind="stable")[:KEPT]
+            rows, scores = rows[kept], scores[kept]
+            if (steps <= 1).all() and steps is not self._steps:
+                return int(rows[0]), float(scores[0])
+            steps = np.maximum(steps // 2, 1)
+            around = np.setdiff1d(self._around(rows, steps), rows)
+            if len(around):
+                rows, scores = np.concatenate([rows, around]), np.concatenate([scores, score(around)])
+
+    def _around(self, rows: Rows, steps: NDArray[np.int64]) -> Rows:
+        """Return the open points one step away from these on any axes."""
+        axes = len(self._tops)
+        offsets = np.stack(np.meshgrid(*[[-1, 0, 1]] * axes, indexing="ij"), axis=-1).reshape(-1, axes) * steps
+        levels = (self._levels[rows][:, None, :] + offsets[None, :, :]).reshape(-1, axes)
+        levels = np.clip(levels, 0, self._tops)
+        places = np.unique(levels @ self._strides)
+        found = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
+        found = found[self._places[found] == places]
+        return np.asarray(found[self._open[found]], dtype=np.intp)
+
+    def _coarse_grid(self) -> tuple[Rows, NDArray[np.int64]]:
+        """Return a sub-grid with both ends of every axis, and its steps; on a sparse set, evenly spaced points too."""
+        counts = self._tops.astype(np.int64) + 1
+        while np.prod(counts.astype(float)) > self._count:
+            counts[np.argmax(counts)] -= 1
+        inside = np.ones(len(self._levels), dtype=bool)
+        for i, count in enumerate(counts):
+            chosen = np.unique(np.linspace(0, self._tops[i], count).round().astype(np.int64))
+            inside &= np.isin(self._levels[:, i], chosen)
+        rows = np.flatnonzero(inside)
+        if len(rows) < self._count // 2:
+            rows = np.union1d(rows, np.arange(0, len(self._levels), max(len(self._levels) // self._count, 1)))
+        steps = np.ceil(self._tops / np.maximum(counts - 1, 1)).astype(np.int64)
+        return rows, steps

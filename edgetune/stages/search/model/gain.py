@@ -1,0 +1,293 @@
+"""What a measurement is worth: the chance that a point keeps every budget, times the gain to expect if it does.
+
+One problem: ``worth``. The whole front of power and cost, for budgets not known yet: ``front_gain``, the mean over
+
+    cost
+      | o                 budgets, evenly spaced in log power; under each the best measured so far;
+      |  |  o             a point is worth the gain it promises under every budget it may keep, added up
+      |  |  |  |   |   o
+      +--|--|---|---|---> power
+
+Two workloads: ``pair_gain``, how much more of the background workload may fit between two urgent batches.
+
+    |<----------------- b / a ----------------->|      k = floor((b / a - t_inf) / t_bg)
+    | t_inf | t_bg | t_bg | ... k of them | idle |      background samples per s = k B a / b
+
+Both times are believed to be log-normal, so k is uncertain, and k is a whole number: the value climbs in steps. Given
+t_inf, the chance of each step is one of the normal distribution; over t_inf it is averaged at a few of its quantiles
+among those that keep up and answer in time. The first steps above the best so far are added up one by one, those far
+above it as an integral (the midpoint rule, whose integral of a log-normal is in closed form).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from edgetune.artifacts.problem import Problem
+from edgetune.stages.search.model.beliefs import WAVER, Belief
+from edgetune.stages.search.model.coordinates import Array
+from edgetune.stages.search.problem import EXPECTED_READINGS, Z, objective_of
+
+WIDEST = 0.3
+"""Most that the log of a cost is taken to waver by when its gain is expected, however little is known of it.
+
+Wider ones are of modes unlike any measured, whose promises seldom come true and would each take a point. Mean excess at
+ten points on half of the budgets of the twin's 441 modes, FlexiBO, LoudVA and Zeus: 0.70 % without a limit, 0.61 % with
+any from 0.15 to 0.5.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Chance of keeping every budget, and mean and standard deviation of the log of the cost, per point."""
+
+    chance: Array
+    log_cost: Array
+    cost_sd: Array
+
+    def score(self, best_log_cost: float | None) -> Array:
+        """Return chance times expected gain over the best so far, a share of its cost.
+
+        With no best yet, a point within budget is worth having whatever it costs, and a little more if it is fast.
+        """
+        if best_log_cost is None:
+            span = max(float(np.ptp(self.log_cost)), 1e-9)
+            return np.asarray(self.chance * (0.2 + 0.3 * (self.log_cost.max() - self.log_cost) / max(span, 1.0)))
+        sd = np.clip(self.cost_sd, 1e-6, WIDEST)
+        z = (best_log_cost - self.log_cost) / sd
+        gain = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
+        return np.asarray(self.chance * np.expm1(np.minimum(gain, 5.0)))
+
+
+def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: float = 0.0) -> Worth:
+    """Return what measuring each point is worth to the problem, from what is believed of it.
+
+    Where power readings waver by a relative standard deviation of ``power_noise``, a point within budget is worth
+    something only if a few readings can confirm that it is.
+    """
+    kept = 1 - problem.margin
+    chance = np.ones(len(batch_sizes))
+    if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
+        waver = power_noise / math.sqrt(EXPECTED_READINGS)
+        spare = np.log(problem.power_budget_w * kept / (1 + Z * waver)) - belief.log_power
+        chance = chance * ndtr(spare / np.hypot(belief.power_sd, WAVER))
+    rate = problem.arrival_rate_per_s
+    waits = (batch_sizes - 1) / rate if rate is not None else np.zeros(len(batch_sizes))
+    longest = np.full(len(batch_sizes), np.inf) if rate is None else batch_sizes / rate
+    if problem.latency_budget_s is not None:
+        longest = np.minimum(longest, problem.latency_budget_s * kept - waits)
+    if np.isfinite(longest).any():
+        spare = np.log(np.maximum(longest, 1e-300)) - belief.log_time
+        chance = chance * np.where(longest > 0, ndtr(spare / np.hypot(belief.time_sd, WAVER)), 0.0)
+    return Worth(chance, *_log_cost_of(problem, belief, batch_sizes, waits))
+
+
+def _log_cost_of(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of the log of what the problem wants little of."""
+    objective = objective_of(problem)
+    per_sample = belief.log_time - np.log(batch_sizes)
+    if problem.kind == "accuracy":
+        per_sample = per_sample + _log_epochs(problem, batch_sizes)
+    latency = np.log(waits + np.exp(belief.log_time))
+    share = np.exp(belief.log_time - latency)  # of the latency that the batch itself takes
+    if objective in ("throughput", "time"):
+        return per_sample, belief.time_sd
+    if objective == "latency":
+        return latency, share * belief.time_sd
+    log_power = np.nan_to_num(belief.log_power)
+    power_sd = np.nan_to_num(belief.power_sd)
+    if objective == "energy":
+        return per_sample + log_power, np.hypot(belief.time_sd, power_sd)
+    delay, slope = (latency, share) if problem.kind == "infer" else (per_sample, 1.0)
+    return per_sample + log_power + delay, np.hypot((1 + slope) * belief.time_sd, power_sd)
+
+
+def _log_epochs(problem: Problem, batch_sizes: Array) -> Array:
+    """Return the log of the epochs until the target accuracy at each of these batch sizes."""
+    sizes, epochs = np.array(sorted(problem.epochs_to_target), dtype=float).T
+    logs: Array = np.log(epochs)[np.searchsorted(sizes, batch_sizes)]
+    return logs
+
+
+BUDGETS = 24
+"""How many budgets stand for all of them."""
+NOTHING_YET = 0.5
+"""What keeping a budget is worth under which nothing has been measured, as a share of its cost."""
+
+
+def budgets_between(log_power: Array) -> Array:
+    """Return logs of budgets, W, from just above the lowest of these powers to the highest, shape (budgets,)."""
+    known = log_power[np.isfinite(log_power)]
+    if not len(known):
+        return np.array([np.inf])
+    return np.linspace(known.min(), known.max() + 1e-9, BUDGETS + 1)[1:] if np.ptp(known) > 1e-6 else known[:1] + 1e-9
+
+
+def best_under(budgets: Array, log_cost: Array, log_power: Array) -> Array:
+    """Return the least log cost measured within each budget, shape (budgets,); infinite for none.
+
+    A power that was not measured keeps every budget.
+    """
+    power = np.where(np.isfinite(log_power), log_power, -np.inf)
+    return np.asarray(np.where(power <= budgets[:, None], log_cost, np.inf).min(axis=1, initial=np.inf))
+
+
+def chances_under(budgets: Array, log_power: Array, power_sd: Array) -> Array:
+    """Return the chance of keeping each budget, shape (budgets, points); 1 where nothing is known of power."""
+    known = np.isfinite(log_power)
+    z = (budgets[:, None] - np.where(known, log_power, 0.0)) / np.where(known, np.maximum(power_sd, 1e-6), 1.0)
+    return np.asarray(np.where(known, ndtr(z), 1.0))
+
+
+def front_gain(chances: Array, log_cost: Array, cost_sd: Array, best: Array) -> Array:
+    """Return what each point promises, mean over the budgets: chance x expected gain, a share of the best cost.
+
+    Args:
+        chances: Of keeping each budget, shape (budgets, points).
+        log_cost, cost_sd: Belief of the log of the cost, shape (points,).
+        best: Least log cost so far under each budget, shape (budgets, 1) or (budgets, points).
+    """
+    sd, known = np.maximum(cost_sd, 1e-6), np.isfinite(best)
+    z = (np.where(known, best, 0.0) - log_cost) / sd
+    gain = sd * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi))
+    worth = np.where(known, np.expm1(np.minimum(gain, 5.0)), NOTHING_YET)
+    return np.asarray((chances * worth).mean(axis=0))
+
+
+QUANTILES = 5
+"""At how many quantiles of the urgent workload's time the gain is averaged."""
+STEPS = 6
+"""How many steps above the best so far are added up one by one."""
+SLOPE = 0.05
+"""Share of the gain as it would be without whole numbers, so that a plateau has a way up."""
+TIE = 1e-3
+"""Share of the lower latency of a pair that is as good as the best."""
+SURE = 1e-6
+"""Standard deviation of what has been measured, in log."""
+
+
+@dataclass(frozen=True, slots=True)
+class BestPair:
+    """The best pair measured so far: background samples per s, and the latency of the urgent workload, s."""
+
+    throughput_per_s: float
+    latency_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """What is believed of both halves of some pairs.
+
+    Args:
+        urgent, background: Beliefs of the halves, shape (pairs,).
+        batch_sizes: Of the urgent halves, shape (pairs,).
+        background_size: Samples of a background minibatch.
+    """
+
+    urgent: Belief
+    background: Belief
+    batch_sizes: Array
+    background_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairGain:
+    """What pairs may bring, shape (pairs,) each.
+
+    Args:
+        urgent_chance: Chance that the urgent half keeps the power budget, keeps up and answers in time.
+        background_chance: Chance that the background half keeps the power budget and fits at least once.
+        gain: Expected background samples per s above the best, as a share of the best, if power allows.
+        score: What measuring the pair is worth.
+    """
+
+    urgent_chance: Array
+    background_chance: Array
+    gain: Array
+    score: Array
+
+
+def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_noise: float = 0.0) -> PairGain:
+    """Return what pairs are worth, from what is believed of their halves.
+
+    Args:
+        problem: The problem, with its arrival rate.
+        pairs: The pairs.
+        best: The best so far; ``None`` while nothing measured keeps every budget.
+        power_noise: Relative standard deviation of one power reading.
+    """
+    urgent, background, batch_sizes = pairs.urgent, pairs.background, pairs.batch_sizes
+    assert problem.arrival_rate_per_s is not None
+    arrives_s = batch_sizes / problem.arrival_rate_per_s
+    waits_s = (batch_sizes - 1) / problem.arrival_rate_per_s
+    limit_s = arrives_s
+    if problem.latency_budget_s is not None:
+        limit_s = np.minimum(arrives_s, problem.latency_budget_s * (1 - problem.margin) - waits_s)
+    powers = [within_power(problem, half, power_noise) for half in (urgent, background)]
+    in_time, times_s = _times_within(urgent, limit_s)
+    spare_s = np.maximum(arrives_s - times_s, 1e-12)  # shape (quantiles, pairs)
+    log_count, sd = np.log(spare_s) - background.log_time, np.maximum(background.time_sd, SURE)
+    fits = ndtr(log_count / sd).mean(axis=0)
+    each = pairs.background_size / arrives_s
+    found = PairGain(powers[0] * in_time, powers[1] * fits, np.zeros(len(arrives_s)), np.zeros(len(arrives_s)))
+    chance = found.urgent_chance * found.background_chance
+    if best is None:
+        throughput = np.log(each) + np.median(log_count, axis=0)
+        top = float(throughput[chance > 0].max(initial=-math.inf))
+        return _with(found, chance, chance * (0.2 + 0.3 * np.exp(np.minimum(throughput - top, 0.0))))
+    steps, smooth = _steps_above(log_count, sd, best.throughput_per_s / each)
+    gain = each * steps / best.throughput_per_s
+    latency_s = waits_s + np.exp(urgent.log_time)
+    as_good = ndtr((log_count - np.log(np.ceil(best.throughput_per_s / each - 1e-9))) / sd).mean(axis=0)
+    sooner = as_good * np.maximum(1 - latency_s / best.latency_s, 0.0)
+    worth = gain + SLOPE * fits * each * smooth / best.throughput_per_s + TIE * sooner
+    return _with(found, gain, powers[0] * powers[1] * in_time * worth)
+
+
+def within_power(problem: Problem, belief: Belief, power_noise: float) -> Array:
+    """Return the chance that each point keeps the power budget; 1 without a budget or any measured power."""
+    if problem.power_budget_w is None:
+        return np.ones(len(belief.log_power))
+    confirmed = 1 + Z * power_noise / math.sqrt(EXPECTED_READINGS)
+    spare = np.log(problem.power_budget_w * (1 - problem.margin) / confirmed) - belief.log_power
+    return np.asarray(np.where(np.isfinite(spare), ndtr(spare / np.maximum(belief.power_sd, SURE)), 1.0))
+
+
+def _with(found: PairGain, gain: Array, score: Array) -> PairGain:
+    return PairGain(found.urgent_chance, found.background_chance, gain, score)
+
+
+def _times_within(urgent: Belief, limit_s: Array) -> tuple[Array, Array]:
+    """Return the chance of a time within the limit, and quantiles of such times, s, shape (quantiles, pairs)."""
+    sd = np.maximum(urgent.time_sd, SURE)
+    possible = limit_s > 0
+    z = np.where(possible, (np.log(np.where(possible, limit_s, 1.0)) - urgent.log_time) / sd, -np.inf)
+    chance = ndtr(z)
+    shares = (np.arange(QUANTILES)[:, None] + 0.5) / QUANTILES
+    places = ndtri(np.maximum(shares * chance, 1e-300))
+    return chance, np.minimum(np.exp(urgent.log_time + sd * places), np.maximum(limit_s, 0.0))
+
+
+def _steps_above(log_count: Array, sd: Array, least: Array) -> tuple[Array, Array]:
+    """Return the mean of (k - least)+ and of (x - least)+, k the whole part of a log-normal x, over the quantiles.
+
+    With j the first whole number above ``least``, the mean of (k - least)+ is (j - least) P(x >= j) plus the sum of
+    P(x >= i) over all i > j. ``log_count`` is the mean of log x, shape (quantiles, pairs).
+    """
+    first = np.floor(least + 1e-9) + 1
+    steps = (first - least) * ndtr((log_count - np.log(first)) / sd).mean(axis=0)
+    for i in range(1, STEPS):
+        steps = steps + ndtr((log_count - np.log(first + i)) / sd).mean(axis=0)
+    beyond = _mean_above(log_count, sd, first + STEPS - 0.5).mean(axis=0)
+    return steps + beyond, _mean_above(log_count, sd, least).mean(axis=0)
+
+
+def _mean_above(log_mean: Array, sd: Array, least: Array) -> Array:
+    """Return the mean of (x - least)+ of a log-normal x (as a call option is priced)."""
+    z: NDArray[np.float64] = (log_mean - np.log(least)) / sd
+    return np.asarray(np.exp(log_mean + sd**2 / 2) * ndtr(z + sd) - least * ndtr(z))

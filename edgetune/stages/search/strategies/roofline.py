@@ -1,0 +1,256 @@
+"""Search guided by a small physical model of the board.
+
+    measure --> fit time and power --> for every open point: chance of keeping the budgets x expected gain --> measure
+
+Time is the largest of what arithmetic, memory, launches, data loading and a power cap each demand; power is a static
+part plus clocks times voltage squared, weighted by how busy the time model says the blocks are (``search.model``).
+Every coefficient has a prior and an uncertainty; what the physics cannot express is left to a smooth discrepancy whose
+size, like the noise of the measurements, is weighed by how well it explains them. The first two points are designed:
+the middle, then the top of every knob (in inference with the smallest batch). The search ends when no point promises
+more than a negligible gain. The answer is the best point *measured*; a prediction is never the answer.
+
+Where readings of power waver, the search aims below the budget, at points that a few readings can confirm, and weighs a
+mean of several readings as several.
+
+Two workloads: a model of each, fitted separately, and combined per pair.
+
+    urgent points (mode, batch) --> model --.
+                                            +--> per pair: chance of both budgets x expected gain --> measure one half
+    background points (mode) -----> model --'
+
+Two workloads in m modes with n batch sizes make m n pairs, and m n + m halves cover all of them. Every half counts as a
+measurement, so of the most promising pair only the half likelier to rule it out is measured; a known half costs
+nothing. The answer is a pair of which both halves were measured.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point
+from edgetune.stages.search.model.beliefs import Beliefs, Halves
+from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
+from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
+from edgetune.stages.search.model.priors import informed_priors
+from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge_pair, objective_of
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategy import NO_HINTS, AskTell, DelegatingStrategy, Hints, PointResult, Suggestion
+
+OVER_BUDGET_SLACK = 0.10
+"""Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
+per cent less."""
+AFFORDABLE = 20_000
+"""Points (or pairs) that may be scored for one suggestion: enough for every mode of any Jetson."""
+NEGLIGIBLE = 2e-5
+"""Expected gain below which nothing more is measured, as a share of the best cost."""
+NEGLIGIBLE_THROUGHPUT = 2e-4
+"""Expected gain below which nothing more is measured, as a share of the best throughput."""
+BOTH_UNKNOWN = 1.6
+"""What the score of a pair is divided by when both halves are still to be measured."""
+FILLING_SHARE = 0.8
+"""Share of the latency budget that filling the first batch may take: the rest is for running it."""
+
+
+class RooflineSearch(DelegatingStrategy):
+    """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
+
+    name: ClassVar[str] = "roofline"
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del seed
+        kind = _RooflinePoints if space.background is None else _RooflinePairs
+        self._search: AskTell = kind(space, problem, hints)
+
+
+class _RooflinePoints:
+    """Asks for points of one workload."""
+
+    def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
+        self._power_noise = hints.power_noise
+        self._space, self._problem = space, problem
+        self._rows = {levels: row for row, levels in enumerate(space.levels.values())}  # cheaper to look up than points
+        self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
+        coordinates = Coordinates.of(space)
+        self._candidates = OpenPoints(coordinates, affordable=AFFORDABLE)
+        self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, informed_priors(coordinates, hints))
+        self._start = _designed_start(coordinates.names, problem)
+        budget_w = problem.power_budget_w
+        self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
+        self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
+        self._close_slow_to_fill((problem.latency_budget_s or math.inf) * (1 - problem.margin))
+        self._measured: dict[int, tuple[float, float, int]] = {}
+        self._log_costs: dict[int, float] = {}
+
+    def ask(self) -> Suggestion | None:
+        """Return the point that promises most; ``None`` when no point promises more than a negligible gain."""
+        count = len(self._measured)
+        if count:
+            self._learn()
+        if count < len(self._start):
+            place, reason = self._start[count]
+            row = self._candidates.nearest(place)
+            return None if row is None else self._suggestion(row, reason)
+        found = self._candidates.best(self._score)
+        best = self._best_log_cost()
+        if found is None or (best is not None and found[1] < NEGLIGIBLE):
+            return None
+        if best is None:
+            return self._suggestion(found[0], "likeliest to keep the budgets")
+        return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Record the result of a point; a failed one is never asked for again."""
+        row = self._rows[self._space.levels[point]]
+        self._candidates.close(row)
+        if result.minibatch_s is None:
+            return
+        power_w = math.nan if result.power_w is None else result.power_w
+        readings = self._measured[row][2] + 1 if row in self._measured else 1
+        self._measured[row] = (result.minibatch_s, power_w, readings)
+        if power_w > self._limit_w * (1 + OVER_BUDGET_SLACK):
+            self._candidates.close_above(row)
+        objective = result.judgement.objective
+        self._log_costs.pop(row, None)
+        sure = is_confirmed(self._problem, result.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
+        if result.judgement.feasible and sure and objective is not None:
+            self._log_costs[row] = -math.log(objective) if objective > 0 else math.log(-objective)
+            if objective_of(self._problem) == "latency":
+                self._close_slow_to_fill(-objective)
+
+    def _close_slow_to_fill(self, latency_s: float) -> None:
+        """Take out batches whose first request waits this long, s, before they are full: they can never do better."""
+        self._candidates.close_all(self._filling_s >= latency_s)
+
+    def _learn(self) -> None:
+
+        times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
+        self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
+
+    def _score(self, rows: Rows) -> Array:
+
+        belief, sizes = self._beliefs.about(rows), self._batch_sizes[rows]
+        return worth(self._problem, belief, sizes, power_noise=self._power_noise).score(self._best_log_cost())
+
+    def _best_log_cost(self) -> float | None:
+        """Return the log of the least cost of a point that keeps every budget, as surely as a few readings can tell."""
+        return min(self._log_costs.values(), default=None)
+
+    def _suggestion(self, row: int, reason: str) -> Suggestion:
+        point = self._space.points[row]
+        if not self._measured:
+            return Suggestion(point, reason)
+
+        belief = self._beliefs.about(np.array([row], dtype=np.intp))
+        time_s, power_w = math.exp(float(belief.log_time[0])), math.exp(float(belief.log_power[0]))
+        return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
+
+
+def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Array, str]]:
+    """Return the first places to measure, in unit coordinates, and why."""
+
+    middle, top = np.full(len(names), 0.5), np.ones(len(names))
+    if problem.kind == "infer" and objective_of(problem) != "throughput" and "batch_size" in names:
+        middle[names.index("batch_size")] = top[names.index("batch_size")] = 0.0
+    return [(middle, "the middle of every knob"), (top, "the top of every knob, for the range of power")]
+
+
+class _RooflinePairs:
+    """Asks for halves of pairs, urgent points and background points."""
+
+    def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
+        self._problem, self._power_noise = problem, hints.power_noise
+        self._halves = Halves(space, hints.power_noise)
+        self._candidates = OpenPoints(self._halves.coordinates, affordable=AFFORDABLE)
+        self._middle, self._top = _places(self._halves, problem)
+        self._best: dict[int, BestPair] = {}
+
+    def ask(self) -> Suggestion | None:
+        """Return the half of the most promising pair that is likelier to rule it out; ``None`` when none promises."""
+        started = self._begin()
+        if started is not None:
+            return started
+        if not (self._halves.urgent.figures and self._halves.background.figures):
+            return None
+        found = self._candidates.best(self._score)
+        if found is None or found[1] <= 0.0 or (self._best and found[1] < NEGLIGIBLE_THROUGHPUT):
+            return None
+        return self._likelier_to_rule_out(found[0])
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Record the result of a half, and judge the pairs that it completes."""
+        pairs = self._halves.tell(point, result)
+        urgent, background = self._halves.measured(pairs)
+        failed = self._halves.failed(pairs)
+        for pair in pairs[urgent & background | failed]:
+            self._candidates.close(int(pair))
+        for pair in pairs[urgent & background & ~failed]:
+            self._judge(int(pair))
+
+    def _judge(self, pair: int) -> None:
+        """Record a pair that keeps every budget; measured again, it may no longer."""
+        self._best.pop(pair, None)
+        figures = self._halves.figures(pair)
+        powers = [None if math.isnan(half.power_w) else half.power_w for half in figures]
+        sizes = (int(self._halves.batch_sizes[pair]), self._halves.background_size)
+        urgent, background = (Half(*half) for half in zip(sizes, (f.minibatch_s for f in figures), powers, strict=True))
+        judgement = judge_pair(self._problem, urgent, background)
+        sure = all(
+            is_confirmed(self._problem, power_w, max(half.readings, EXPECTED_READINGS), self._power_noise)
+            for half, power_w in zip(figures, powers, strict=True)
+        )
+        if judgement.feasible and sure and judgement.objective:
+            self._best[pair] = BestPair(judgement.objective, -judgement.second)
+
+    def _begin(self) -> Suggestion | None:
+        """Return the next half of the designed start; ``None`` when as much has been measured."""
+        halves = self._halves
+        both = int(halves.same)  # of one model, what was measured of the other half counts too
+        start = [
+            (True, self._middle, 1, "the middle of every knob, the largest batch that fills in time"),
+            (False, self._middle, 1 + both, "the middle of every knob, the background workload"),
+            (False, self._top, 2 + both, "the top of every knob, the background workload, for the range of power"),
+        ]
+        for urgent, place, wanted, reason in start:
+            if len((halves.urgent if urgent else halves.background).figures) < wanted:
+                found = halves.nearest(place, urgent=urgent)
+                if found is not None:
+                    return found[0].suggestion(found[1], reason)
+        return None
+
+    def _gain(self, pairs: Rows) -> PairGain:
+        halves = self._halves
+        best = max(self._best.values(), key=lambda pair: (pair.throughput_per_s, -pair.latency_s), default=None)
+        urgent = halves.urgent.about(halves.urgent_rows[pairs])
+        background = halves.background.about(halves.background_rows[pairs])
+        believed = Pairs(urgent, background, halves.batch_sizes[pairs], halves.background_size)
+        return pair_gain(self._problem, believed, best, power_noise=self._power_noise)
+
+    def _score(self, pairs: Rows) -> Array:
+        urgent, background = self._halves.measured(pairs)
+        return np.asarray(self._gain(pairs).score / np.where(urgent | background, 1.0, BOTH_UNKNOWN))
+
+    def _likelier_to_rule_out(self, pair: int) -> Suggestion:
+        halves, one = self._halves, np.array([pair], dtype=np.intp)
+        urgent_told, background_told = halves.measured(one)
+        found = self._gain(one)
+        promise = f"most to gain, {100 * found.gain[0]:.2g} % expected" if self._best else "likeliest to keep budgets"
+        if background_told[0] or (not urgent_told[0] and found.urgent_chance[0] < found.background_chance[0]):
+            return halves.urgent.suggestion(int(halves.urgent_rows[pair]), f"{promise}; the urgent workload")
+        return halves.background.suggestion(int(halves.background_rows[pair]), f"{promise}; the background workload")
+
+
+def _places(halves: Halves, problem: Problem) -> tuple[Array, Array]:
+    """Return the middle and the top of every knob, at the largest batch that fills in time, in unit coordinates."""
+    names = halves.coordinates.names
+    middle, top = np.full(len(names), 0.5), np.ones(len(names))
+    if "batch_size" in names:
+        sizes, column = halves.batch_sizes, names.index("batch_size")
+        fills_s = (sizes - 1) / (problem.arrival_rate_per_s or math.inf)
+        allowed_s = FILLING_SHARE * (problem.latency_budget_s or math.inf) * (1 - problem.margin)
+        largest = sizes[fills_s <= allowed_s].max(initial=sizes.min())
+        middle[column] = top[column] = halves.coordinates.unit[np.argmax(sizes == largest), column]
+    return middle, top

@@ -1,0 +1,118 @@
+"""The staircase sweep for time to accuracy: the largest batch first, the clock raised as batches become smaller.
+
+    batch 128 |  o  o  x
+           64 |        o  x            o within the power budget
+           32 |           o  o  x      x over it
+           16 |                 o
+              +---------------------> clock
+
+At one clock a larger batch draws more, for it keeps the device busier. So the clock that the largest batch may have is
+open to every smaller one, and is where the next begins: the edge of what the budget allows is walked once, in about as
+many points as there are clocks and batch sizes together, and every batch size is measured at its highest clock.
+
+From the joint tuning of batch size and GPU clock for training at the edge (2025): largest batch first, raise the clock
+until the budget is met, carry it on. Training throughput is the same problem with equal epochs.
+
+Where the published text leaves a choice, these were made:
+
+- A batch begins one clock above that of the batch before, and goes back if that is too much: the clock carried on is
+  only worth measuring when the one above it is over the budget.
+- Several knobs are raised together, in proportion, from all lowest to all highest.
+- Where the table has a hole, the nearest point of that batch size stands in.
+- Without a power budget every batch size is measured at the top.
+- One failed measurement is stepped over; two in a row end a batch size.
+
+It is a sweep for time: the least energy often lies below the edge, at a lower clock that it never looks at.
+It draws nothing at random: the seed changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import ClassVar
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point
+from edgetune.errors import InputError
+from edgetune.stages.search.space import Space
+from edgetune.stages.search.strategy import NO_HINTS, Asking, Hints, PointResult, SteppedStrategy, Suggestion
+
+_FAILURES = 2
+"""Failed measurements in a row that end a batch size."""
+
+
+class Staircase(SteppedStrategy):
+    """The sweep along the edge of the power budget."""
+
+    name: ClassVar[str] = "staircase"
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        del seed, hints
+        if problem.kind not in ("accuracy", "train"):
+            raise InputError(
+                f"staircase chooses a batch size and a clock to train with, and does not solve {problem.kind}",
+                "--kind accuracy, or another --strategy",
+            )
+        self._space = space
+        self._starts_at_top = problem.power_budget_w is None
+        self._told: dict[Point, PointResult] = {}
+        self._asking = self._search()
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return ``None``: the sweep ends by itself."""
+        del problem
+        return None
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Record the result of a point; one known from earlier replaces its measurement."""
+        self._told[point] = result
+
+    def _search(self) -> Asking:
+        ladders = _ladders(self._space)
+        start = len(next(iter(ladders.values()))) - 1 if self._starts_at_top else 0
+        for size in sorted(ladders, reverse=True):
+            highest = yield from self._climb(ladders[size], start)
+            if highest is not None:
+                start = min(highest + 1, len(ladders[size]) - 1)
+
+    def _climb(self, ladder: list[Point], start: int) -> Generator[Suggestion, None, int | None]:
+        """Raise the clock until it is too much, else lower it until it is not; return the highest one kept."""
+        highest = None
+        for upwards in (True, False):
+            failures = 0
+            for rung in range(start, len(ladder)) if upwards else range(start - 1, -1, -1):
+                point = ladder[rung]
+                if point not in self._told:
+                    words = "the next clock up" if upwards else "the clock that a larger batch could have"
+                    yield Suggestion(point, f"batch {point.batch_size}: {words}")
+                feasible = self._told[point].judgement.feasible
+                failures = failures + 1 if feasible is None else 0
+                if feasible:
+                    highest = rung
+                if failures == _FAILURES or feasible is (not upwards):  # too much going up, enough going down
+                    break
+            if highest is not None:
+                break
+        return highest
+
+
+def _ladders(space: Space) -> dict[int, list[Point]]:
+    """Return, by batch size, the points from all knobs lowest to all highest; for a hole the nearest offered."""
+    tops = [len(axis.values) - 1 for axis in space.axes]
+    names = [axis.name for axis in space.axes]
+    rungs = max([top for name, top in zip(names, tops, strict=True) if name != "batch_size"], default=0)
+    ladders: dict[int, list[Point]] = {}
+    for place, size in enumerate(sorted({point.batch_size for point in space.points})):
+        own = {levels: point for point, levels in space.levels.items() if point.batch_size == size}
+        ladder = ladders[size] = []
+        for rung in range(rungs + 1):
+            wanted = tuple(
+                place if name == "batch_size" else (2 * rung * top + rungs) // max(2 * rungs, 1)
+                for name, top in zip(names, tops, strict=True)
+            )
+            if wanted not in own:
+                wanted = min(sorted(own), key=partial(space.distance, wanted))
+            ladder.append(own[wanted])
+    return ladders

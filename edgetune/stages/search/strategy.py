@@ -1,0 +1,162 @@
+"""The interface of a strategy: it is asked for the next point to measure, and told its result.
+
+A strategy sees the offered points as data, the problem and a seed. It never sees a device, a file, the clock or the
+loop, so the same object searches on a live board, on a recorded table and in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.stages.search.problem import Judgement
+from edgetune.stages.search.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The next point to measure, the reason, and what the strategy predicts, if it predicts.
+
+    Args:
+        point: One of the offered points, not measured and not known yet.
+        reason: Why this one, a few words for the trace.
+        predicted_minibatch_s: Time per minibatch it expects, s.
+        predicted_power_w: Power it expects, W.
+    """
+
+    point: Point
+    reason: str
+    predicted_minibatch_s: float | None = None
+    predicted_power_w: float | None = None
+
+
+Asking = Generator[Suggestion, None, None]
+"""Points to measure, one after the other; the result of each is known when the next is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """The result of a point.
+
+    Args:
+        judgement: Objective, feasibility and violations; its ``unknown`` says why a measurement failed.
+        minibatch_s: Time per minibatch, s; ``None`` when the measurement failed.
+        power_w: Mean power, W; ``None`` when not measured.
+
+    Raises:
+        ValueError: a figure is not a finite number above zero; a failure has none, and its judgement a reason.
+    """
+
+    judgement: Judgement
+    minibatch_s: float | None = None
+    power_w: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("minibatch_s", "power_w"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                raise ValueError(f"{name} must be a finite number above zero, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTotals:
+    """What one minibatch of the network costs, from its operator table.
+
+    Args:
+        batch_size: Samples per minibatch.
+        flops: Floating-point operations of all operators, at least 1.
+        bytes_moved: Bytes they read and write.
+        weight_bytes: Bytes of that which are weights, so that they do not grow with the batch.
+    """
+
+    batch_size: int
+    flops: int
+    bytes_moved: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known before anything is measured; a strategy may ignore it, and must not take it for measured.
+
+    Args:
+        power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
+        relatives: Rows of other networks on the same device.
+        operators: Totals of the network to tune, per batch size.
+        balance_flop_per_byte: FLOP per byte at which the device's arithmetic and memory take equally long, every knob
+            at its top (the ridge of its roofline); ``None`` where it is not known.
+    """
+
+    power_noise: float = 0.0
+    relatives: tuple[ProfileRow, ...] = ()
+    operators: tuple[OperatorTotals, ...] = ()
+    balance_flop_per_byte: float | None = None
+
+
+NO_HINTS = Hints()
+
+
+class AskTell(Protocol):
+    """What the driver runs: it first tells the points known from earlier, then asks and tells in turn."""
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point to measure, never one whose result it knows; ``None`` at the end."""
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Record the result of a point: one just asked for, or one known from earlier.
+
+        A point measured again, to be surer of its power, is told again with the mean of its readings, which replaces
+        the earlier result.
+        """
+
+
+class Strategy(AskTell, Protocol):
+    """A way of searching: a subclass, and a row in ``STRATEGIES``."""
+
+    name: ClassVar[str]
+    """What people write after ``--strategy``."""
+
+    learns_halves: ClassVar[bool] = False
+    """Whether it asks for both halves of two workloads itself; else ``BothHalves`` does that for it."""
+
+    budget_free: ClassVar[bool] = False
+    """Whether it ignores budgets while it measures, so that what it measured answers any budget."""
+
+    takes_names: ClassVar[bool] = False
+    """Whether it can choose among modes that only their names tell apart; the others need an order."""
+
+    @classmethod
+    def default_max_points(cls, problem: Problem) -> int | None:
+        """Return the points it may measure for this problem unless told; ``None`` for all of them."""
+        return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
+
+    def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
+        """Start a search; raises ``InputError`` for a problem that this strategy does not solve."""
+
+
+class SteppedStrategy(Strategy):
+    """A strategy written as a generator of suggestions, which goes on when it has the result of the last."""
+
+    _asking: Asking
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point, or ``None`` when the generator has ended."""
+        return next(self._asking, None)
+
+
+class DelegatingStrategy(Strategy):
+    """A strategy that has a searcher for each kind of problem."""
+
+    learns_halves: ClassVar[bool] = True
+    _search: AskTell
+
+    def ask(self) -> Suggestion | None:
+        """Return the next point of the searcher."""
+        return self._search.ask()
+
+    def tell(self, point: Point, result: PointResult) -> None:
+        """Pass the result of a point on to the searcher."""
+        self._search.tell(point, result)
