@@ -231,8 +231,8 @@ class Suggester:
     def _problem(self, rate_per_s: float) -> Problem:
         """Return the search problem; without training if answers are late.
 
-        Latency and rate keep the headroom that choices are graded by. Power has a smaller margin of its own, because the
-        ``margin`` of a problem applies to every budget alike.
+        Latency and rate keep the headroom that choices are graded by. Power has a smaller margin of its own, because
+        the ``margin`` of a problem applies to every budget alike.
         """
         late = self._choices.best(rate_per_s).grade == "least"
         training = [known for known in self._planned.known if known.asked.task == "train" and not late]
