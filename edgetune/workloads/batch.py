@@ -1,12 +1,12 @@
-"""The batch of a network: along which axis of each input the samples lie, and for how many the file was exported.
+"""The batch of a network: the batch axis of each input, and the batch size that the file was exported with.
 
     x [batch, 3, 224, 224]         open: the symbol says so
     x [1, 3, 224, 224]             fixed: axis 0, exported for 1, because every output follows it
     x [50, 1, 40] -> LSTM          fixed: axis 1, because the recurrence runs along axis 0
     x [4096, 3] -> ... ReduceMax   no batch axis: one run is one minibatch
 
-The first axis is never taken for the batch by itself. ``rebatch`` gives a graph that was exported with a fixed batch
-another one, where that is safe.
+Being the first axis is not enough to be the batch axis. ``rebatch`` changes the batch size of a graph that was exported
+with a fixed one, where that is safe.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _LENGTH = re.compile(
     r"|past|cache|channels?|features?|samples|rows?|cols?|columns?|boxes|anchors|nodes|edges)([^a-z]|$)"
 )
 _COMPUTED = re.compile(r"[-+*/()]")
-"""In symbols that are worked out from others."""
+"""Arithmetic in a symbol: its size is computed from other symbols."""
 _LETTERS = ("n", "b")
-"""Symbols that are the batch more often than not: the graph may refute them, and need not confirm."""
+"""Symbols that usually name the batch: the graph may refute them, and need not confirm them."""
 _MOST_TRIED = 64
-"""Choices of one axis for each input that are tried for one size."""
+"""Most combinations of one axis per input that are tried for one size."""
 _PROBE = 3
-"""Size given to an open axis while the graph is asked whether it is a batch; 1 hides much by broadcasting."""
+"""Size of an open axis while the graph is tested for a batch there; with 1, broadcasting hides mixed samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Which axes are the batch.
+    """The batch axes of a network's inputs.
 
     Args:
-        axes: The batch axis of each input that has one; empty where there is none.
-        exported: Samples that the file was exported for; ``None`` where the axis is open. 1 without a batch axis.
-        why: How that was decided, or why there is none.
-        followed: Whether the outputs were seen to follow these axes through the whole graph.
+        axes: The batch axis of each input that has one; empty for a network without a batch.
+        exported: Batch size of the file; ``None`` where the axis is open. 1 without a batch axis.
+        why: Reason for the decision.
+        followed: Whether the whole graph was followed and its outputs have the batch.
     """
 
     axes: Axes
@@ -57,7 +57,7 @@ class Batch:
     followed: bool = True
 
     def plain(self) -> dict[str, Any]:
-        """Return it as plain data, for headers."""
+        """Return the batch as plain data, for headers."""
         return {"axes": dict(self.axes), "exported": self.exported, "why": self.why}
 
     def __str__(self) -> str:
@@ -74,16 +74,16 @@ def decide(
     asked: Axes | None,
     at: Callable[[Mapping[str, int]], onnx.ModelProto],
 ) -> Batch:
-    """Return which axes of the inputs are the batch.
+    """Return the batch axes of a network's inputs.
 
     Args:
-        inputs: As declared.
-        given: Sizes of open dimensions; what has one is no batch.
-        asked: What the user says: axes, or none at all; ``None`` to decide from the graph.
-        at: Returns the model with shapes, at sizes of further open dimensions.
+        inputs: The declared inputs.
+        given: Sizes of open dimensions; a dimension with a size here is no batch.
+        asked: Axes that the user names, possibly none; ``None`` to decide from the graph.
+        at: Returns the model with shapes, given the sizes of further open dimensions.
 
     Raises:
-        InputError: the user names an input or an axis that there is not; see also ``at``.
+        InputError: the user names an input or an axis that does not exist; see also ``at``.
     """
     if asked is not None:
         return _seen(_asked(inputs, asked), at)
@@ -104,7 +104,7 @@ def decide(
 
 
 def axes_words(axes: Axes) -> str:
-    """Return axes as ``--batch-axis`` takes them."""
+    """Return axes in the syntax of ``--batch-axis``."""
     return ",".join(f"{name}={axis}" for name, axis in axes) or "none"
 
 
@@ -114,14 +114,14 @@ def describe_axes(axes: Axes) -> str:
 
 
 def dimension_name(inputs: Sequence[onnx.ValueInfoProto], place: tuple[str, int]) -> str:
-    """Return the symbol of an open dimension, or its place (``x:0``) where it has none."""
+    """Return the symbol of an open dimension, or input and axis (``x:0``) where it has no symbol."""
     name, axis = place
     dims = next(value for value in inputs if value.name == name).type.tensor_type.shape.dim
     return str(dims[axis].dim_param) or f"{name}:{axis}"
 
 
 def is_open(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether a dimension has no size; some exporters write -1 for that."""
+    """Whether a dimension has no size; some exporters write -1 for no size."""
     return not (dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
@@ -147,7 +147,7 @@ def _asked(inputs: Sequence[onnx.ValueInfoProto], asked: Axes) -> Batch:
 
 
 def _seen(batch: Batch, at: Callable[[Mapping[str, int]], onnx.ModelProto]) -> Batch:
-    """Return the batch with whether the graph confirms it; a graph that refutes it is refused when it is changed."""
+    """Set ``followed`` if the graph confirms a batch that the user names; ``rebatch`` refuses one that it refutes."""
     if not batch.axes or batch.exported is None:
         return batch
     try:
@@ -158,7 +158,7 @@ def _seen(batch: Batch, at: Callable[[Mapping[str, int]], onnx.ModelProto]) -> B
 
 
 def _named(inputs: Sequence[onnx.ValueInfoProto]) -> Batch | None:
-    """Return the batch that a symbol names; nameless open first dimensions of other inputs belong to it."""
+    """Return the batch that a symbol names, with open first dimensions of other inputs that have no symbol."""
     dims = [dim for value in inputs for dim in value.type.tensor_type.shape.dim if is_open(dim)]
     words = (dim.dim_param for dim in dims if not _COMPUTED.search(dim.dim_param))
     symbol = next((word for word in words if _BATCH.search(word.lower())), None)
@@ -176,7 +176,7 @@ def _named(inputs: Sequence[onnx.ValueInfoProto]) -> Batch | None:
 
 
 def _open_candidates(inputs: Sequence[onnx.ValueInfoProto], given: Mapping[str, int]) -> Iterator[Axes]:
-    """Yield the places of each open dimension without a telling name, in first place, then in second."""
+    """Yield the axes that share each ambiguous symbol, or no symbol: those found on first axes, then on second axes."""
     seen = set(given)
     for axis in (0, 1):
         for value in inputs:
@@ -197,12 +197,12 @@ def _open_candidates(inputs: Sequence[onnx.ValueInfoProto], given: Mapping[str, 
                 for at, dim in enumerate(other.type.tensor_type.shape.dim)
                 if is_open(dim) and dim.dim_param == symbol and (symbol or at == 0)
             )
-            if len(dict(places)) == len(places):  # what two axes of an input share is no batch
+            if len(dict(places)) == len(places):  # a symbol on two axes of one input is no batch
                 yield places
 
 
 def _of_fixed(model: onnx.ModelProto, declared: Sequence[onnx.ValueInfoProto]) -> Batch:
-    """Return the axes of fixed inputs that every output follows; none where an operator combines what lies along it."""
+    """Return the fixed axes that every output follows; no axes where an operator combines their elements."""
     shapes = {
         value.name: tuple(-1 if is_open(dim) else int(dim.dim_value) for dim in value.type.tensor_type.shape.dim)
         for value in declared
@@ -230,10 +230,10 @@ def _of_fixed(model: onnx.ModelProto, declared: Sequence[onnx.ValueInfoProto]) -
 def _fixed_candidates(shapes: Mapping[str, tuple[int, ...]], *, time_first: bool) -> Iterator[Axes]:
     """Yield axes of one size, at most one of each input: first axes, those of size 1 before others; then second axes.
 
-    Second axes of another size than 1 are tried only where time may come first.
+    With ``time_first``, second axes may have sizes other than 1.
 
-    Of an input that has the size in both places, as states of recurrent layers may, each is tried. An input may have a
-    first axis of 1 without a batch; one that shares another size with the others is no accident.
+    If both axes of an input have the size, as in states of recurrent layers, each is tried. For size 1, combinations
+    without an input are tried too, since a first axis of 1 need not be a batch.
     """
     leading = [shape[0] for shape in shapes.values() if shape and shape[0] > 0]
     sizes = sorted(dict.fromkeys(leading), key=lambda size: size != 1)
@@ -249,10 +249,11 @@ def _fixed_candidates(shapes: Mapping[str, tuple[int, ...]], *, time_first: bool
 
 
 def _check_followed(model: onnx.ModelProto, axes: Axes, size: int, *, outputs: int) -> None:
-    """Check that no operator combines what lies along the axes, and that at least so many outputs follow them.
+    """Check that no operator combines elements along the axes, and that at least ``outputs`` outputs have the batch.
 
     Raises:
-        MixesSamplesError, NotFollowedError: see ``follow``.
+        MixesSamplesError: an operator combines samples, or fewer outputs have the batch.
+        NotFollowedError: see ``follow``.
     """
     places = follow(model, dict(axes), size)
     missed = [value.name for value in model.graph.output if value.name not in places]
@@ -261,23 +262,23 @@ def _check_followed(model: onnx.ModelProto, axes: Axes, size: int, *, outputs: i
 
 
 _STATE_INPUTS = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
-"""Initial states of recurrent layers, which shape inference does not compare with the batch."""
+"""Operands with initial states; shape inference does not compare them with the batch."""
 
 
 def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int, given: shapes.Given) -> onnx.ModelProto:
-    """Return ``model``, changed in place, with another size along its batch axes.
+    """Change the batch size of ``model`` in place and return it.
 
-    The batch is followed through the graph; shapes that the exporter wrote into ``Reshape`` nodes are changed where the
-    batch lies in them. Then all shapes are inferred again, and each tensor must have grown along its batch axis alone.
+    Constant shapes of ``Reshape`` nodes change where they contain the batch. Then all shapes are inferred again; each
+    tensor must have grown along its batch axis alone.
 
     Args:
-        model: With the shapes of the exported batch.
-        batch: Its axes, and the size that it was exported for.
-        batch_size: The one wanted.
+        model: The model with the shapes of the exported batch.
+        batch: Its batch axes and exported batch size.
+        batch_size: The new batch size.
         given: Sizes of tensors whose shape depends on the data.
 
     Raises:
-        InputError: there is no batch axis, or a node, named, has the exported batch built in.
+        InputError: there is no batch axis, or a node has the exported batch built in; the message names the node.
     """
     exported = batch.exported or 1
     if not batch.axes:
@@ -292,7 +293,7 @@ def rebatch(model: onnx.ModelProto, batch: Batch, batch_size: int, given: shapes
     except MixesSamplesError as mixed:
         raise _refusal(batch, batch_size, f"{mixed} {describe_axes(batch.axes)}") from None
     except NotFollowedError:
-        pass  # shapes are compared as far as the batch was followed, outputs by who runs it
+        pass  # shapes are compared as far as the batch was followed; ``check_batch`` compares outputs
     before = shapes.known_shapes(model.graph)
     for value in model.graph.input:
         if value.name in places:
@@ -321,7 +322,7 @@ def _resize_reshapes(
     exported: int,
     size: int,
 ) -> None:
-    """Write the batch into the constant targets of reshapes; a target that several share is changed for each alone."""
+    """Write the batch size into the constant shapes of ``Reshape`` nodes; each node gets a constant of its own."""
     constants = shapes.small_constants(graph)
     for node in graph.node:
         if node.op_type != "Reshape" or node.output[0] not in places or node.input[1] not in constants:
@@ -341,7 +342,7 @@ def _check_shapes(
     batch: Batch,
     size: int,
 ) -> None:
-    """Refuse where a tensor did not grow with the batch, or an operator's inputs no longer fit together."""
+    """Raise ``InputError`` if a tensor did not grow with the batch or the inputs of an operator no longer fit."""
     after = shapes.known_shapes(graph)
     for node in graph.node:
         for name in node.output:

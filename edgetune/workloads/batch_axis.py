@@ -3,8 +3,8 @@
     x [1, 50, 40] --Transpose--> [50, 1, 40] --LSTM--> [50, 1, 1, 64] --Squeeze--> [50, 1, 64]
        ^ axis 0                       ^ axis 1                ^ axis 2                 ^ axis 1
 
-Shapes alone decide, as they are at the exported batch. An operator that combines samples (a sum over the axis, a
-recurrence along it, a matrix product that contracts it) shows that the axis is no batch.
+Only the shapes at the exported batch size decide. If an operator combines samples (a sum over the axis, a recurrence
+along it, a matrix product that contracts it), the axis is no batch.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class BatchPosition:
-    """Where the samples lie in a tensor.
+    """Position of the samples in a tensor.
 
     Args:
         axis: The axis that grows with the batch.
-        outer: Product of the sizes that a reshape merged into that axis ahead of the batch; 1 where there are none.
+        outer: Product of the sizes that a reshape merged into that axis ahead of the batch; 1 without any.
     """
 
     axis: int
@@ -36,16 +36,16 @@ class BatchPosition:
 
 
 class MixesSamplesError(Exception):
-    """An operator combines what lies along the axis, so the axis is no batch; the message ends before the axis."""
+    """An operator combines elements along the axis, so the axis is no batch; callers append the axis to the message."""
 
 
 class NotFollowedError(Exception):
-    """An operator's shapes or rule are unknown, so nothing is said about the axis."""
+    """An operator's shapes or rule are unknown, so the axis may or may not be a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """An operator with the shapes around it; ``None`` is an unknown shape or value."""
+    """A node with the known shapes and small constants of its graph; names of unknown ones are missing."""
 
     node: onnx.NodeProto
     shapes: Mapping[str, Shape]
@@ -86,13 +86,13 @@ Rule = Callable[[_Operator, int, BatchPosition], "BatchPosition | Sequence[Batch
 def follow(
     model: onnx.ModelProto, start: Mapping[str, int], batch_size: int, places: dict[str, BatchPosition] | None = None
 ) -> dict[str, BatchPosition]:
-    """Return where the samples lie in every tensor computed from a batch of them.
+    """Return the position of the samples in every tensor computed from the batch.
 
     Args:
-        model: With the shapes of its tensors, at ``batch_size`` samples.
+        model: The model with the shapes of its tensors at ``batch_size`` samples.
         start: The batch axis of each input that has one.
         batch_size: Samples in the batch.
-        places: Filled with the result: what was followed is there after an error too.
+        places: Filled with the result; after an error, with the positions found before it.
 
     Raises:
         MixesSamplesError: an operator combines samples.
@@ -121,7 +121,7 @@ def follow(
 
 
 def label(node: onnx.NodeProto) -> str:
-    """Return how a message names a node."""
+    """Return the name and type of a node for a message."""
     return f"node {node.name or node.output[0]!r} ({node.op_type})"
 
 
@@ -132,7 +132,7 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def _outputs(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> dict[str, BatchPosition]:
-    """Return where the samples of one operand lie in each output."""
+    """Return the position in each output of the samples of one operand."""
     node = operator.node
     if node.op_type in _NOT_FOLLOWED:
         raise NotFollowedError(f"{label(node)} is not followed")
@@ -148,14 +148,14 @@ def _outputs(operator: _Operator, index: int, place: BatchPosition, batch_size: 
 
 
 def _alike(operator: _Operator, place: BatchPosition) -> list[BatchPosition | None]:
-    """Return the place in the first output, and for those others whose shape has the same size there."""
+    """Return ``place`` for the first output and for each other output with the same size along that axis."""
     made = [operator.shapes.get(name, ()) for name in operator.node.output]
     size = made[0][place.axis] if place.axis < len(made[0]) else None
     return [place, *(place if shape[place.axis : place.axis + 1] == (size,) else None for shape in made[1:])]
 
 
 def _aligned(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
-    """An operator on elements: axes are aligned at their end, and the batch keeps its size."""
+    """Rule of an elementwise operator: shapes are aligned at their last axis, and the batch keeps its size."""
     shape, made = operator.shape(index), operator.made()
     axis = place.axis + len(made) - len(shape)
     if not 0 <= axis < len(made) or made[axis] != shape[place.axis]:
@@ -164,21 +164,21 @@ def _aligned(operator: _Operator, index: int, place: BatchPosition) -> BatchPosi
 
 
 def _batch_first(operator: _Operator, index: int, place: BatchPosition) -> Sequence[BatchPosition | None]:
-    """An operator that takes and makes the batch first, as those of runtimes do that are not on elements."""
+    """Rule of an operator whose inputs and outputs all have the batch first, as operators of runtimes do."""
     if place.axis or operator.made()[:1] != operator.shape(index)[:1]:
         raise NotFollowedError(f"{label(operator.node)} is not followed")
     return [place] * len(operator.node.output)
 
 
 def _along(operator: _Operator, index: int, place: BatchPosition, default: int) -> BatchPosition:
-    """An operator that works along one axis, which must be another."""
+    """Rule of an operator that works along one axis, which must not be the batch axis."""
     if operator.axis(default, len(operator.shape(index))) == place.axis:
         raise operator.mixes()
     return _aligned(operator, index, place)
 
 
 def _behind(operator: _Operator, index: int, place: BatchPosition, default: int) -> BatchPosition:
-    """An operator that works on all axes from one on, which must lie behind the batch."""
+    """Rule of an operator that works on all axes from one on, which must lie behind the batch axis."""
     if operator.axis(default, len(operator.shape(index))) <= place.axis:
         raise operator.mixes()
     return _aligned(operator, index, place)
@@ -187,7 +187,7 @@ def _behind(operator: _Operator, index: int, place: BatchPosition, default: int)
 def _softmax(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
     if operator.opset >= 13:
         return _along(operator, index, place, -1)
-    return _behind(operator, index, place, 1)  # it flattens the axes from its own on
+    return _behind(operator, index, place, 1)  # before opset 13 it flattens all axes from its own on
 
 
 def _cumulated(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
@@ -197,7 +197,7 @@ def _cumulated(operator: _Operator, index: int, place: BatchPosition) -> BatchPo
 
 
 def _first_axis_only(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
-    """A convolution, a pool, a normalisation of images: samples lie along axis 0 of its data."""
+    """Rule of convolutions, pools and normalisations of images: the batch is axis 0 of the data."""
     if place.axis or (index and operator.node.op_type not in ("DeformConv", "GridSample")):
         raise operator.mixes()
     return place
@@ -238,10 +238,9 @@ def _unsqueezed(operator: _Operator, index: int, place: BatchPosition) -> BatchP
 
 
 def _regrouped(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> BatchPosition:
-    """A reshape keeps elements in order: the batch has the same number of elements ahead of it as before.
+    """Rule of a reshape, which keeps the order of elements and so the number of elements ahead of the batch.
 
-    Where other axes of size 1 or a merged axis leave a choice, the axis of just the batch is taken, then the one that
-    leaves the axes behind the batch as they were.
+    If several axes fit, an axis with the batch alone is preferred, then one with unchanged axes behind the batch.
     """
     if index:
         raise operator.mixes()
@@ -290,7 +289,7 @@ def _gemm(operator: _Operator, index: int, place: BatchPosition) -> BatchPositio
 
 
 def _recurrent(operator: _Operator, index: int, place: BatchPosition) -> Sequence[BatchPosition | None]:
-    """Data, lengths of sequences and initial states each have their batch axis; the time axis is none."""
+    """Rule of recurrent layers: data, sequence lengths and initial states each have a fixed batch axis."""
     first = bool(operator.attributes.get("layout", 0))
     expected = {0: 0 if first else 1, 4: 0, 5: 0 if first else 1, 6: 0 if first else 1}
     if expected.get(index) != place.axis:
@@ -350,7 +349,7 @@ _RULES: Mapping[str, Rule] = {
     "Transpose": _transposed,
     "Unsqueeze": _unsqueezed,
 }
-"""How samples pass through an operator that is not on elements alone.
+"""The rule of each operator that is not elementwise.
 
 Source: the operators' definitions, https://onnx.ai/onnx/operators.
 """

@@ -1,7 +1,7 @@
-"""Checks that a network at another batch size is still the network of its file.
+"""Checks that a network at another batch size computes the same as the exported one.
 
-Its cost must grow with the batch, and the outputs of a batch must be those of the network of the file for each part of
-the batch: an operator that combines samples fails one or the other. The networks run in a child process:
+The cost must grow with the batch, and the outputs of a batch must equal those of the exported network for each part of
+the batch. An operator that combines samples fails one of the two checks. The networks run in a child process:
 
     {"workload": {...}, "exported": 1, "dimensions": {}, "inputs": null, "seed": 0}    -> {"ok": true, "same": true}
 """
@@ -25,9 +25,9 @@ from edgetune.workloads.onnx_file import fixed_model, network_batch
 from edgetune.workloads.workload import RunOptions, Workload
 
 _TIMES = 2
-"""Exported batches in the batch that is tried."""
+"""Size of the tested batch in exported batches."""
 _LEAST_GROWTH, _MOST_GROWTH = 0.75, 1.02
-"""Of the cost, as a share of the growth of the batch: constants do not grow, and nothing grows faster."""
+"""Limits of the growth of the cost divided by the growth of the batch; work on constants does not grow."""
 _TIMEOUT_S = 600.0
 
 
@@ -40,18 +40,18 @@ def check_batch(
     inputs: str | None,
     seed: int,
 ) -> None:
-    """Check that a network can be given batch sizes other than the one that its file has.
+    """Check that a network can run at batch sizes other than the exported one.
 
     Args:
         workload: An ONNX file or a network of the zoo.
-        sizes: Asked for.
+        sizes: Batch sizes to check.
         task: ``infer`` or ``train``.
         dimensions: Sizes of open dimensions.
         inputs: ``.npz`` file of inputs; random ones without it.
-        seed: Of random inputs.
+        seed: Seed of the random inputs.
 
     Raises:
-        InputError: it cannot; an operator or an output is named.
+        InputError: the network cannot run at one of the sizes; the message names an operator or an output.
     """
     batch = network_batch(workload, dimensions)
     others = [size for size in sizes if size != batch.exported]
@@ -89,7 +89,7 @@ def _refusal(workload: Workload, batch: Batch, reason: str) -> InputError:
 
 
 def _check_cost(workload: Workload, task: Task, batch: Batch, dimensions: Mapping[str, int]) -> None:
-    """Refuse a network whose operations do not grow with the batch; unknown costs say nothing."""
+    """Raise ``InputError`` if FLOP or bytes written do not grow with the batch; unknown costs are not checked."""
     from edgetune.workloads.costs import operator_table
 
     exported = batch.exported or 1
@@ -115,11 +115,11 @@ def _written(table: Any) -> int:
 
 
 def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], inputs: str | None, seed: int) -> Any:
-    """Run a network as exported on the parts of a larger batch, and on the batch, in this process.
+    """Run the exported network on the parts of a larger batch, run it on the whole batch, and compare the outputs.
 
     Returns:
-        ``{"same": True}``, ``{"same": False, "reason": ...}``, or ``{"same": None}`` where it cannot be told: the
-        network does not take these inputs, or answers them by chance.
+        ``{"same": True}``, ``{"same": False, "reason": ...}``, or ``{"same": None}`` if undecidable: the network fails
+        on these inputs, or its outputs are random.
     """
     from edgetune.workloads.ort_session import one_line, open_session
     from edgetune.workloads.partition.check import difference_between, tolerance_of
@@ -156,15 +156,15 @@ def compare(workload: Workload, exported: int, dimensions: Mapping[str, int], in
 
 
 def _part(feed: Mapping[str, Any], axes: Mapping[str, int], index: int, size: int) -> dict[str, Any]:
-    """Return one exported batch of a larger one."""
+    """Return part ``index``, of ``size`` samples, of a batch."""
     own = range(index * size, (index + 1) * size)
     return {name: np.take(value, own, axis=axes[name]) if name in axes else value for name, value in feed.items()}
 
 
 def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
-    """Return the ways in which outputs of parts may lie in the output of a batch, of its shape.
+    """Return every array of ``shape`` that joining the outputs of the parts may give.
 
-    A reshape may have merged other axes into the batch axis ahead of it: the parts then alternate along it.
+    A reshape may have merged other axes into the batch axis ahead of the batch; the parts then alternate along it.
     """
     first = parts[0]
     if first.shape == shape:
@@ -181,7 +181,7 @@ def _joined(parts: Sequence[Any], shape: tuple[int, ...]) -> list[np.ndarray[Any
 
 
 def main(arguments: list[str]) -> None:
-    """Serve the command above until its pipe ends."""
+    """Serve the command of the module docstring until the pipe ends."""
 
     def handle(command: Mapping[str, Any]) -> dict[str, Any]:
         workload = Workload.from_plain(command["workload"])

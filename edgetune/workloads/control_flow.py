@@ -1,12 +1,12 @@
-"""The bodies of ``If``, ``Loop`` and ``Scan`` as graphs of their own, and how often they run.
+"""The bodies of ``If``, ``Loop`` and ``Scan`` as separate graphs, and how often each body runs.
 
-A body reads tensors of the graph around it by name. Here these become its inputs and small constants, so that its
-shapes are inferred like any graph's.
+A body reads tensors of the enclosing graph by name. Here these tensors become inputs and small constants of the body,
+so that its shapes are inferred like those of any graph.
 
-What is known before the network runs decides: an ``If`` whose condition is a constant (exporters make them of shapes)
-has one branch, any other two; a ``Loop`` runs as often as its constant trip count says, which is an upper bound where
-its condition may end it sooner; a ``Scan`` runs once per slice. A state of a ``Loop`` is taken to keep the shape it
-starts with. A run of the network (see ``observed``) decides what is not known so, see ``is_settled``.
+Without a run of the network, constants decide. An ``If`` with a constant condition (exporters compute them from shapes)
+has one branch, any other has two. A ``Loop`` runs its constant trip count, an upper bound where its condition may end
+it sooner; its states are assumed to keep their initial shapes. A ``Scan`` runs once per slice. Where constants do not
+decide (see ``is_settled``), a run of the network does (see ``observed``).
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ _ONCE = 1
 
 @dataclass(frozen=True, slots=True)
 class ObservedGraph:
-    """What a run showed of one graph: the main one, or a body.
+    """The part of an observation that belongs to one graph: the main graph, or a body.
 
     Args:
-        observed: Of the whole network.
-        prefix: Of the graph's paths in it.
+        observed: Observation of the whole network.
+        prefix: Prefix of the graph's paths in the observation.
     """
 
     observed: Observation = NOTHING
     prefix: str = ""
 
     def value(self, name: str) -> onnx.ValueInfoProto | None:
-        """Return type and shape of a tensor as it was seen; ``None`` where it was not."""
+        """Return the observed type and shape of a tensor; ``None`` if it was not observed."""
         return self.observed.value(self.prefix, name)
 
     def body(self, node: onnx.NodeProto, attribute: str) -> ObservedGraph:
-        """Return the same of a body of one of the graph's operators."""
+        """Return the observation of a body of ``node``."""
         return ObservedGraph(self.observed, body_prefix(path_of(self.prefix, node), attribute))
 
 
 @dataclass(frozen=True, slots=True)
 class EnclosingGraph:
-    """What a body sees of the graph around it.
+    """The graph around a body.
 
     Args:
         values: Type and shape of each tensor, by name.
         constants: Small values known before the network runs, by name.
         opsets: Operator sets of the model.
-        ir_version: Of the model.
-        infer: Infers the shapes of a body in place, given what its paths begin with.
-        seen: What a run showed.
+        ir_version: IR version of the model.
+        infer: Infers the shapes of a body in place, given the prefix of its paths.
+        seen: The observation of the graph.
     """
 
     values: Mapping[str, onnx.ValueInfoProto]
@@ -70,14 +70,14 @@ class EnclosingGraph:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body ready to be read.
+    """A body as a model of its own.
 
     Args:
-        name: Attribute it is under: ``then_branch``, ``else_branch`` or ``body``.
-        model: The body with shapes inferred; what it reads from around it are inputs of it.
-        repeats: How often it runs each time its operator does.
-        outer: Names of the inputs that are tensors of the graph around it.
-        runs: How often it runs in one execution of the network, where a run showed it.
+        name: Its attribute of the node: ``then_branch``, ``else_branch`` or ``body``.
+        model: The body with inferred shapes; tensors that it reads from the enclosing graph are inputs.
+        repeats: Runs of the body per run of its operator.
+        outer: Names of the inputs that are tensors of the enclosing graph.
+        runs: Runs of the body per execution of the network; ``None`` if not observed.
     """
 
     name: str
@@ -88,14 +88,13 @@ class Body:
 
 
 def bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
-    """Return the body that runs, or both branches of an ``If`` whose condition is not known; none where unknown.
+    """Return the body that runs, or both branches of an ``If`` with an unknown condition; after a run, those that ran.
 
-    None: a ``Loop`` without constant trip count, or a body whose inputs or own shapes are not known. After a run they
-    are the bodies that ran.
+    The result is empty for a ``Loop`` of unknown trip count and for a body with unknown inputs or shapes.
     """
     try:
         found = _bodies(node, around)
-    except (InputError, KeyError, IndexError):  # nothing is known of a body that does not fit its node
+    except (InputError, KeyError, IndexError):  # the body does not fit its node, or shapes are unknown
         return ()
     return tuple(body for body in found if body.runs is None or body.runs > 0)
 
@@ -113,10 +112,10 @@ def _bodies(node: onnx.NodeProto, around: EnclosingGraph) -> tuple[Body, ...]:
 
 
 def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
-    """Return whether the graph alone tells which body of a node runs and how often; else a run has to.
+    """Return whether the graph alone determines which body of a node runs and how often; otherwise a run is needed.
 
-    It does not tell of an ``If`` without constant condition, nor of a ``Loop`` without constant trip count, one that
-    its condition may end sooner, or one whose states change their shape.
+    Not determined are an ``If`` without a constant condition, and a ``Loop`` without a constant trip count, with a
+    condition that may end it sooner, or with states that change shape.
     """
     if node.op_type == "Scan":
         return True
@@ -127,7 +126,7 @@ def is_settled(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
 
 
 def _goes_on(graph: onnx.GraphProto) -> bool:
-    """Return whether the condition that a loop's body makes is the one that it is given, or always true."""
+    """Return whether the condition that a loop's body returns is its input condition or a constant true."""
     if not graph.output or len(graph.input) < _COUNTER_AND_CONDITION:
         return False
     name = graph.output[0].name
@@ -156,7 +155,7 @@ def _states_keep_shape(node: onnx.NodeProto, around: EnclosingGraph) -> bool:
 
 
 def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.ValueInfoProto]:
-    """Return type and shape of those outputs of a control-flow node that its bodies settle."""
+    """Return type and shape of each output of a control-flow node that its bodies determine."""
     settled: dict[str, onnx.ValueInfoProto] = {}
     for body in found:
         outputs = body.model.graph.output
@@ -169,7 +168,7 @@ def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.Va
                 continue
             copy = onnx.ValueInfoProto(name=name)
             copy.type.CopyFrom(value.type)
-            if states is not None and index >= states:  # one slice for each time the body ran
+            if states is not None and index >= states:  # one slice per run of the body
                 dims = [dim.dim_value for dim in kind.shape.dim]
                 _set_shape(copy, [body.repeats, *dims])
             if body is not found[0] and (name not in settled or settled[name].type != copy.type):
@@ -180,7 +179,7 @@ def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.Va
 
 
 def _state_count(node: onnx.NodeProto) -> int | None:
-    """Return how many outputs are states, before those that collect a slice per run; ``None`` for an ``If``."""
+    """Return the number of state outputs, which precede the scan outputs (one slice per run); ``None`` for ``If``."""
     if node.op_type == "If":
         return None
     if node.op_type == "Loop":
@@ -189,10 +188,10 @@ def _state_count(node: onnx.NodeProto) -> int | None:
 
 
 def _scanned(node: onnx.NodeProto) -> int:
-    """Return how many inputs of a ``Scan`` are sliced.
+    """Return the number of sliced inputs of a ``Scan``.
 
     Raises:
-        KeyError: it does not say.
+        KeyError: the attribute ``num_scan_inputs`` is missing.
     """
     return {attribute.name: int(attribute.i) for attribute in node.attribute}["num_scan_inputs"]
 
@@ -200,7 +199,7 @@ def _scanned(node: onnx.NodeProto) -> int:
 def _loop(
     node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
-    """Return what the inputs of a ``Loop``'s body are, and its trip count."""
+    """Return type and shape of each input of a ``Loop``'s body, and the trip count; ``None`` if unknown or 0."""
     trips = _trips(node, graph, around)
     if trips is None or trips < _FEWEST:
         return {}, None
@@ -216,7 +215,7 @@ def _loop(
 
 
 def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph) -> int | None:
-    """Return how often a ``Loop`` turns: as often as it was seen to, else as its constant says."""
+    """Return the trip count of a ``Loop``: the observed mean, else the constant; ``None`` if unknown."""
     path, seen = path_of(around.seen.prefix, node), around.seen.observed
     if runs := seen.runs.get(path):
         return round(seen.body_runs(body_prefix(path, "body"), graph) / runs)
@@ -227,7 +226,7 @@ def _trips(node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph)
 def _scan(
     node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
-    """Return what the inputs of a ``Scan``'s body are, and how many slices there are."""
+    """Return type and shape of each input of a ``Scan``'s body, and the number of slices."""
     axes = next((list(a.ints) for a in node.attribute if a.name == "scan_input_axes"), [])
     states = len(node.input) - _scanned(node)
     bound: dict[str, onnx.ValueInfoProto | None] = {}

@@ -1,4 +1,4 @@
-"""The options of a cut, its expected size, and the check that the layers compute what the whole network does."""
+"""The options of a cut, its weight bytes, and the check that the layers compute the same as the whole network."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from edgetune.workloads.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
-    """What makes one prepared folder differ from another of the same model.
+    """The options of a prepared folder.
 
     Args:
         batch_size: Samples per request.
         dimensions: Sizes of open dimensions, see ``fix_dimensions``.
-        optimise: How far ONNX Runtime optimises before the cut.
-        split_bytes: Fully connected layers and tables with a larger matrix are split; ``None`` for none.
-        whole: One layer for the whole network.
+        optimise: Optimisation level of ONNX Runtime before the cut.
+        split_bytes: Largest matrix of a fully connected layer or table that is not split; ``None`` to split none.
+        whole: Whether the whole network becomes one layer.
         batch_axes: The batch axes that the user names, see ``Workload``.
     """
 
@@ -43,7 +43,7 @@ class PrepareOptions:
     batch_axes: tuple[tuple[str, int], ...] | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return them as the manifest holds them, but for the batch size, which has a place of its own."""
+        """Return the options as the manifest stores them, without the batch size, which is a field of its own."""
         named = {} if self.batch_axes is None else {"batch_axes": dict(self.batch_axes)}
         return named | {
             "dimensions": dict(sorted(self.dimensions.items())),
@@ -54,7 +54,7 @@ class PrepareOptions:
 
 
 def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Mapping[str, int]) -> int:
-    """Return what the weights of a network take, having checked that its dimensions can be fixed.
+    """Return the bytes of a network's weights, with its dimensions fixed.
 
     Args:
         workload: A network of the zoo or an ONNX file.
@@ -62,7 +62,7 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
         dimensions: See ``fix_dimensions``.
 
     Raises:
-        InputError: no network with a graph, or one whose dimensions cannot be fixed so.
+        InputError: the workload has no graph, or its dimensions cannot be fixed.
     """
     model = fixed_model(workload, batch_size, dimensions, weights=False)
     with refuse_malformed(f"the weights of {workload.reference}"):
@@ -70,15 +70,15 @@ def planned_weight_bytes(workload: Workload, *, batch_size: int, dimensions: Map
 
 
 TOLERANCE = 1e-4
-"""Of the largest magnitude of an output: single precision rounds each of some thousand sums by 6e-8."""
+"""Allowed difference, as a share of an output's largest magnitude: FP32 rounds each of some thousand sums by 6e-8."""
 
 
 COARSE_TOLERANCE = 2e-2
-"""Where weights have fewer bits: two steps of eight bits (1/127 each), since a sum near a half may round either way."""
+"""Tolerance for weights of fewer bits: about two 8-bit steps (1/127 each), since a sum may round either way."""
 
 
 _FEW = 0.01
-"""Share of integers that may differ: the larger of two nearly equal scores may be the other."""
+"""Share of integers that may differ: an argmax over nearly equal scores may change."""
 
 
 _OTHERWISE = (
@@ -87,14 +87,14 @@ _OTHERWISE = (
 
 
 def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
-    """Return by how much the layers' outputs differ from the whole network's, relative to the largest magnitude.
+    """Return the difference of the layers' outputs from the whole network's, relative to the largest magnitude.
 
     Args:
-        prepared: The folder.
-        seed: Of the random inputs that both are fed.
+        prepared: The prepared folder.
+        seed: Seed of the random inputs of both.
 
     Returns:
-        ``None`` where it cannot be told: the network does not take random inputs, or answers them by chance.
+        ``None`` if undecidable: the network fails on random inputs, or its outputs are random.
 
     Raises:
         InputError: a layer does not run, or the outputs differ by more than the tolerance.
@@ -105,7 +105,7 @@ def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
         session = _session(prepared.folder / prepared.whole["external"], optimised=True)
         expected, again = session.run(None, feed), session.run(None, feed)
         del session
-    except Exception:  # of ONNX Runtime's own kinds: an index out of range, a shape that does not fit
+    except Exception:  # exceptions of ONNX Runtime: an index out of range, a shape that does not fit
         return None
     if difference_between(again, expected) != 0:
         return None
@@ -120,10 +120,10 @@ def largest_difference(prepared: Prepared, seed: int = 0) -> float | None:
 
 
 def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
-    """Return the network's outputs, its layers run one after another.
+    """Run the layers one after another and return the network's outputs.
 
     Raises:
-        InputError: ONNX Runtime does not run a layer, named.
+        InputError: ONNX Runtime fails to run a layer; the message names the layer.
     """
     values = dict(feed)
     for layer in prepared.layers:
@@ -143,7 +143,7 @@ def run_layers(prepared: Prepared, feed: Mapping[str, Any]) -> list[Any]:
 
 
 def tolerance_of(model: onnx.ModelProto) -> float:
-    """Return by how much outputs may differ: more where weights have fewer bits than single precision."""
+    """Return the tolerance of outputs: larger if weights have fewer bits than single precision."""
     full = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
     coarse = any(tensor.data_type not in (*full, TensorProto.STRING) for tensor in model.graph.initializer)
     return COARSE_TOLERANCE if coarse else TOLERANCE
@@ -152,8 +152,8 @@ def tolerance_of(model: onnx.ModelProto) -> float:
 def _session(path: Path, *, optimised: bool) -> Any:
     ort = require_onnxruntime(("CPUExecutionProvider",))
     options = ort.SessionOptions()
-    options.log_severity_level = 4  # nothing: whether it fails is what is asked
-    if not optimised:  # it has been before
+    options.log_severity_level = 4  # fatal only: callers handle the exception
+    if not optimised:  # layers were optimised before the cut
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 

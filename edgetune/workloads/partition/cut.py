@@ -1,4 +1,4 @@
-"""Where a graph is cut: before each operator that reads a kernel, a matrix or a table.
+"""The cut of a graph into pieces: one begins at each operator that reads a kernel, a matrix or a table.
 
       image                        pieces
         |
@@ -13,8 +13,8 @@
         |
       Gemm W4                      3   Gemm
 
-Vectors (biases, scales, statistics) belong to the operator before them and start no piece. Operators before the first
-weight go with it. What is computed from constants alone is computed again in every piece that reads it.
+Vectors (biases, scales, statistics) start no piece. Operators before the first operator with weights join its piece.
+Operators on constants alone are repeated in every piece that reads their outputs.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from edgetune.workloads.partition.optimised import StoredGraph
 
 @dataclass(frozen=True, slots=True)
 class CutLayer:
-    """A piece with its edges.
+    """A piece with its inputs, outputs and memory.
 
     Args:
-        name: Of the operator that starts it.
-        kind: What that operator is.
+        name: Name of the operator that starts the piece.
+        kind: Kind of that operator.
         nodes: Its operators.
         weights: Names of the weights that it reads.
         inputs: Names of the network's inputs and of other layers' outputs that it reads.
-        outputs: Names of what it makes and others, or the network's caller, read.
-        after: Indices of the layers that make its inputs, ascending.
-        output_bytes: What its outputs take.
-        scratch_bytes: The most that tensors inside it take at once, kernels' own workspaces not counted.
+        outputs: Names of its tensors that other layers read or the network outputs.
+        after: Indices of the layers that compute its inputs, ascending.
+        output_bytes: Bytes of its outputs.
+        scratch_bytes: Peak bytes of its internal tensors, without the workspaces of kernels.
     """
 
     name: str
@@ -59,10 +59,10 @@ class CutLayer:
 
 
 def cut_layers(pieces: tuple[LayerNodes, ...], graph: StoredGraph) -> tuple[CutLayer, ...]:
-    """Return the pieces with what each reads and makes.
+    """Return the pieces with their inputs, outputs and memory.
 
     Raises:
-        InputError: an output of the network whose size depends on the data.
+        InputError: the size of an output of the network is unknown.
     """
     static = static_nodes(graph)
     makers = {
@@ -94,10 +94,7 @@ def cut_layers(pieces: tuple[LayerNodes, ...], graph: StoredGraph) -> tuple[CutL
 
 
 def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
-    """Return the graph of a layer as a model of its own; constants are inside, weights are inputs.
-
-    Its inputs are first those of the layer, then its weights.
-    """
+    """Return the graph of a layer as a model that contains its constants; its inputs are the layer's, then weights."""
     made = {name for node in layer.nodes for name in node.output}
     used = list(dict.fromkeys(name for node in layer.nodes for name in reads(node)))
     weights = [
@@ -120,7 +117,7 @@ def layer_model(layer: CutLayer, graph: StoredGraph) -> onnx.ModelProto:
 
 
 def _domains(nodes: tuple[onnx.NodeProto, ...]) -> set[str]:
-    """Return the operator sets that nodes and their bodies use; the standard one always."""
+    """Return the domains of nodes and their bodies, with the standard domain always."""
     return {"", *("" if node.domain == "ai.onnx" else node.domain for node in nested_nodes(nodes))}
 
 
@@ -135,7 +132,7 @@ def _known_bytes(graph: StoredGraph, name: str) -> int:
 
 
 def _scratch_bytes(piece: LayerNodes, graph: StoredGraph, outside: set[str]) -> int:
-    """Return the most that tensors made and read only inside a piece take at once; unknown sizes count nothing."""
+    """Return the peak bytes of tensors that only the piece itself computes and reads; unknown sizes count 0."""
     last = {name: index for index, node in enumerate(piece.nodes) for name in reads(node)}
     alive: dict[str, int] = {}
     most = 0
@@ -162,12 +159,12 @@ _FC = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LayerNodes:
-    """What becomes one layer.
+    """The operators of one layer.
 
     Args:
-        name: Of the operator that starts it.
-        kind: What that operator is.
-        nodes: In the order of the graph.
+        name: Name of the operator that starts the layer.
+        kind: Kind of that operator.
+        nodes: The operators in the order of the graph.
     """
 
     name: str
@@ -176,7 +173,7 @@ class LayerNodes:
 
 
 def cut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
-    """Return the pieces of a graph in an order in which each reads only from those before it."""
+    """Return the pieces of a graph in topological order."""
     static = static_nodes(graph)
     groups: list[list[onnx.NodeProto]] = [[]]
     starts: list[onnx.NodeProto | None] = [None]
@@ -204,9 +201,9 @@ def uncut(graph: StoredGraph) -> tuple[LayerNodes, ...]:
 
 
 def static_nodes(graph: StoredGraph) -> dict[str, onnx.NodeProto]:
-    """Return the operators that depend on no input of the network, by the tensors they make.
+    """Return the operators that depend on constants alone, by the names of their outputs.
 
-    What is drawn at random is made once, and what is an output of the network is made by a piece of its own.
+    Random operators and those that compute an output of the network are left out, since they must not be repeated.
     """
     outputs = {value.name for value in graph.model.graph.output}
 
@@ -219,7 +216,7 @@ def static_nodes(graph: StoredGraph) -> dict[str, onnx.NodeProto]:
 
 
 def weights_of(names: Iterable[str], graph: StoredGraph, static: dict[str, onnx.NodeProto]) -> list[str]:
-    """Return the weights among some tensors, and those that static ones among them are computed from; each once."""
+    """Return the weights among ``names`` and those that static tensors among them are computed from; each once."""
     found: dict[str, None] = {}
     for name in names:
         if name in graph.weights:
@@ -236,10 +233,9 @@ def _starts(node: onnx.NodeProto, graph: StoredGraph, static: dict[str, onnx.Nod
 
 
 def _spans(graph: StoredGraph, groups: list[list[onnx.NodeProto]], made: dict[str, int]) -> list[tuple[int, int]]:
-    """Return first and end of the groups that form each piece: more than one where something cannot be handed over.
+    """Return first and end of the groups that form each piece.
 
-    That is whatever is no tensor (a sequence), or a tensor whose size depends on the data, so that no memory could be
-    set aside for it.
+    Groups are joined across values that no memory can be reserved for: sequences, and tensors of data-dependent size.
     """
     joined: set[int] = set()
     for index, group in enumerate(groups):
@@ -262,7 +258,7 @@ def _piece(
 
 
 def _closure(nodes: list[onnx.NodeProto], static: dict[str, onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return the static nodes that ``nodes`` need, in the order of the graph."""
+    """Return the static nodes that ``nodes`` depend on, in the order of the graph."""
     wanted = {name for node in nodes for name in reads(node)}
     return needed_nodes(list({id(node): node for node in static.values()}.values()), wanted)
 

@@ -1,12 +1,12 @@
-"""The whole network fused and folded once, by ONNX Runtime, before it is cut.
+"""Optimisation of the whole network by ONNX Runtime before the cut.
 
-Weights that are fed to a session as inputs are no constants to it: it can fold no batch normalisation into a
-convolution, and cannot lay kernels out for the processor. Done beforehand, with the weights at hand, each layer runs as
-fast as in the whole model. Measured (one thread, AMD EPYC with AVX-512, ONNX Runtime 1.31): MobileNetV2 with weights as
-inputs takes 16.8 ms from standard operators and 4.0 ms after these optimisations; with its weights inside, 3.8 ms.
+A session does not treat weights that are fed as inputs as constants: it cannot fold batch normalisations into
+convolutions or lay out weights for the processor. Optimised before the cut, each layer runs as fast as in the whole
+model. Measured (one thread, AMD EPYC with AVX-512, ONNX Runtime 1.31): MobileNetV2 with weights as inputs takes 16.8 ms
+from standard operators and 4.0 ms after these optimisations; with its weights inside, 3.8 ms.
 
-Where a processor computes in single precision only, level ``all`` stores the weights of a model in half precision so,
-in twice the bytes; ``extended`` leaves them as they are.
+On a processor without half-precision arithmetic, level ``all`` stores half-precision weights in single precision, in
+twice the bytes; ``extended`` keeps them.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from edgetune.workloads.graphs import needed_nodes, nested_bodies, tensor_bytes
 from edgetune.workloads.ort_session import one_line, require_onnxruntime
 
 _FED_KINDS = "biuf"
-"""Kinds of numpy type that a caller can feed; others (text, four bits, brain floats) stay inside the graph."""
+"""NumPy type kinds that a caller can feed; tensors of others (text, 4 bits, bfloat16) stay inside the graph."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGraph:
-    """What a cut needs to know of a network.
+    """A network with its weights in files, as input of a cut.
 
     Args:
         model: Its operators, inputs, outputs and operator sets; initialisers are read from the two fields below.
-        weights: Arrays that view the file they are stored in, by name.
+        weights: Memory-mapped arrays, by name.
         constants: Initialisers that stay inside the graph, by name.
-        values: Type and shape of each tensor that has them, by name.
-        seen: Those of the network's outputs whose size depends on the data, as a run showed them. They say how much
-            memory to set aside; no graph of a layer declares them, since it would refuse other data.
+        values: Type and shape of each tensor, where known, by name.
+        seen: Type and observed shape of outputs of the network whose size depends on the data. They determine how much
+            memory to reserve; graphs of layers do not declare them, since they would reject other data.
     """
 
     model: onnx.ModelProto
@@ -50,16 +50,16 @@ class StoredGraph:
     seen: Mapping[str, onnx.ValueInfoProto] = field(default_factory=dict)
 
     def nbytes(self, name: str) -> int | None:
-        """Return what a tensor takes; ``None`` where it is no tensor, or its size depends on the data."""
+        """Return the bytes of a tensor; ``None`` if it is no tensor or its size is unknown."""
         return _bytes_of(self.values.get(name))
 
     def output_bytes(self, name: str) -> int | None:
-        """Return the same of an output of a layer: where its size depends on the data, what it took in a run."""
+        """Return the bytes of a layer's output; where the size depends on the data, the bytes observed in a run."""
         known = self.nbytes(name)
         return _bytes_of(self.seen.get(name)) if known is None else known
 
     def sized(self, name: str) -> onnx.ValueInfoProto:
-        """Return type and shape of an output of the network, where need be as a run showed them."""
+        """Return type and shape of an output of the network; where the size is unknown, those observed in a run."""
         return self.seen[name] if self.nbytes(name) is None and name in self.seen else self.values[name]
 
     def unsized_outputs(self) -> list[str]:
@@ -75,15 +75,15 @@ def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
 
 
 def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path) -> StoredGraph:
-    """Return a graph with its weights opened where they are.
+    """Return a graph with its weights mapped from their files.
 
     Args:
-        model: Optimised, with its larger initialisers in files.
-        inferred: The model that it was made from, with shapes; tensors of one name have one shape.
-        folder: Where those files are.
+        model: The optimised model, its larger initialisers in files.
+        inferred: The model before optimisation, with shapes; tensors of one name have one shape.
+        folder: Folder of those files.
 
     Raises:
-        InputError: no outputs, or one that is a constant or an input.
+        InputError: the network has no outputs, or one of them is a constant or an input.
     """
     values: dict[str, onnx.ValueInfoProto] = {}
     for each in (inferred.graph, model.graph):
@@ -114,12 +114,10 @@ def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path
 
 
 def refuse_bodies(graph: StoredGraph) -> None:
-    """Refuse control flow with weights in its bodies, which no cut can take out.
-
-    Bodies without weights are cut around: what they read from outside goes with their operator.
+    """Refuse control flow with weights in its bodies, which a cut cannot extract.
 
     Raises:
-        InputError: naming the operator.
+        InputError: a body holds weights; the message names the operator.
     """
     for node in graph.model.graph.node:
         inside = [tensor for body in nested_bodies([node]) for tensor in body.initializer]
@@ -134,7 +132,7 @@ def refuse_bodies(graph: StoredGraph) -> None:
 
 
 def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
-    """Return the values of an initialiser: a view of its file where it is in one."""
+    """Return the values of an initialiser, memory-mapped if they are in a file."""
     if tensor.data_location != onnx.TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     entry = {item.key: item.value for item in tensor.external_data}
@@ -153,11 +151,11 @@ def _is_known(value: onnx.ValueInfoProto) -> bool:
 
 
 Level = Literal["basic", "extended", "all"]
-"""ONNX Runtime's own words: standard operators only; its own operators too; laid out for this kind of processor."""
+"""ONNX Runtime's names: standard operators only; its own operators too; layouts for this kind of processor too."""
 LEVELS: tuple[Level, ...] = get_args(Level)
 
 SMALL_BYTES = 1024
-"""Constants below this stay inside the graph: shapes, axes and scales, and what is not worth a page of its own."""
+"""Smaller constants stay inside the graph: shapes, axes, scales and small weights."""
 
 _GRAPH, _WEIGHTS = "optimised.onnx", "optimised.weights"
 
@@ -167,24 +165,24 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
 
     Args:
         source: The whole model, dimensions fixed.
-        level: How far.
+        level: Optimisation level.
         scratch: A folder to write into.
 
     Raises:
         DeviceError: ONNX Runtime is missing.
-        InputError: it cannot load the model.
+        InputError: ONNX Runtime cannot load the model.
     """
     options = _options(level)
     options.optimized_model_filepath = str(scratch / _GRAPH)
     for key, value in (
         ("optimized_model_external_initializers_file_name", _WEIGHTS),
         ("optimized_model_external_initializers_min_size_in_bytes", str(SMALL_BYTES)),
-        ("disable_prepacking", "1"),  # nothing is run here
+        ("disable_prepacking", "1"),  # the session never runs
     ):
         options.add_session_config_entry(f"session.{key}", value)
     _load(str(source), options)
     model = onnx.load(str(scratch / _GRAPH), load_external_data=False)
-    for body in nested_bodies(model.graph.node):  # nobody can feed what a body holds
+    for body in nested_bodies(model.graph.node):  # initialisers of a body cannot be fed
         for tensor in body.initializer:
             embed(tensor, scratch)
     found = _types(model)
@@ -194,7 +192,7 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
 
 
 def embed(tensor: onnx.TensorProto, folder: Path) -> None:
-    """Bring the values of an initialiser into the graph, if they are in a file of the folder."""
+    """Load the values of an initialiser into the graph if they are in a file of ``folder``."""
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         load_external_data_for_tensor(tensor, str(folder))
         tensor.data_location = onnx.TensorProto.DEFAULT
@@ -202,10 +200,10 @@ def embed(tensor: onnx.TensorProto, folder: Path) -> None:
 
 
 def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return type and shape of every tensor that operators make, as ONNX Runtime infers them.
+    """Return type and shape of every tensor that operators compute, as ONNX Runtime infers them.
 
-    It saves none of those that it has just made, but tells those of outputs: so it is shown the graph with every
-    tensor as an output, and weights as inputs.
+    ONNX Runtime saves no shapes of tensors that it created, but reports those of outputs. So every tensor is declared
+    an output, and each weight in a file an input.
     """
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
@@ -227,7 +225,7 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _value_info(described: Any) -> onnx.ValueInfoProto:
-    """Return what ONNX Runtime says of a tensor; a sequence, or what it does not know, has no type."""
+    """Return type and shape of a tensor as ONNX Runtime reports them; a sequence or unknown value has no type."""
     found = re.fullmatch(r"tensor\((\w+)\)", described.type)
     if found is None:
         return onnx.ValueInfoProto(name=described.name)
@@ -258,9 +256,9 @@ def _load(source: str | bytes, options: Any) -> Any:
 
 
 def runtime_version() -> str:
-    """Return the version of ONNX Runtime that optimises here.
+    """Return the version of the installed ONNX Runtime.
 
     Raises:
-        DeviceError: it is missing.
+        DeviceError: ONNX Runtime is missing.
     """
     return str(require_onnxruntime(("CPUExecutionProvider",)).__version__)

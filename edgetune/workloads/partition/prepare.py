@@ -1,6 +1,6 @@
-"""From a model to a prepared folder, which is written beside its place and put there in one step when it is whole.
+"""Preparation of a folder from a model: written beside its target, then moved there in one step.
 
-The folder has the layers, forms of the whole network, and the manifest, which is written last.
+The folder contains the layers, files of the whole network, and the manifest, which is written last.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ __all__ = ["PrepareOptions", "kept", "prepare"]
 
 
 def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared | None:
-    """Return what is in the target folder where it was made from the same model with the same options.
+    """Return the network prepared in ``target`` from the same model with the same options; ``None`` without a folder.
 
     Args:
         workload: See ``prepare``.
-        options: How it would be cut now.
-        target: The folder; there may be none.
+        options: Options of the cut.
+        target: The folder, which need not exist.
 
     Raises:
-        InputError: it holds something else, which is not overwritten; or it is damaged.
+        InputError: the folder holds something else, which is not overwritten, or is damaged.
         DeviceError: ONNX Runtime is missing.
     """
     if not target.exists():
@@ -81,15 +81,15 @@ def kept(workload: Workload, options: PrepareOptions, target: Path) -> Prepared 
 
 
 def prepare(workload: Workload, options: PrepareOptions, target: Path) -> Prepared:
-    """Cut a network into layers and put them into a folder, in place of a prepared one that is there.
+    """Cut a network into layers, write them into a folder, replacing an earlier prepared one, and return them.
 
     Args:
         workload: A network of the zoo or an ONNX file.
-        options: How.
-        target: The folder; it appears in one step, when everything in it is written.
+        options: Options of the cut.
+        target: The folder; it is put in place in one step, after all its files are written.
 
     Raises:
-        InputError: the network cannot be cut so, or the folder cannot be written or holds something else.
+        InputError: the network cannot be cut, or the folder cannot be written or holds something else.
         DeviceError: ONNX Runtime is missing.
     """
     require_utf8(target)
@@ -122,20 +122,20 @@ def _runtime() -> dict[str, str]:
 
 _CHUNK_BYTES = 1 << 20
 _LONGEST_NAME = 60
-"""Characters of an operator's name in a file name, which with number and suffix may have 255."""
+"""Most characters of an operator's name in a file name; file names are limited to 255 characters in all."""
 
 
 def write_contents(folder: Path, workload: Workload, options: PrepareOptions, runtime: dict[str, str]) -> Prepared:
-    """Write everything into an empty folder, check it, and return what it holds.
+    """Write layers and manifest into a folder, check that they compute the network, and return them.
 
     Args:
-        folder: Exists.
+        folder: An existing, empty folder.
         workload: A network of the zoo or an ONNX file.
-        options: How it is cut.
-        runtime: What optimises, and for which processor.
+        options: Options of the cut.
+        runtime: Version of ONNX Runtime and kind of processor.
 
     Raises:
-        InputError: the network cannot be cut so, or its layers do not compute what it does.
+        InputError: the network cannot be cut, or its layers do not compute the same as the network.
         DeviceError: ONNX Runtime is missing.
         OSError: the folder cannot be written.
     """
@@ -191,7 +191,7 @@ def _to_be_cut(
 
 
 def _sizes_in_a_run(graph: StoredGraph, workload: Workload, options: PrepareOptions) -> dict[str, onnx.ValueInfoProto]:
-    """Return the outputs whose size depends on the data as one run of the network makes them, if it runs."""
+    """Return type and shape, observed in one run, of the outputs whose size depends on the data."""
     unsized = graph.unsized_outputs()
     if not unsized:
         return {}
@@ -206,7 +206,7 @@ def _slug(name: str) -> str:
 
 
 def _unique(layers: Sequence[CutLayer]) -> list[str]:
-    """Return the names of layers, with their place where two have one name."""
+    """Return the names of layers; the index is appended to names that occur more than once."""
     names = [layer.name for layer in layers]
     return [name if names.count(name) == 1 else f"{name}#{index}" for index, name in enumerate(names)]
 

@@ -1,10 +1,10 @@
-"""Fully connected layers and tables too large for the memory, split by their outputs.
+"""Splitting of fully connected layers and tables that are too large for the memory, by their outputs.
 
     y = x W + b   with W of 9216 x 4096        151 MB at once
     y = [x W1 + b1, x W2 + b2, ... x W5 + b5]  30 MB at a time: each output is the same sum as before
 
-A table of embeddings is split in the same way, by the columns of what is looked up. Each part becomes a layer of its
-own; their outputs are joined where the last is made.
+An embedding table is split in the same way, by its columns. Each part becomes a layer of its own; the last one
+concatenates their outputs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from onnx import helper, numpy_helper
 from edgetune.workloads.partition.optimised import StoredGraph
 
 _MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}
-"""Which input of an operator is the matrix whose columns, or whose rows where it is transposed, are its outputs."""
+"""The input of each operator that is the matrix; its columns (rows if transposed) are the outputs."""
 _STEP = 16
-"""Outputs of a part are a multiple of this where they can be: kernels compute them by the width of a vector."""
+"""Outputs per part are a multiple of this where possible: kernels compute whole vector registers."""
 
 
 def split_rows(graph: StoredGraph, most_bytes: int) -> StoredGraph:
@@ -39,7 +39,7 @@ def split_rows(graph: StoredGraph, most_bytes: int) -> StoredGraph:
 
 
 class _Split:
-    """The tensors of a graph, with those of the parts made so far."""
+    """The tensors of a graph, with those of the parts created so far."""
 
     def __init__(self, graph: StoredGraph, most_bytes: int) -> None:
         self.weights, self.constants, self.values = dict(graph.weights), dict(graph.constants), dict(graph.values)
@@ -47,7 +47,7 @@ class _Split:
         self._graph = graph
 
     def parts(self, node: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """Return the nodes that take the place of one: itself where it is small enough, or cannot be split."""
+        """Return the nodes that replace ``node``: itself if it is small enough or cannot be split."""
         place = _MATRIX_INPUT.get(node.op_type)
         weight = None if place is None else self.weights.get(node.input[place])
         if place is None or weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
@@ -76,13 +76,13 @@ class _Split:
         return [*parts, helper.make_node("Concat", made, [output], name=f"{name}/join", axis=last)]
 
     def _constant(self, name: str) -> Any:
-        """Return the values of a weight or constant; ``None`` for what is computed."""
+        """Return the values of a weight or constant; ``None`` for a computed tensor."""
         if name in self.constants:
             return numpy_helper.to_array(self.constants[name])
         return self.weights.get(name)
 
     def _slice(self, name: str, axis: int, first: int, end: int) -> str:
-        """Return the name of a part of a weight or constant; operators that share it share its parts."""
+        """Store a part of a weight or constant and return its name; operators that share a tensor share its parts."""
         part = f"{name}/outputs-{first}-{end}"
         array = self._constant(name)
         sliced = array[first:end] if axis == 0 or array.ndim == 1 else array[..., first:end]
@@ -101,7 +101,7 @@ class _Split:
 
 
 def _bounds(width: int, weight_bytes: int, most_bytes: int) -> list[tuple[int, int]]:
-    """Return first and end of the outputs of each part: as equal as the step allows, none above ``most_bytes``."""
+    """Return first and end of the outputs of each part: nearly equal, in multiples of the step, within the limit."""
     most = max(1, most_bytes * width // weight_bytes)
     if most > _STEP:
         most -= most % _STEP

@@ -16,7 +16,7 @@ from edgetune.workloads.partition.optimised import StoredGraph
 from edgetune.workloads.prepared import PreparedWeight
 
 ALIGNMENT_BYTES = 64
-"""Each tensor begins on such a boundary: a cache line, and the width of the widest vector loads (AVX-512)."""
+"""Alignment of each tensor: a cache line, and the width of the widest vector loads (AVX-512)."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class AlignedFile:
     """A file being written, one tensor after another.
 
     Args:
-        stream: Open for writing bytes, at its beginning; the system maps a file from a page boundary on.
+        stream: Binary stream at offset 0; a mapped file starts on a page boundary.
     """
 
     stream: IO[bytes]
@@ -32,7 +32,7 @@ class AlignedFile:
     _digest: Any = field(default_factory=hashlib.sha256)
 
     def append(self, data: Any) -> int:
-        """Write the bytes of one tensor and return where they begin.
+        """Write the bytes of one tensor and return their offset.
 
         Args:
             data: Bytes, or a contiguous array.
@@ -49,20 +49,20 @@ class AlignedFile:
 
     @property
     def sha256(self) -> str:
-        """Hash of all that has been written."""
+        """Hash of all bytes written so far."""
         return str(self._digest.hexdigest())
 
 
 def write_weights(
     layers: Sequence[CutLayer], stems: Sequence[str], graph: StoredGraph, folder: Path
 ) -> list[tuple[PreparedWeight, ...]]:
-    """Write the weights of each layer and return where they are, in the order of the layer's graph.
+    """Write the weights of each layer and return their places in files, in the order of the layer's graph.
 
     Args:
-        layers: Of the network.
+        layers: The layers of the network.
         stems: File names of the layers, without suffix.
-        graph: Holds the weights.
-        folder: Exists.
+        graph: The graph with the weights.
+        folder: An existing folder.
     """
     readers = Counter(name for layer in layers for name in layer.weights)
     shared = [name for name, count in readers.items() if count > 1]

@@ -1,9 +1,9 @@
-"""The whole network in two ONNX files: weights beside the graph, and weights inside it.
+"""Writing of the whole network as two ONNX files: weights beside the graph, and weights inside it.
 
-    whole-external.onnx + whole.weights   a process may map the weights: little memory of its own, a fair baseline
-    whole.onnx                            what most people have; ONNX Runtime copies its weights, and packs them again
+    whole-external.onnx + whole.weights   a process may map the weights, so little of its memory is private
+    whole.onnx                            the usual form; ONNX Runtime copies its weights, and packs them again
 
-Both have all dimensions fixed and hold the same values. One weight at a time is in memory while they are written.
+Both have all dimensions fixed and hold the same values. ``write_external`` holds one weight at a time in memory.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def write_external(
 
     Args:
         workload: A network of the zoo (its weights are drawn from seed 0) or an ONNX file.
-        folder: Exists.
+        folder: An existing folder.
         batch_size: Samples per minibatch.
         dimensions: See ``fix_dimensions``.
 
     Raises:
-        InputError: no network with a graph, or one whose dimensions cannot be fixed so.
+        InputError: the workload has no graph, or its dimensions cannot be fixed.
     """
     declared = load_model(workload, weights=False)
     model = fix_dimensions(
@@ -61,7 +61,7 @@ def write_external(
 
 
 def write_default(folder: Path) -> bool:
-    """Write ``whole.onnx`` from the other form and return whether it was written: not when it would be too large."""
+    """Write ``whole.onnx`` from ``whole-external.onnx`` unless it would be too large; return whether it was written."""
     weights = folder / WEIGHTS
     if weights.exists() and weights.stat().st_size > EXTERNAL_ABOVE_BYTES:
         return False
@@ -70,7 +70,7 @@ def write_default(folder: Path) -> bool:
 
 
 def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file: AlignedFile) -> None:
-    """Write a weight into the file and make ``entry`` point there; text, which has no raw bytes, stays inside."""
+    """Write a weight into the file and make ``entry`` refer to it; text, which has no raw bytes, stays in the graph."""
     if tensor.data_type == onnx.TensorProto.STRING:
         entry.CopyFrom(tensor)
         return
@@ -83,7 +83,7 @@ def _move(tensor: onnx.TensorProto, entry: onnx.TensorProto, source: Path, file:
 
 
 def _raw(tensor: onnx.TensorProto, source: Path) -> bytes:
-    """Return the bytes of a weight: drawn, read from its own file, or as the model holds them."""
+    """Return the bytes of a weight: drawn from seed 0, read from its file, or stored in the model."""
     filled = tensor
     if not has_data(tensor):
         filled = onnx.TensorProto()
