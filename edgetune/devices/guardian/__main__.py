@@ -1,7 +1,7 @@
-"""``python -I -m edgetune.devices.guardian DEVICE [--restore] [--root DIR]``: the one program that is run as root.
+"""``python -I -m edgetune.devices.guardian DEVICE [--restore] [--root DIR]``: the only program that runs as root.
 
-``-I`` keeps what the caller's environment and folder hold out of it. It imports nothing heavy, so that it is there at
-once and stays small beside the network that is measured.
+``-I`` isolates it from modules and variables of the caller's environment and folder. It imports nothing heavy, so that
+it starts quickly and stays small beside the measured network.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str], *, through_sudo: bool = False) -> int:
-    """Guard the device that is named, and return the exit code.
+    """Guard the device of the command line, and return the exit code.
 
     Args:
-        arguments: The words of the command line.
+        arguments: The command line without the program name.
         through_sudo: Whether sudo started it for another user.
     """
     parser = _Parser(prog="edgetune.devices.guardian", add_help=False)
@@ -43,7 +43,7 @@ def main(arguments: list[str], *, through_sudo: bool = False) -> int:
 
 
 def program() -> NoReturn:
-    """Be the program: isolated, or not at all, and with no more rights than the device asks for."""
+    """Run the program, only in isolated mode and with no more capabilities than the device needs."""
     if not sys.flags.isolated:
         hint = "start it with `python -I -m edgetune.devices.guardian`, or by the script edgetune-guardian"
         sys.exit(complain("the guardian was started with the caller's environment and modules", hint, ExitCode.USAGE))

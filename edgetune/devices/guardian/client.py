@@ -1,4 +1,4 @@
-"""Modes set by a guardian: the side of the measuring process, which has no privilege."""
+"""Set modes through a guardian from the unprivileged measuring process."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from edgetune.errors import DeviceError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import RootCommand, holds_root
 
 _PATIENCE_S = 60.0
-"""How long setting a mode may take: 10 s of waiting for another guardian, cores that come and go, and a slow disk."""
+"""How long setting a mode may take, s: 10 s wait for another guardian, switching of cores, and a slow disk."""
 
 _SYSTEM = Path("/")
 
 LAUNCHER = Path("/opt/edgetune/bin/edgetune-guardian")
-"""The guardian of an installation that only root can change, where there is one; the one program that a line of sudoers
-may allow. It is a script, which sudo starts by the path in that line. A line for a Python would allow much more: sudo
-takes any link to the same file for it and hands on the name as typed, by which Python finds the user's own modules."""
+"""Script of an optional installation that only root can change; the only program that a line of sudoers may allow. sudo
+starts a script by the path in that line. A line for a Python would allow much more: sudo accepts any link to the same
+file and passes on the typed name, by which Python finds the user's own modules."""
 
 
 SOCKETS = Path("/run/edgetune")
-"""Where systemd listens for members of a group, each of whom then speaks to a guardian of their own; see ``units``."""
+"""Folder of the sockets on which systemd starts a guardian for each connection of a group's member; see ``units``."""
 
 
 def guardian_socket(device: str) -> Path | None:
-    """Return the socket of a device's guardian, where there is one that this user may use."""
+    """Return the socket of a device's guardian; ``None`` where this user may use none."""
     path = SOCKETS / f"guardian-{device.replace(':', '-')}.sock"
     return path if path.is_socket() and os.access(path, os.R_OK | os.W_OK) else None
 
 
 def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
-    """Return the command line of a device's guardian: as root, through ``sudo`` unless this process holds root already.
+    """Return the command line that starts a device's guardian as root.
 
-    Without root it is the device's socket where this user may use that, else ``sudo`` with ``LAUNCHER`` where that is
-    installed, else with the guardian of this installation.
+    A process without root uses the device's socket if permitted, else ``sudo`` with ``LAUNCHER`` if installed, else
+    ``sudo`` with the guardian of this installation.
 
     Args:
-        device: As the user names it.
-        root: Where the file system starts; a tree that is not the system's needs no privilege.
+        device: Device name.
+        root: Root of the file system; a tree other than ``/`` needs no privilege.
     """
     command = [sys.executable, "-I", "-m", "edgetune.devices.guardian", device]
     if root != _SYSTEM:
@@ -58,14 +58,13 @@ def guardian_command(device: str, root: Path = _SYSTEM) -> list[str]:
 
 
 class GuardianModes:
-    """Sets modes through a guardian, which is started when the first one is set and ends when they are put back.
+    """Sets modes through a guardian, which starts with the first mode and ends with the restore.
 
     Args:
         command: The guardian's command line, see ``guardian_command``.
-        control: Of the same device, without privilege: tells what it offers and how it is set. Without it, the guardian
-            is started to tell.
-        space: What the guardian offers, where that is known already and ``control`` may not look.
-        patience_s: How long the guardian may take to answer.
+        control: Unprivileged control of the same device, which reads its space and mode. Without it the guardian does.
+        space: The guardian's space, where it is known already and ``control`` may not read it.
+        patience_s: How long the guardian may take to answer, s.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class GuardianModes:
         self._changed = False
         self._space = control.space if space is None and control is not None else space
         self.recovered: tuple[str, ...] = ()
-        """What the guardian put back of an earlier run, or could not put back as found of this one; a sentence each."""
+        """Sentences: what the guardian restored of an earlier run, and restored of this run other than as found."""
 
     @property
     def space(self) -> ModeSpace:
@@ -94,10 +93,10 @@ class GuardianModes:
         return self._space
 
     def apply(self, mode: Mode) -> Mode:
-        """Set ``mode`` and return it as read back; to leave everything as found needs no guardian.
+        """Set ``mode`` and return the mode read back; a mode without knobs starts no guardian.
 
         Raises:
-            DeviceError: there is no privilege, the mode is not on offer, or the device reads back otherwise.
+            DeviceError: no privilege, a mode not on offer, or a different mode read back.
             NotRestoredError: the guardian ended, and the board may not be as it was found.
         """
         if self._guardian is None and not mode.knobs():
@@ -107,7 +106,7 @@ class GuardianModes:
         return Mode.of(self._ask(guardian, "apply", mode=mode.knobs()))
 
     def read(self) -> Mode:
-        """Return the knobs as they are now."""
+        """Return the present knobs."""
         if self._guardian is None and self._control is not None:
             return self._control.read()
         return Mode.of(self._ask(self._start(), "read"))
@@ -116,18 +115,18 @@ class GuardianModes:
         """Leave the present mode in place when the guardian ends; ``restore_through_guardian`` undoes it.
 
         Raises:
-            DeviceError: it could not be noted what is to be put back: nothing is kept.
+            DeviceError: the journal could not be written; the mode is not kept.
         """
         self._ask(self._start(), "keep")
         self._changed = False
         self.restore()
 
     def restore(self) -> None:
-        """Put everything back and let the guardian end; harmless when repeated.
+        """Restore every setting and end the guardian; idempotent.
 
         Raises:
-            NotRestoredError: something is not as it was found.
-            DeviceError: everything is, but the guardian ended badly.
+            NotRestoredError: a setting is not as it was found.
+            DeviceError: the guardian could not be reached or ended with an error.
         """
         if self._guardian is None:
             return
@@ -137,13 +136,13 @@ class GuardianModes:
         self.recovered += guardian.notes
         if code == ExitCode.DONE:
             return
-        if code != ExitCode.NOT_RESTORED and changed:  # it was killed: the next one restores from its journal
+        if code != ExitCode.NOT_RESTORED and changed:  # killed: the next guardian restores from its journal
             self._restore_anew(guardian, code)
         elif code == ExitCode.NOT_RESTORED:
             raise guardian.explain(code)
 
     def _restore_anew(self, dead: GuardianProcess, code: int) -> None:
-        """Start another guardian, whose first act is to put back what the journal of the dead one says."""
+        """Start another guardian, which first restores from the journal of the dead one."""
         try:
             self.recovered += _visit(self.command, "hello", patience_s=self._patience_s)
         except NotRestoredError:
@@ -155,7 +154,7 @@ class GuardianModes:
             ) from None
 
     def _start(self) -> GuardianProcess:
-        """Return the guardian, started if need be."""
+        """Return the guardian; start it if it does not run."""
         if self._guardian is None:
             guardian = GuardianProcess(self.command, self._patience_s)
             self._guardian = guardian
@@ -170,7 +169,7 @@ class GuardianModes:
         return self._guardian
 
     def _ask(self, guardian: GuardianProcess, request: str, **arguments: object) -> dict[str, float]:
-        """Return the mode in the guardian's reply, empty when the request has none."""
+        """Send a request and return the mode in the reply, empty where the reply has none."""
         try:
             return dict(guardian.ask(request, **arguments).get("mode", {}))
         except GuardianEnded as end:
@@ -179,12 +178,12 @@ class GuardianModes:
 
 
 def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: bool) -> GuardianModes:
-    """Return the modes as the guardian offers them; without privilege, as this process sees them: none to be set.
+    """Return the guardian's modes; without privilege, those that this process can read, none of them settable.
 
     Args:
         command: The guardian's command line, see ``guardian_command``.
-        control: Of the same device, without privilege.
-        ask: Whether the guardian must be asked what can be set, because this process may not look.
+        control: Unprivileged control of the same device.
+        ask: Whether to ask the guardian for the settable modes, because this process may not read them.
     """
     if not ask or shutil.which(command[0]) is None:
         return GuardianModes(command, control)
@@ -200,30 +199,30 @@ def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: b
 
 
 def restore_through_guardian(command: Sequence[str], *, forget: bool = False) -> tuple[str, ...]:
-    """Put back what a killed run or ``keep`` left behind, and return what was done, a sentence each; none if nothing.
+    """Restore what a killed run or ``keep`` left behind, and return one sentence per journal.
 
     Args:
         command: The guardian's command line, see ``guardian_command``.
-        forget: Give up what cannot be put back, and what a damaged journal hides; the sentences tell it.
+        forget: Give up settings that cannot be restored, and damaged journals; the sentences report them.
 
     Raises:
-        NotRestoredError: something is not as it was found, or its journal is damaged.
-        DeviceError: there is no privilege, or the device is not here.
+        NotRestoredError: a setting is not as it was found, or a journal is damaged.
+        DeviceError: no privilege, or the device is missing.
     """
     return _visit(command, "forget") if forget else _visit(command, "hello", "undo")
 
 
 def left_behind(command: Sequence[str]) -> tuple[str, ...]:
-    """Return what ``restore_through_guardian`` would do, a sentence each; nothing is changed.
+    """Return what ``restore_through_guardian`` would do, one sentence per journal, without changing anything.
 
     Raises:
-        DeviceError: there is no privilege, or the device is not here.
+        DeviceError: no privilege, or the device is missing.
     """
     return _visit(command, "left")
 
 
 def _visit(command: Sequence[str], *requests: str, patience_s: float = _PATIENCE_S) -> tuple[str, ...]:
-    """Start a guardian, ask it the requests, and return the sentences of its replies."""
+    """Start a guardian, send the requests, and return the sentences of its replies."""
     guardian = GuardianProcess(command, patience_s)
     told: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""The control that sets the knobs of each kind of device, by the device's name; the guardian and its client open it."""
+"""Open the control that sets a device's knobs, by device name; the guardian and its client use it."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def is_guarded(device: str) -> bool:
-    """Return whether a guardian sets the modes of a device with this name; the device need not be here."""
+    """Return whether a guardian sets the modes of devices with this name; the device need not exist."""
     kind, _, index = device.partition(":")
     return device in ("jetson", "host") or (kind == "nvidia" and index.isascii() and index.isdecimal())
 
 
 def open_control(device: str, root: Path) -> BoardControl:
-    """Open what sets a device's knobs.
+    """Open the control of a device's knobs.
 
     Args:
-        device: As the user names it, e.g. ``jetson``, ``jetson?beyond-caps=on``, ``nvidia:0`` or ``host``.
-        root: Where the file system starts.
+        device: Device name, e.g. ``jetson``, ``jetson?beyond-caps=on``, ``nvidia:0`` or ``host``.
+        root: Root of the file system.
 
     Raises:
         InputError: no device with this name has a guardian.
-        DeviceError: it is not here.
+        DeviceError: the device is missing.
     """
     kind, _, index = device.partition(":")
     if device.partition("?")[0] == "jetson":
@@ -50,15 +50,15 @@ def open_control(device: str, root: Path) -> BoardControl:
 def open_jetson_control(
     sysfs: Sysfs, *, beyond_caps: bool = False, sleep: Callable[[float], None] = time.sleep
 ) -> JetsonControl:
-    """Open what sets a Jetson's knobs, within what its active power mode allows.
+    """Open the control of a Jetson's knobs, within the limits of its active power mode.
 
     Args:
         sysfs: The board's files.
-        beyond_caps: Offer values above what the mode allows too.
-        sleep: Lets seconds pass.
+        beyond_caps: Also offer values above these limits.
+        sleep: Waits for seconds.
 
     Raises:
-        DeviceError: this is no Jetson, or it does not list its cores.
+        DeviceError: this machine is no Jetson, or the kernel does not list its cores.
     """
     from edgetune.devices.jetson.control import JetsonControl
     from edgetune.devices.jetson.detect import detect_jetson
@@ -83,7 +83,7 @@ def _open_nvidia(index: int, root: Path) -> BoardControl:
     from edgetune.devices.nvml.gpu import Gpu, load_nvml, unusable
 
     gpu = Gpu(load_nvml(), index)
-    # what hides a GPU from the caller's CUDA must not keep the guardian from putting it back
+    # ignore CUDA_VISIBLE_DEVICES of the caller: the guardian must be able to restore a hidden GPU
     if refused := unusable(gpu, on_jetson=detect_jetson(Sysfs(root)) is not None, environment={}):
         raise refused
     return NvmlControl(gpu, may_set=os.geteuid() == 0)

@@ -1,4 +1,4 @@
-"""A guardian that was started: its process and pipes, seen from the side that asks."""
+"""The client's side of a guardian process: start it, exchange requests and replies over pipes, and end it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ERRORS = {kind.__name__: kind for kind in _KINDS}
 _BY_CODE = {int(kind.exit_code): kind for kind in _KINDS}
 _LONGEST_LOG_BYTES = 1 << 16
 _ENDS_WITHIN_S = 30.0
-"""Putting a board back takes some 50 writes; cores that come and go take longest, some 0.1 s each (estimate)."""
+"""Timeout of a restore, s: some 50 writes, of which switching a core takes longest, some 0.1 s each (estimate)."""
 
 
 class GuardianEnded(Exception):
-    """The guardian is no more; ``error`` says why, ``code`` is its exit code."""
+    """The guardian has ended; ``error`` is the reason, ``code`` its exit code."""
 
     def __init__(self, error: EdgetuneError, code: int) -> None:
         super().__init__(error.message)
@@ -38,9 +38,9 @@ class GuardianEnded(Exception):
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Let a process that is started now never hear the terminal's Ctrl-C: its input ends when this process is done.
+    """Start processes in this context with Ctrl-C ignored; the end of their input ends them.
 
-    Else it would put the board back while what runs here is still being finished or saved.
+    Otherwise the guardian would restore the board while this process is still finishing or saving.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -50,10 +50,10 @@ def _no_interrupt() -> Iterator[None]:
 
 
 def _out_of_reach(command: Sequence[str]) -> dict[str, Any]:
-    """Return how to start a process that no key of the terminal reaches, nor its loss.
+    """Return ``Popen`` options that shield a process from terminal signals and from the loss of the terminal.
 
-    It gets a session of its own. ``sudo`` gets a process group of its own in this session, for it finds out by the
-    session whether its user has just given a password; the guardian then makes its own.
+    The process gets its own session. ``sudo`` only gets its own process group, because it caches passwords per session;
+    the guardian below it then makes its own session.
     """
     if Path(command[0]).name != "sudo":
         return {"start_new_session": True}
@@ -61,17 +61,17 @@ def _out_of_reach(command: Sequence[str]) -> dict[str, Any]:
 
 
 class GuardianProcess:
-    """One guardian process, started when the object is made.
+    """One guardian process, started by the constructor.
 
-    Its pipes are closed in every other process that is started here, as Python closes them by default, so that its
-    input ends when this process does, however that comes about. What it says on standard error is kept.
+    No other child inherits its pipes (Python's default), so that its input ends with this process, however that ends.
+    Its standard error goes to a temporary file.
 
     Args:
         command: Its command line.
-        patience_s: How long it may take to answer.
+        patience_s: How long it may take to answer, s.
 
     Raises:
-        DeviceError: it cannot be started.
+        DeviceError: the guardian cannot be started.
     """
 
     def __init__(self, command: Sequence[str], patience_s: float) -> None:
@@ -104,15 +104,15 @@ class GuardianProcess:
 
     @property
     def pid(self) -> int:
-        """Process id; of ``sudo`` where that is in between."""
+        """Process id; that of ``sudo`` where the guardian runs below it."""
         return self._process.pid
 
     def hello(self) -> dict[str, Any]:
-        """Return what the guardian says of itself and of the device.
+        """Return the facts that the guardian reports about itself and the device.
 
         Raises:
-            DeviceError: it is of another version.
-            Ended, DeviceError: see ``ask``.
+            DeviceError: the guardian has another protocol version.
+            GuardianEnded, DeviceError: see ``ask``.
         """
         facts = self.ask("hello")
         if facts["protocol"] != PROTOCOL:
@@ -123,8 +123,8 @@ class GuardianProcess:
         """Send a request and return the reply.
 
         Raises:
-            Ended: the guardian is no more.
-            InputError, DeviceError, NotRestoredError: as the guardian says, or it does not answer.
+            GuardianEnded: the guardian has ended.
+            InputError, DeviceError, NotRestoredError: the guardian's error, or no answer in time.
         """
         self._number += 1
         line = json.dumps({"id": self._number, "request": request, **arguments}).encode() + b"\n"
@@ -150,7 +150,7 @@ class GuardianProcess:
         poll.register(self._replies, select.POLLIN)
         while b"\n" not in self._pending:
             left_s = deadline_s - time.monotonic()
-            if not poll.poll(max(0.0, left_s) * 1000):  # asked once also late: this process may have been stopped
+            if not poll.poll(max(0.0, left_s) * 1000):  # poll at least once: this process may have been stopped
                 raise DeviceError(
                     f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s",
                     "a driver hangs: restart the machine, which undoes every setting",
@@ -163,10 +163,10 @@ class GuardianProcess:
         return line
 
     def end(self) -> int:
-        """End its input, wait until it has put the board back, and return its exit code; harmless when repeated.
+        """Close its input, wait until it has restored the board, and return its exit code; idempotent.
 
         Raises:
-            NotRestoredError: it has not ended in time; it is left alone to go on.
+            NotRestoredError: the guardian has not ended in time; it continues to run.
         """
         if self._code is None:
             self._requests.close()
@@ -188,7 +188,7 @@ class GuardianProcess:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What it told at its end beside errors, a sentence each."""
+        """Sentences that it printed at its end, errors excluded."""
         return tuple(line.removeprefix("note: ") for line in self._said if line.startswith("note: "))
 
     def _obituary(self) -> GuardianEnded:
@@ -196,7 +196,7 @@ class GuardianProcess:
         return GuardianEnded(self.explain(code), code)
 
     def explain(self, code: int) -> EdgetuneError:
-        """Return why a guardian that has ended did so: what it said itself, what ``sudo`` said, or its exit code."""
+        """Return the reason of the guardian's end: its own message, that of ``sudo``, or its exit code."""
         own = [line.removeprefix("error: ") for line in self._said if line.startswith("error: ")]
         hints = [line.removeprefix("hint: ") for line in self._said if line.startswith("hint: ")]
         if own and hints:

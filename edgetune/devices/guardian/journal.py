@@ -1,12 +1,12 @@
-"""What was found on a device, on the disk before the first change, so that it is put back whatever happens.
+"""The journal: a device's snapshot on the disk before the first change, for a restore after any failure.
 
 There are two journals, each a file of JSON in a folder that only the guardian's user can enter:
 
-    DEVICE.run.json    as found by the run that is setting modes now, or that was killed or lost its power
-    DEVICE.kept.json   as found before `edgetune device set`, until `edgetune device restore`
+    DEVICE.run.json    snapshot of the present run, or of one that was killed or lost its power
+    DEVICE.kept.json   snapshot before `edgetune device set`, until `edgetune device restore`
 
-A journal is written beside its place, synced, renamed, and the folder synced: it is there whole or not at all. It
-is removed only when every setting is as it says. A damaged or foreign journal is an error and is never applied.
+A journal is written to a temporary file, synced and renamed, and the folder is synced, so that it is complete or
+missing. It is removed only after every setting is verified. A damaged or foreign journal is an error, never applied.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ FOLDER = "var/lib/edgetune"
 VERSION = 1
 State = Literal["run", "kept"]
 STATES: tuple[State, ...] = ("run", "kept")
-"""In the order in which they are put back: a run began after what was kept."""
+"""In the order of a restore: a run began after the kept mode."""
 
 _LARGEST_BYTES = 1 << 20
-"""A board has some 100 settings of 100 bytes: a hundred times that is not a journal."""
+"""Size limit: a hundred times a board's some 100 settings of 100 bytes."""
 _NAME = re.compile(r"[A-Za-z0-9_.:@,+-]+(/[A-Za-z0-9_.:@,+-]+)*")
 _LONGEST_VALUE = 4096
-"""A sysfs file holds at most a page."""
+"""Length limit of a value: a sysfs file holds at most a page."""
 
 
 class GuardianJournalEntry(BaseModel):
     """One journal.
 
     Args:
-        device: The device, as the user names it.
-        state: Which of the two.
+        device: Device name.
+        state: ``run`` or ``kept``.
         snapshot: Every setting as found.
-        boot_id: Which start of the machine it was found in; empty where the kernel does not tell.
-        pid: The guardian that wrote it.
-        started_s: When, seconds since 1970.
-        configuration: In which configuration of the device, in its own words; empty where nothing tells.
+        boot_id: Boot of the machine at the time; empty where unknown.
+        pid: Process id of the guardian that wrote it.
+        started_s: Time of the snapshot, seconds since 1970.
+        configuration: The device's configuration at the time; empty where unknown.
         edgetune: Version of the program.
         version: Version of this format.
     """
@@ -74,8 +74,8 @@ class Journals:
     """The journals of one device; one guardian at a time may use them (see ``lock``).
 
     Args:
-        device: Its name.
-        root: Where the file system starts.
+        device: Device name.
+        root: Root of the file system.
     """
 
     def __init__(self, device: str, root: Path = Path("/")) -> None:
@@ -85,19 +85,19 @@ class Journals:
         self.boot_id = _boot_id(root)
 
     def path(self, state: State) -> Path:
-        """Return where a journal is."""
+        """Return the path of a journal."""
         return self.folder / f"{self._file}.{state}.json"
 
     @property
     def lock(self) -> Path:
-        """What a guardian holds while it uses them."""
+        """Path of the lock that a guardian holds while it uses the journals."""
         return self.folder / f"{self._file}.lock"
 
     def prepare(self) -> None:
-        """Make the folder, if need be, and check that no other user can write there.
+        """Make the folder unless it exists, and check that no other user can write there.
 
         Raises:
-            DeviceError: it cannot be made, or another user can write there.
+            DeviceError: the folder cannot be made, or another user can write there.
         """
         try:
             made = not self.folder.exists()
@@ -115,17 +115,18 @@ class Journals:
             raise self._unusable(error) from None
 
     def begin(self, snapshot: Snapshot, configuration: str = "") -> None:
-        """Note what was found, and in which configuration, before the first change.
+        """Write the snapshot and its configuration before the first change.
 
         Raises:
-            DeviceError: it could not be written to the disk, or could not be applied later: nothing may be changed.
+            DeviceError: the journal could not be written to the disk, or could not be applied later; nothing may be
+                changed.
         """
         if strange := _strange(snapshot):
             raise DeviceError(f"what was found on {self._device} cannot be noted: {strange}", "please report this")
         self._write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
-        """Forget what was found, for it has been put back; harmless when repeated.
+        """Remove a journal after its restore; idempotent.
 
         Raises:
             DeviceError: the file cannot be removed.
@@ -139,13 +140,13 @@ class Journals:
     def keep(self, snapshot: Snapshot, configuration: str = "") -> None:
         """Turn the run's journal into the kept one.
 
-        What was found before an earlier ``keep`` stays what is to be put back, and settings that only this run found
-        (limits that a cluster hid while it was off) join it; unless the machine restarted since: a restart undoes every
-        setting, so that what this run found is then the state to go back to.
+        The snapshot of an earlier ``keep`` remains the restore target, extended by settings that only this run found
+        (limits that a cluster hid while offline). After a restart of the machine, which resets every setting, this
+        run's snapshot replaces it.
 
         Raises:
-            NotRestoredError: the earlier one is damaged.
-            DeviceError: the journal could not be brought to the disk; the run's own stays.
+            NotRestoredError: the earlier kept journal is damaged.
+            DeviceError: the journal could not be written to the disk; the run's own remains.
         """
         earlier = self.read("kept")
         if earlier is None or earlier.boot_id != self.boot_id:
@@ -155,14 +156,14 @@ class Journals:
         self.end("run")
 
     def restarted_since(self, entry: GuardianJournalEntry) -> bool:
-        """Whether the machine has started anew since a journal was written, as far as the kernel tells."""
+        """Whether the machine has restarted since a journal was written; false where the kernel gives no boot id."""
         return bool(entry.boot_id and self.boot_id) and entry.boot_id != self.boot_id
 
     def read(self, state: State) -> GuardianJournalEntry | None:
-        """Return what a journal says, or ``None`` when there is none.
+        """Return a journal, or ``None`` when there is none.
 
         Raises:
-            NotRestoredError: it is damaged or not of this device, so that nothing can be put back by it.
+            NotRestoredError: the journal is damaged or of another device.
         """
         path = self.path(state)
         try:
@@ -213,7 +214,7 @@ class Journals:
             sync(self.folder)
         except OSError as error:
             raise self._unusable(error) from None
-        finally:  # also where a signal interrupts it
+        finally:  # also after an interrupt by a signal
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
 
@@ -225,7 +226,7 @@ class Journals:
 
 
 def _sealed(fields: dict[str, Any]) -> bytes:
-    """Return the text of a journal with its checksum: a disk may tear what the file system calls written."""
+    """Return the text of a journal with a checksum, which detects a torn write."""
     return json.dumps({**fields, "crc32": _checksum(fields)}, indent=1).encode() + b"\n"
 
 
@@ -233,7 +234,7 @@ def _checked(value: Any) -> Any:
     """Return the fields of a journal without their checksum.
 
     Raises:
-        ValueError: they are not what was written.
+        ValueError: the checksum does not match.
     """
     if not isinstance(value, dict) or value.pop("crc32", None) != _checksum(value):
         raise ValueError("checksum")
@@ -245,9 +246,9 @@ def _checksum(fields: dict[str, Any]) -> int:
 
 
 def _strange(snapshot: Snapshot) -> str:
-    """Say what no snapshot holds: a name that leads out of the kernel's files, or a value that is not one short line.
+    """Return a description of an invalid entry: a path outside the kernel's files, or a value that is not a short line.
 
-    Which settings a device has, its control knows; it refuses others.
+    Empty when all are valid. The device's control checks which settings exist.
     """
     for name, value in snapshot.items():
         if not _NAME.fullmatch(name) or any(part in (".", "..") for part in name.split("/")):
@@ -258,10 +259,10 @@ def _strange(snapshot: Snapshot) -> str:
 
 
 def _read_private(path: Path) -> str | None:
-    """Return the text of a file that only this user can have written, or ``None`` when there is none.
+    """Return the text of a regular file of this user, or ``None`` when there is none.
 
     Raises:
-        OSError, ValueError: it is not such a file.
+        OSError, ValueError: the file is a link, not a regular file, of another user, or too large.
     """
     try:
         descriptor = open_beneath(path.parent, path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,16 +1,15 @@
-"""One edgetune at a time on a device: two locks, which the kernel releases however their holder ends.
+"""Exclusive use of a device: two locks, which the kernel releases however their holder ends.
 
-    a measuring process          /run/edgetune/DEVICE.lock       advice: keeps two measurements apart
-    a guardian                   /var/lib/edgetune/DEVICE.lock   what protects the board: root's alone
+    a measuring process          /run/edgetune/DEVICE.lock       advisory: separates two measurements
+    a guardian                   /var/lib/edgetune/DEVICE.lock   protects the board; for root only
 
-The shared lock lies in a folder of root, made by each guardian and by each edgetune that holds root: others open the
-file for reading, which is enough to lock it, and cannot write, replace or link it. Where no root has made it since the
-machine started, a user has a lock of the user's own, in ``/run/user/UID`` or the user's temporary folder, and two users
-do not exclude each other.
+Every guardian and every edgetune with root makes the shared lock, in a folder of root. Other users open the file for
+reading, which suffices to lock it; they cannot write, replace or link it. Where it has not been made since boot, each
+user has a private lock in ``/run/user/UID`` or the user's temporary folder, and two users do not exclude each other.
 
-Any user may hold the shared lock for ever. So it decides about measurements only: ``hold_to_restore`` goes on without
-it unless the holder is a process of the same user. The guardian's lock only guardians of root can reach; a new guardian
-waits there while an earlier one puts the board back. Messages name a holder as the kernel does, see
+Any user may hold the shared lock forever, so it only guards measurements: ``hold_to_restore`` continues without it
+unless the holder is a process of the same user. Only guardians of root can open the guardian's lock; a new guardian
+waits for it while an earlier one restores the board. Messages name the holder that the kernel reports, see
 ``processes.file_lock``.
 """
 
@@ -38,20 +37,20 @@ _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 _STRANGE = re.compile(r"[^A-Za-z0-9]")
 _LONGEST_NAME = 64
 _SHARED = re.compile(r"jetson|nvidia:[0-9]{1,3}|host")
-"""Devices whose lock root makes: those that have a guardian."""
+"""Devices with a guardian, whose shared lock root makes."""
 _POLL_S = 0.05
 
 
 @contextmanager
 def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
-    """Hold a device's lock for as long as the context is open.
+    """Hold a device's lock while the context is open.
 
     Args:
-        device: As the user names it, e.g. ``jetson``.
-        root: Where the file system starts.
+        device: Device name, e.g. ``jetson``.
+        root: Root of the file system.
 
     Raises:
-        DeviceError: another edgetune has it, or the lock cannot be used.
+        DeviceError: another edgetune holds the lock, or the lock cannot be used.
     """
     descriptor = _open(device, root)
     try:
@@ -64,13 +63,13 @@ def hold(device: str, root: Path = _SYSTEM) -> Iterator[None]:
 
 @contextmanager
 def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
-    """Hold a device's lock where that is possible; another user's lock does not prevent a restore.
+    """Hold a device's lock if possible; another user's lock does not prevent a restore.
 
     Yields:
-        Why the lock is not held, in words; empty where it is held.
+        Reason why the lock is not held; empty where it is held.
 
     Raises:
-        DeviceError: another process of this user has the device.
+        DeviceError: another process of this user holds the lock.
     """
     try:
         descriptor = _open(device, root)
@@ -91,18 +90,18 @@ def hold_to_restore(device: str, root: Path = _SYSTEM) -> Iterator[str]:
 
 @contextmanager
 def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> Iterator[bool]:
-    """Hold the lock of a device's guardians for as long as the context is open.
+    """Hold the lock of a device's guardians while the context is open.
 
     Args:
         path: The lock's file, in a private folder.
-        patience_s: How long to wait for another guardian to put the board back.
-        stopped: Whether to wait no longer.
+        patience_s: How long to wait for another guardian to restore the board, s.
+        stopped: Returns true to end the wait.
 
     Yields:
-        Whether the lock is held; it is not where ``stopped`` came first.
+        Whether the lock is held; false if ``stopped`` ended the wait.
 
     Raises:
-        DeviceError: the other one has not finished in time, or the lock cannot be used.
+        DeviceError: the other guardian has not finished in time, or the lock cannot be used.
     """
     try:
         descriptor = open_beneath(path.parent, path.name, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
@@ -120,10 +119,10 @@ def hold_journal(path: Path, patience_s: float, stopped: Callable[[], bool]) -> 
 
 
 def share(device: str, root: Path = _SYSTEM) -> None:
-    """Make the lock's file that all users share, unless it is there; to be called as root.
+    """Make the shared lock file unless it exists; root calls this.
 
     Raises:
-        OSError: it cannot be made, or others could replace it.
+        OSError: the file cannot be made, or other users could replace it.
     """
     with suppress(FileExistsError):
         os.mkdir(root / _RUN / _FOLDER, 0o755)
@@ -141,10 +140,10 @@ def share(device: str, root: Path = _SYSTEM) -> None:
 
 
 def _open(device: str, root: Path) -> int:
-    """Open the lock that all users share, else this user's own.
+    """Open the shared lock, else this user's private lock.
 
     Raises:
-        DeviceError: neither can be used.
+        DeviceError: neither lock can be used.
     """
     with suppress(OSError):
         if root != _SYSTEM:
@@ -164,7 +163,7 @@ def _shared_folder(root: Path) -> int:
     """Open the folder of the shared locks.
 
     Raises:
-        OSError: it is not there, or others than root could replace what is in it.
+        OSError: the folder is missing, or users other than root could replace its files.
     """
     folder = open_beneath(root / _RUN, _FOLDER, os.O_RDONLY | os.O_DIRECTORY)
     found = os.fstat(folder)
@@ -175,7 +174,7 @@ def _shared_folder(root: Path) -> int:
 
 
 def _trusted(found: os.stat_result, root: Path) -> bool:
-    """Whether a file is root's; below another folder than ``/``, that folder's owner and this user do as well."""
+    """Whether root owns a file; below a ``root`` other than ``/``, its owner and this user are trusted too."""
     return found.st_uid == 0 or (root != _SYSTEM and found.st_uid in (os.stat(root).st_uid, os.geteuid()))
 
 
@@ -188,10 +187,10 @@ def _checked(descriptor: int, root: Path) -> int:
 
 
 def _open_private(device: str, root: Path) -> int:
-    """Open the lock of this user alone.
+    """Open this user's private lock.
 
     Raises:
-        DeviceError: there is no folder for it.
+        DeviceError: there is no folder for the lock.
     """
     name = _file_name(device)
     if root != _SYSTEM:
@@ -208,7 +207,7 @@ def _open_private(device: str, root: Path) -> int:
 
 
 def _file_name(device: str) -> str:
-    """Return the name of a device's lock, which leads nowhere else whatever the device is called."""
+    """Return the file name of a device's lock; no device name can make it leave the folder."""
     return f"{_STRANGE.sub('-', device)[:_LONGEST_NAME]}.lock"
 
 
@@ -234,11 +233,11 @@ def _busy_guardian(holder: Holder | None) -> DeviceError:
 
 
 class Exclusive:
-    """The right to a device, held from the first entry until the last exit; two networks share it within a process.
+    """A re-entrant lock on a device, held from the first entry until the last exit within a process.
 
     Args:
-        device: As the user names it, e.g. ``jetson``.
-        root: Where the file system starts.
+        device: Device name, e.g. ``jetson``.
+        root: Root of the file system.
     """
 
     def __init__(self, device: str, root: Path = Path("/")) -> None:
@@ -249,10 +248,10 @@ class Exclusive:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Have the device to this process.
+        """Hold the device's lock for this process while the context is open.
 
         Raises:
-            DeviceError: another edgetune has it; the message says which, and since when.
+            DeviceError: another edgetune holds the lock; the message names the process and its start.
         """
         if self._depth == 0:
             self._stack.enter_context(hold(self._device, self._root))

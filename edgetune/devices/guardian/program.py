@@ -1,11 +1,11 @@
-"""The guardian as a program: what it gives up, its lock, its journal, its signals, and how it ends.
+"""The guardian program: drop privileges, take the lock, serve requests, and report the outcome as an exit code.
 
-It ends with 0 when the device is as it was found, 6 when it is not, 4 when it could not begin; what went wrong is two
-lines on standard error, as the command's own errors are.
+The exit code is 0 when the device is as it was found, 6 when it is not, 4 when the guardian could not begin. An error
+is two lines on standard error, like the errors of the command.
 
-Before it looks at anything from outside it gives up what it does not need: it writes files that root owns, no more.
-Root without capabilities still owns the files of sysfs and debugfs and its journal, which is all that a board or a host
-asks for. NVIDIA's driver asks for CAP_SYS_ADMIN. Source: capabilities(7); NV_IS_SUSER in open-gpu-kernel-modules.
+The guardian drops unneeded capabilities before it reads any input. Root without capabilities still owns the files of
+sysfs and debugfs and the journal, which suffices for a board or a host. NVIDIA's driver requires
+CAP_SYS_ADMIN. Source: capabilities(7); NV_IS_SUSER in open-gpu-kernel-modules.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from edgetune.errors import EdgetuneError, ExitCode
 from edgetune.visible import one_line
 
 PATIENCE_S = 10.0
-"""How long a guardian waits for that of a killed run, which has some 50 settings to put back: 1 s or so (estimate)."""
+"""How long to wait for the guardian of a killed run, s: restoring some 50 settings takes about 1 s (estimate)."""
 
 OpenControl = Callable[[str, Path], BoardControl]
-"""Opens what sets a device's knobs, by the device's name and the root of the file system."""
+"""Opens a device's control, by device name and root of the file system."""
 
 
 def run(
@@ -47,12 +47,12 @@ def run(
     """Guard a device until the requests end, and return the exit code.
 
     Args:
-        device: Its name.
-        open_control: Opens what sets it.
-        root: Where the file system starts.
-        only_restore: Put back what an earlier run or ``keep`` left behind, print that, and end.
-        requests: Descriptor to read from.
-        replies: Descriptor to write to.
+        device: Device name.
+        open_control: Opens the device's control.
+        root: Root of the file system.
+        only_restore: Restore what an earlier run or ``keep`` left behind, print that, and end.
+        requests: Descriptor of the requests.
+        replies: Descriptor of the replies.
     """
     with StopSignals() as stop:
         lines = LineChannel(requests, replies, stop)
@@ -74,21 +74,21 @@ def run(
 
 
 def _tell_end(replies: int, code: int, said: list[str]) -> None:
-    """Where the replies go to a socket, which hands on neither standard error nor an exit code, tell both there."""
+    """If ``replies`` is a socket, send the exit code and the lines of standard error over it."""
     with suppress(OSError):
         if stat.S_ISSOCK(os.fstat(replies).st_mode):
-            os.set_blocking(replies, False)  # a peer that does not read cannot delay the end
+            os.set_blocking(replies, False)  # do not wait for a peer that does not read
             os.write(replies, json.dumps({ENDED: code, "said": said}).encode() + b"\n")
 
 
 def _guard(
     device: str, open_control: OpenControl, root: Path, stop: StopSignals, lines: LineChannel | None
 ) -> list[str]:
-    """Guard a device and return what there is to note at the end, a sentence each."""
+    """Guard a device and return the notes for the end, one sentence each."""
     control = open_control(device, root)
     journals = Journals(control.name, root)
     journals.prepare()
-    with suppress(OSError):  # advisory, for measuring processes: a guardian works without it
+    with suppress(OSError):  # advisory lock of measuring processes: a guardian works without it
         share(control.name, root)
     with hold_journal(journals.lock, PATIENCE_S, lambda: stop.received) as held:
         if not held:
@@ -113,7 +113,7 @@ def _complaint(message: str, hint: str) -> list[str]:
 
 
 def _say(lines: list[str]) -> None:
-    """Write lines to standard error, if it is open; the exit code tells the outcome in any case."""
+    """Write lines to standard error if it is open; the exit code reports the outcome in any case."""
     with suppress(OSError):
         for line in lines:
             print(one_line(line), file=sys.stderr, flush=True)  # noqa: T201
@@ -134,12 +134,12 @@ class _Word(ctypes.Structure):
 
 
 def confine(keep: Collection[int] = ()) -> None:
-    """Take a session of its own, and give up descriptors, environment, folder, core dumps and capabilities.
+    """Start a new session, and drop descriptors, environment, working folder, core dumps and capabilities.
 
-    What the kernel does not know is left as it is: a guardian must be able to put a board back wherever it was started.
+    Steps that the kernel does not support are skipped, so that a guardian can restore a board anywhere.
 
     Args:
-        keep: Numbers of the capabilities that stay.
+        keep: Numbers of the capabilities to keep.
     """
     hold_standard_streams()
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -147,7 +147,7 @@ def confine(keep: Collection[int] = ()) -> None:
     os.environ.update(PATH=SYSTEM_PATH, LANG="C.UTF-8")
     os.chdir("/")
     os.umask(0o077)
-    with suppress(OSError):  # it leads a process group: then no key reaches that
+    with suppress(OSError):  # already a group leader: terminal signals do not reach that group
         os.setsid()
     shun_oom_killer()
     with suppress(OSError, ValueError):
@@ -157,23 +157,23 @@ def confine(keep: Collection[int] = ()) -> None:
 
 
 def hold_standard_streams() -> None:
-    """Put ``/dev/null`` where a standard stream is closed, lest the journal be opened in its place and written into."""
+    """Open ``/dev/null`` for closed standard streams, so that the journal never gets the number of one."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
 
 
 def shun_oom_killer() -> None:
-    """Ask the kernel to end any other process first when memory runs out: networks take all of it, this one puts back.
+    """Exempt this process from the out-of-memory killer, because a network may use all memory.
 
-    Source: proc(5), ``oom_score_adj``: -1000 takes a process out of the choice; only root may ask for that.
+    Source: proc(5), ``oom_score_adj``: -1000 exempts a process; only root may set it.
     """
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-1000")
 
 
 def _give_up_capabilities(keep: Collection[int]) -> None:
-    """Keep no capability but these, also for programs that are started, whatever owns or marks their files.
+    """Drop all capabilities except ``keep``, also for child programs, including setuid programs.
 
     Raises:
         OSError: the kernel refuses.

@@ -1,4 +1,4 @@
-"""What is said on the guardian's pipes: one request a line, one reply a line, both JSON, both small.
+"""The guardian's protocol: one JSON request per line, one JSON reply per line.
 
     {"id": 1, "request": "hello"}                            -> {"id": 1, "ok": true, "protocol": 1, "space": ..., ...}
     {"id": 2, "request": "apply", "mode": {"gpu_mhz": 306.0}} -> {"id": 2, "ok": true, "mode": {...}}: as read back
@@ -12,12 +12,12 @@
 
 Over a socket the last line is {"ended": 0, "said": [...]}: the exit code, and the lines of standard error.
 
-A request is data from a process without privilege. What is not exactly one of these is refused: there is no request
-that names a file, and a mode holds nothing but values of the tables that the device itself advertises.
+Requests come from an unprivileged process, so anything that is not exactly one of these is refused. No request names a
+file, and a mode contains only values of the tables that the device advertises.
 
-The other end may leave the pipes, flood them or never read. Signals that ask the guardian to end are heard at once
-while it waits, after the present write while it sets a mode; every other signal that would kill or stop it does
-nothing.
+The client may close the pipes, flood them or never read. A signal that asks the guardian to end takes effect at once
+while it waits, and after the present write while it sets a mode. Every other signal that would kill or stop the
+guardian is ignored.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.visible import one_line
 
 PROTOCOL = 1
-"""Version of the lines above; both ends are always of one installation, so an older one is not understood."""
+"""Version of the protocol; both ends belong to one installation, so older versions are not supported."""
 
 LONGEST_LINE_BYTES = 64 * 1024
-"""The longest request has five numbers, some 200 bytes; 64 KiB is what a Linux pipe holds."""
+"""Length limit of a line: the capacity of a Linux pipe; the longest request has five numbers, some 200 bytes."""
 
 ENDED = "ended"
 """The key of the last line over a socket, where it holds the exit code."""
@@ -64,7 +64,7 @@ class Plain(_Strict):
 
 
 class Apply(_Strict):
-    """Set a mode; knobs that it leaves out go back to what was found."""
+    """Set a mode; knobs that it leaves out get the value that was found."""
 
     request: Literal["apply"]
     mode: dict[str, float]
@@ -75,10 +75,10 @@ _REQUESTS: TypeAdapter[Request] = TypeAdapter(Annotated[Request, Field(discrimin
 
 
 def parse_request(line: bytes) -> Request:
-    """Return the request in a line.
+    """Parse a line as a request.
 
     Raises:
-        InputError: it is none.
+        InputError: the line is not a valid request.
     """
     try:
         return _REQUESTS.validate_json(line)
@@ -90,10 +90,10 @@ def parse_request(line: bytes) -> Request:
 
 
 def check_mode(knobs: Mapping[str, float], space: ModeSpace, device: str) -> Mode:
-    """Return the mode of ``knobs``, every one of which is a value that the device offers.
+    """Return the mode of ``knobs`` after checking that the device offers each value.
 
     Raises:
-        DeviceError: a knob that it does not have, a value not in its table, or a combination that it does not list.
+        DeviceError: the device lacks a knob, a value is not in its table, or the combination is not listed.
     """
     hint = f"`edgetune device {device}` lists what it can set"
     for knob, value in knobs.items():
@@ -114,13 +114,13 @@ def success(number: int, **facts: Any) -> dict[str, Any]:
 
 
 def failure(number: int | None, error: EdgetuneError) -> dict[str, Any]:
-    """Return the reply to a request that was not; ``number`` is ``None`` when it could not even be read."""
+    """Return the reply to a request that failed; ``number`` is ``None`` when the request could not be parsed."""
     kind, message, hint = type(error).__name__, error.message, error.hint
     return {"id": number, "ok": False, "type": kind, "message": message, "hint": hint}
 
 
 def space_to_plain(space: ModeSpace) -> dict[str, Any]:
-    """Return a space as JSON holds it."""
+    """Return a space as plain JSON data."""
     return {
         "knobs": plain(space.knobs),
         "presets": {name: mode.knobs() for name, mode in space.presets.items()},
@@ -133,7 +133,7 @@ def space_to_plain(space: ModeSpace) -> dict[str, Any]:
 
 
 def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
-    """Return the space that ``space_to_plain`` was given."""
+    """Return the space of plain data from ``space_to_plain``."""
 
     def tables(knobs: Mapping[str, list[float]]) -> dict[str, tuple[float, ...]]:
         return {knob: tuple(values) for knob, values in knobs.items()}
@@ -150,7 +150,7 @@ def space_from_plain(data: Mapping[str, Any]) -> ModeSpace:
 
 
 def shortened(text: str) -> str:
-    """Return text that came from outside as one short line that steers no terminal."""
+    """Return untrusted text as one short line without control characters."""
     return one_line(text, 200)
 
 
@@ -158,9 +158,9 @@ class LineChannel:
     """Requests from one descriptor, replies to another.
 
     Args:
-        requests: Read from.
-        replies: Written to.
-        stop: What else ends the waiting.
+        requests: Descriptor of the requests.
+        replies: Descriptor of the replies.
+        stop: Signals that end a wait.
     """
 
     def __init__(self, requests: int, replies: int, stop: StopSignals) -> None:
@@ -171,11 +171,11 @@ class LineChannel:
         self._too_long = False
 
     def read(self) -> bytes | None:
-        """Return the next line, or ``None`` at the end of input; a last line that was cut short is not one.
+        """Return the next line, or ``None`` at the end of input; an incomplete last line is dropped.
 
         Raises:
-            InputError: a line is too long; it is dropped without having been held.
-            Stopped: a signal came.
+            InputError: a line is too long; it is dropped without being stored.
+            Stopped: a signal arrived.
         """
         while b"\n" not in self._pending:
             if len(self._pending) > LONGEST_LINE_BYTES:
@@ -183,7 +183,7 @@ class LineChannel:
             self._wait(self._requests, select.POLLIN)
             try:
                 block = os.read(self._requests, LONGEST_LINE_BYTES)
-            except OSError:  # a terminal that went away
+            except OSError:  # the terminal is gone
                 return None
             if not block:
                 return None
@@ -198,23 +198,23 @@ class LineChannel:
         """Write a reply.
 
         Raises:
-            BrokenPipeError: the reader has gone.
-            Stopped: a signal came while it was not being read.
+            BrokenPipeError: the reader has closed its end.
+            Stopped: a signal arrived while the reader did not read.
         """
         left = json.dumps(reply).encode() + b"\n"
         while left:
             self._wait(self._replies, select.POLLOUT)
-            left = left[os.write(self._replies, left[: select.PIPE_BUF]) :]  # a pipe that is ready takes that much
+            left = left[os.write(self._replies, left[: select.PIPE_BUF]) :]  # a ready pipe accepts PIPE_BUF bytes
 
     def _wait(self, descriptor: int, event: int) -> None:
-        """Wait until the descriptor is ready, or raise ``Stopped``; looking at both at once misses no signal."""
+        """Wait until the descriptor is ready, or raise ``Stopped``; one poll of both misses no signal."""
         poll = select.poll()
         poll.register(descriptor, event)
         poll.register(self._stop.wakeup, select.POLLIN)
         while not self._stop.received:
             ready = {number for number, _ in poll.poll()}
             if self._stop.wakeup in ready:
-                os.read(self._stop.wakeup, 1)  # a signal that is not ours; one that is has been noted
+                os.read(self._stop.wakeup, 1)  # an unrelated signal; a stop signal is recorded by its handler
             elif descriptor in ready:
                 return
         raise Stopped
@@ -222,10 +222,10 @@ class LineChannel:
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
-"""Ignored when they are sent; the kernel still ends a process that has really failed so, which a handler would hang."""
+"""Ignored when sent by a process; the kernel still ends a process on a real fault, where a handler would hang."""
 _HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG}
 _UNHEARD = signal.valid_signals() - {*_SIGNALS, *_HARMLESS, signal.SIGKILL, signal.SIGSTOP}
-"""Those of the terminal (Ctrl-\\, Ctrl-Z), timers, limits and real-time ones. Source: signal(7), default actions."""
+"""Ignored: terminal (Ctrl-\\, Ctrl-Z), timers, limits and real-time. Source: signal(7), default actions."""
 
 
 class Stopped(BaseException):
@@ -233,10 +233,10 @@ class Stopped(BaseException):
 
 
 class StopSignals:
-    """Takes the place of Python's handlers while open; signals that were ignored (``nohup``) stay so.
+    """Replaces Python's signal handlers while open; signals that were ignored (``nohup``) stay ignored.
 
-    The first signal is noted, and wakes a ``poll`` that watches ``wakeup``; a later one changes nothing, so that
-    putting the board back is never interrupted. To be opened in the main thread.
+    The first signal is recorded and wakes a ``poll`` on ``wakeup``. Later signals have no effect, so that a restore is
+    never interrupted. Opened in the main thread.
     """
 
     def __init__(self) -> None:
@@ -251,7 +251,7 @@ class StopSignals:
         self._old_waker = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
         for number in (*_SIGNALS, *_UNHEARD):
             if signal.getsignal(number) in (None, signal.SIG_IGN):
-                continue  # a handler that is not Python's could not be put back
+                continue  # a handler not set by Python could not be restored
             heard = self._note if number in _SIGNALS else signal.SIG_IGN if number in _FAULTS else _nothing
             self._handlers[number] = signal.signal(number, heard)
         return self
@@ -275,7 +275,7 @@ class StopSignals:
         """Let a signal raise ``Stopped`` inside the block.
 
         Raises:
-            Stopped: also at once, when one came before.
+            Stopped: a signal arrived, possibly before the block.
         """
         self._interruptible = True
         try:
@@ -287,4 +287,4 @@ class StopSignals:
 
 
 def _nothing(number: int, frame: FrameType | None) -> None:
-    """Let a signal pass; unlike one that is ignored, it is not ignored in programs that are run from here too."""
+    """Do nothing; unlike SIG_IGN, a handler is not inherited by child programs."""

@@ -1,9 +1,9 @@
-"""``python -I -m edgetune.devices.guardian.relay SOCKET``: a guardian behind a socket, as if it were started here.
+"""``python -I -m edgetune.devices.guardian.relay SOCKET``: make a guardian behind a socket look like a child.
 
     edgetune <--pipes--> relay <--socket--> guardian, which systemd started as root for this connection
 
-Requests go in by standard input, replies out by standard output. Over the socket the guardian tells its exit code and
-its errors in a last line; here they become those of this process. When the input ends, or the client is killed, the
+Requests come from standard input, replies go to standard output. The guardian's last line over the socket has its exit
+code and its errors, which become those of this process. When the input ends, or the client is killed, the
 connection is closed for writing: the guardian's input ends, and it puts the board back.
 """
 
@@ -25,12 +25,12 @@ _BLOCK = 1 << 16
 
 
 def relay(path: str, requests: int = 0, replies: int = 1) -> int:
-    """Hand requests and replies on until the guardian ends, and return its exit code.
+    """Forward requests and replies until the guardian ends, and return its exit code.
 
     Args:
         path: The socket.
-        requests: Descriptor to read from.
-        replies: Descriptor to write to.
+        requests: Descriptor of the requests.
+        replies: Descriptor of the replies.
     """
     with socket.socket(socket.AF_UNIX) as guardian:
         try:
@@ -52,7 +52,7 @@ def relay(path: str, requests: int = 0, replies: int = 1) -> int:
 
 
 def _hand_on(guardian: socket.socket, requests: int, replies: int) -> bytes:
-    """Hand blocks on in both directions until the guardian closes, and return its last line, which it alone keeps."""
+    """Forward data in both directions until the guardian closes; return its last line, which is not forwarded."""
     pending, open_ends = b"", selectors.DefaultSelector()
     open_ends.register(guardian, selectors.EVENT_READ)
     open_ends.register(requests, selectors.EVENT_READ)
@@ -60,7 +60,7 @@ def _hand_on(guardian: socket.socket, requests: int, replies: int) -> bytes:
         for key, _ in open_ends.select():
             block = _read(key.fd)
             if key.fd == requests:
-                with suppress(OSError):  # the guardian has ended; what it said last is still to be read
+                with suppress(OSError):  # the guardian has ended; its last line is still to be read
                     guardian.sendall(block) if block else guardian.shutdown(socket.SHUT_WR)
                 if not block:
                     open_ends.unregister(requests)
@@ -71,7 +71,7 @@ def _hand_on(guardian: socket.socket, requests: int, replies: int) -> bytes:
             *lines, pending = pending.splitlines(keepends=True) or [b""]
             if not pending.startswith(f'{{"{ENDED}"'.encode()) and pending.endswith(b"\n"):
                 lines, pending = [*lines, pending], b""
-            with suppress(OSError):  # the reader of replies has gone; the guardian is still waited for
+            with suppress(OSError):  # the reader of replies has gone; still wait for the guardian
                 _write(replies, b"".join(lines))
 
 

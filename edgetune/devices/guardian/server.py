@@ -1,4 +1,4 @@
-"""The guardian's work: note what was found, set modes, and put everything back whatever ends the work.
+"""The guardian's session: save the snapshot, set modes, and restore every setting however the session ends.
 
 requests --> apply: snapshot --> journal (synced) --> first write ... --> restore, verified --> journal removed
                                       |                                        ^
@@ -37,24 +37,24 @@ from edgetune.devices.guardian.protocol import (
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 
 _PLANS = 4
-"""How often a restore follows a configuration that a user changes meanwhile."""
+"""Attempts of a restore while a user changes the configuration."""
 
 
 @runtime_checkable
 class LearningControl(Protocol):
-    """A control that may find more to put back while it sets a mode: limits that a cluster shows only once it runs."""
+    """A control whose snapshot may grow while it sets a mode: limits that a cluster shows only while online."""
 
     learnt: Callable[[Snapshot], None]
-    """To be called with the snapshot, grown by them, before it changes them."""
+    """Called with the extended snapshot before the added settings are changed."""
 
 
 class Session:
-    """One guardian's hold on a device: what was found on it, once something was changed.
+    """One guardian's session on a device, with the snapshot from before the first change.
 
     Args:
-        control: Sets and puts back.
-        journals: Where what was found is kept.
-        stop: Signals, which may interrupt the setting of a mode and nothing else.
+        control: Sets and restores the knobs.
+        journals: Storage of the snapshot.
+        stop: Signals, which interrupt only the setting of a mode.
     """
 
     def __init__(self, control: BoardControl, journals: Journals, stop: StopSignals) -> None:
@@ -65,15 +65,15 @@ class Session:
         self._configuration = configuration_of(control)
         self._settled = self._looked = False
         self.recovered: list[str] = []
-        """What was put back of earlier runs, a sentence each."""
+        """Sentences about what was restored of earlier runs."""
         self.notes: list[str] = []
-        """What of this run went back otherwise than it was found, though rightly so; a sentence each."""
+        """Sentences about settings of this run that were correctly restored to other values than found."""
         self.device, self.space = control.name, control.space
         if isinstance(control, LearningControl):
             control.learnt = self._note
 
     def settle(self) -> None:
-        """Put back what an earlier run left, once; to be called before anything else is done.
+        """Restore what an earlier run left, once; called before any other request.
 
         Raises:
             NotRestoredError: see ``recover``.
@@ -87,10 +87,10 @@ class Session:
         self._found = found
 
     def _require_configuration(self) -> None:
-        """Refuse to set anything once the configuration is another: what is on offer came from the earlier one.
+        """Check that the configuration, from which the modes on offer come, has not changed.
 
         Raises:
-            DeviceError: it is another.
+            DeviceError: the configuration has changed.
         """
         now = configuration_of(self._control)
         if now != self._configuration:
@@ -100,10 +100,10 @@ class Session:
             )
 
     def apply(self, mode: Mode) -> Mode:
-        """Set a mode; the first one notes what was found, on the disk, before anything is written.
+        """Set a mode and return the mode read back; the first call writes the journal before any change.
 
         Raises:
-            DeviceError: see ``BoardControl.apply``, or the journal cannot be written, or the configuration is another.
+            DeviceError: see ``BoardControl.apply``; the journal cannot be written; the configuration has changed.
         """
         if self._found is None:
             found = self._control.snapshot()
@@ -115,14 +115,14 @@ class Session:
             return self._control.apply(mode, self._found)
 
     def read(self) -> Mode:
-        """Return the knobs as they are now."""
+        """Return the present knobs."""
         return self._control.read()
 
     def restore(self) -> None:
-        """Put back what was found, and forget it once that is verified; harmless when repeated.
+        """Restore and verify every setting, then remove the journal; idempotent.
 
         Raises:
-            NotRestoredError: something is not as it was; the journal stays.
+            NotRestoredError: a setting is not as it was found; the journal stays.
         """
         if self._found is not None:
             plan = restore_found(self._control, self._found, self._configuration)
@@ -138,21 +138,21 @@ class Session:
             self._found = None
 
     def undo(self) -> list[str]:
-        """Put back what was found before ``keep``, and return what was done, one sentence or none.
+        """Restore the settings from before ``keep``, and return one sentence about it, or none.
 
         Raises:
-            NotRestoredError: something is not as it was, or the journal is damaged; it stays.
+            NotRestoredError: a setting is not as it was found, or the journal is damaged; the journal stays.
         """
         self.restore()
         return recover(self._control, self._journals, "kept")
 
     def left(self) -> list[str]:
-        """Return what ``settle`` and ``undo`` would put back, one sentence for each journal; nothing is changed."""
+        """Return what ``settle`` and ``undo`` would restore, one sentence per journal, without changing anything."""
         self._looked = True
         return [told for state in STATES if (told := _told_left(self._control, self._journals, state))]
 
     def forget(self) -> list[str]:
-        """Put back what can be, then remove the journals all the same, and return what stays changed, among the rest.
+        """Restore what is possible, remove the journals in any case, and return sentences, failures included.
 
         Raises:
             DeviceError: a journal cannot be removed.
@@ -160,7 +160,7 @@ class Session:
         told: list[str] = []
         self._settled = True
         with suppress(NotRestoredError):
-            self.restore()  # of what stays its journal tells
+            self.restore()  # the journal reports the rest below
         self._found = None
         for state in STATES:
             try:
@@ -171,10 +171,10 @@ class Session:
         return told
 
     def close(self) -> None:
-        """Put everything back; what an earlier run left too, unless only reads were requested.
+        """Restore every setting, those of an earlier run too unless only reads were requested.
 
         Raises:
-            NotRestoredError: something is not as it was.
+            NotRestoredError: a setting is not as it was found.
         """
         if not self._looked:
             self.settle()
@@ -182,15 +182,15 @@ class Session:
 
 
 def serve(session: Session, lines: LineChannel) -> None:
-    """Answer requests until the input ends, the reader of replies goes or a signal comes; then put everything back.
+    """Answer requests until the input ends, the reader closes or a signal arrives; then restore every setting.
 
     Args:
-        session: What carries them out.
-        lines: Where they come from and replies go to.
+        session: Executes the requests.
+        lines: Channel of requests and replies.
 
     Raises:
         NotRestoredError: the device is not as it was found.
-        Exception: whatever went wrong inside, after everything was put back.
+        Exception: an internal error, raised after the restore.
     """
     try:
         with suppress(Stopped, ConnectionError):
@@ -223,7 +223,7 @@ def _answer_all(session: Session, lines: LineChannel) -> None:
 
 
 def _execute(request: str, session: Session) -> dict[str, Any]:
-    """Carry out a request without arguments and return what its reply tells."""
+    """Execute a request without arguments and return the facts of its reply."""
     if request == "hello":
         space = space_to_plain(session.space)
         return {"protocol": PROTOCOL, "device": session.device, "space": space, "recovered": session.recovered}
@@ -239,7 +239,7 @@ def _execute(request: str, session: Session) -> dict[str, Any]:
 
 
 def configuration_of(control: BoardControl) -> str:
-    """Return which configuration of a device is in force, empty for a device that has none."""
+    """Return the device's configuration in force; empty for a device without configurations."""
     return control.configuration() if isinstance(control, Configured) else ""
 
 
@@ -248,17 +248,17 @@ def _plan(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
 
 
 def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
-    """Put every setting back, within what the configuration in force allows, and return to what.
+    """Restore every setting within the limits of the configuration in force, and return the plan.
 
-    It is done again where the configuration changed meanwhile, or where a core that runs now shows more of its limits.
+    The restore is repeated if the configuration changed meanwhile, or if an online core now shows more limits.
 
     Args:
-        control: Of the device.
-        found: Every setting as found.
-        then: The configuration in which it was found.
+        control: The device's control.
+        found: The snapshot.
+        then: The configuration at the time of the snapshot.
 
     Raises:
-        NotRestoredError: something is not as it should be, one sentence each.
+        NotRestoredError: settings differ from the plan; the message has one sentence for each.
     """
     plan, remedy = RestorePlan(found), ""
     try:
@@ -269,7 +269,7 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
                 break
         wrong = [*plan.withheld, *wrong]
         remedy = plan.remedy
-    except Exception as error:  # a defect in the control must not pass for a board that is as it was found
+    except Exception as error:  # a bug in the control must not count as a restored board
         wrong = [f"putting it back failed: {type(error).__name__}: {error}"]
     if wrong:
         why = f" ({plan.note})" if plan.note else ""
@@ -283,13 +283,13 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
 
 
 def recover(control: BoardControl, journals: Journals, state: State = "run") -> list[str]:
-    """Put back what a journal of an earlier guardian says, and return what was done, one sentence or none.
+    """Restore from a journal of an earlier guardian, and return one sentence about it, or none without a journal.
 
-    Where the machine has started anew since, which undoes every setting, and the device is configured otherwise now,
-    nothing is put back: the settings are those of the new configuration.
+    Nothing is restored if the machine has restarted, which resets every setting, and the configuration has changed: the
+    settings are then those of the new configuration.
 
     Raises:
-        NotRestoredError: the journal is damaged, or something could not be put back; the journal stays.
+        NotRestoredError: the journal is damaged, or a setting could not be restored; the journal stays.
     """
     entry = journals.read(state)
     if entry is None:
@@ -304,14 +304,14 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
 
 
 def _outdated(control: BoardControl, journals: Journals, entry: GuardianJournalEntry) -> bool:
-    """Whether a restart has undone what a journal tells, and the device is configured otherwise now."""
+    """Whether the machine has restarted since the journal and the device's configuration has changed."""
     if not (entry.configuration and journals.restarted_since(entry)):
         return False
     return not same_configuration(entry.configuration, configuration_of(control))
 
 
 def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
-    """Say what ``recover`` would put back, empty where there is no journal."""
+    """Return a sentence about what ``recover`` would restore; empty where there is no journal."""
     try:
         entry = journals.read(state)
         if entry is None:

@@ -1,6 +1,6 @@
-"""Units of systemd for the guardian: one that puts back at boot, and a socket for a group, which then needs no sudo.
+"""systemd units of the guardian: one restores at boot, and a socket gives a group access without sudo.
 
-Both run ``edgetune-guardian`` in a sandbox that lets it write the kernel's files and its journal, and nothing else.
+Both run ``edgetune-guardian`` in a sandbox that permits writes only to the kernel's files and the journal.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 GROUP = "edgetune"
-"""The group whose members may use the socket, and so set modes."""
+"""The group whose members may use the socket and so set modes."""
 
 _SANDBOX = """\
 Environment=LANG=C.UTF-8
@@ -97,14 +97,14 @@ TimeoutStopSec=2min
 
 
 def guardian_units(device: str, launcher: Path) -> dict[str, str]:
-    """Return the texts of a device's units, by the name of the file.
+    """Return the texts of a device's units, by file name.
 
     Args:
-        device: As the user names it, without options, e.g. ``jetson``.
+        device: Device name without options, e.g. ``jetson``.
         launcher: The script that starts the guardian.
     """
     file = device.replace(":", "-")
-    nvidia = device.startswith("nvidia")  # its driver asks for device files and for a capability
+    nvidia = device.startswith("nvidia")  # its driver needs device files and a capability
     sandbox = _SANDBOX.format(
         capabilities="CAP_SYS_ADMIN" if nvidia else "",
         private_devices="no" if nvidia else "yes",

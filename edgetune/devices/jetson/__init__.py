@@ -1,1 +1,1 @@
-"""NVIDIA Jetson boards: what they are, their knobs and their sensors, through the files that their kernels show."""
+"""NVIDIA Jetson boards: detection, knobs and sensors, through the files of the kernel."""

@@ -1,15 +1,16 @@
 """The files of a board: text outside sysfs, settings written and read back, and the two limits of a clock.
 
-Only the settings listed at the start are written, none that is in place already, and none is believed until read back.
+Only the settings listed at the start are ever written. A value already in place is not written again, and every
+write is read back.
 
 A value can be refused (an error), ignored (the write succeeds and nothing happens: BPMP debugfs does that) or clamped
-(another value is kept). Each ends as a ``DeviceError`` that names the file, the value and what the file says now.
+(another value is kept). Each case raises a ``DeviceError`` that names the file, the value and the present content.
 
-A clock has a lower and an upper limit, two files that each kernel wants written in another order:
+A clock has a lower and an upper limit, in two files. The order of the writes depends on the kernel:
 
-    Linux 4.9    lower > upper is EINVAL at any moment, so the limit that makes room goes first
-    from 5.5 on  never refused: the lower is pulled down to the upper, but the request is remembered and comes back
-                 when the upper rises; so both are always written, and the order of 4.9 leaves no such request behind
+    Linux 4.9    lower > upper is EINVAL at any moment, so the limit that widens the range is written first
+    from 5.5 on  never refused: the lower limit is clamped to the upper, but the kernel keeps the request and applies it
+                 when the upper rises; so both are always written, and the order of 4.9 leaves no such request
 
 Source: OE4T/linux-tegra-4.9 drivers/devfreq/devfreq.c and cpufreq of that kernel; PM QoS of Linux 5.5.
 """
@@ -33,9 +34,9 @@ _MAX_LINKS = 40
 
 
 def follow(root: Path, path: str) -> str:
-    """Return where a file really is, following links as if ``root`` were ``/``.
+    """Return the target path of a file, following links as if ``root`` were ``/``.
 
-    ``/etc/nvpmodel.conf`` is a link to the configuration of this very module; its name says which.
+    ``/etc/nvpmodel.conf`` is a link to the configuration of this module; the name of the target identifies it.
 
     Args:
         root: Where the file system starts.
@@ -54,10 +55,10 @@ def follow(root: Path, path: str) -> str:
 
 
 def read_bytes(root: Path, path: str) -> bytes:
-    """Return a file as it is, its links followed below ``root``.
+    """Return the bytes of a file, its links followed below ``root``.
 
     Raises:
-        OSError: it is missing or may not be read.
+        OSError: the file is missing or may not be read.
     """
     return (root / follow(root, path)).read_bytes()
 
@@ -71,20 +72,20 @@ def read_text(root: Path, path: str) -> str | None:
 
 
 POLL_S = 0.05
-"""Between two looks at a file that may need time; ours: 20 looks in the second that a core may take to switch."""
+"""Interval between reads of a file that may need time, s: our choice, 20 reads in the second a core may take."""
 
 
 _VALUE = re.compile(r"-?[0-9]+|on|auto")
-"""All that is ever written: numbers, and the words of ``power/control``."""
+"""The only values ever written: integers, and the words of ``power/control``."""
 
 
 class BoardFiles:
     """The files of one board.
 
     Args:
-        sysfs: Where they are.
+        sysfs: The file system they are in.
         settable: The only paths that are ever opened for writing.
-        sleep: Lets seconds pass; tests let them pass at once.
+        sleep: Waits for seconds; tests replace it.
     """
 
     def __init__(self, sysfs: Sysfs, settable: Iterable[str], sleep: Callable[[float], None]) -> None:
@@ -96,7 +97,7 @@ class BoardFiles:
         """Return a file's text.
 
         Raises:
-            DeviceError: it cannot be read.
+            DeviceError: the file cannot be read.
         """
         try:
             return self.sysfs.read(path)
@@ -107,7 +108,7 @@ class BoardFiles:
         """Return the whole number in a file.
 
         Raises:
-            DeviceError: it cannot be read, or holds none.
+            DeviceError: the file cannot be read, or holds no integer.
         """
         text = self.read(path)
         try:
@@ -126,12 +127,12 @@ class BoardFiles:
             raise write_error(path, value, error)
 
     def set(self, path: str, value: str, patience_s: float = 0.0) -> None:
-        """Write a value unless it is in place, and read it back.
+        """Write a value unless the file already holds it, and read it back.
 
         Args:
             path: The file.
             value: Its new text.
-            patience_s: How long the kernel may take, or say that it is busy.
+            patience_s: How long the kernel may take, or answer that it is busy, s.
 
         Raises:
             DeviceError: the file is not among those that may be set, or the value was refused, ignored or changed.
@@ -170,7 +171,7 @@ def number_in(found: Mapping[str, str], path: str) -> int:
     """Return the number that a snapshot holds for a file.
 
     Raises:
-        DeviceError: it is none.
+        DeviceError: the value is not an integer.
     """
     try:
         return int(found[path])
@@ -181,10 +182,10 @@ def number_in(found: Mapping[str, str], path: str) -> int:
 
 
 def do_all(*actions: Callable[[], None]) -> None:
-    """Do everything, whatever fails, so that as much as possible is put back.
+    """Run every action even if some fail, so that as much as possible is restored.
 
     Raises:
-        DeviceError: the first thing that failed, when all is done.
+        DeviceError: an action failed; the first error, raised after all actions have run.
     """
     first: DeviceError | None = None
     for action in actions:
@@ -210,7 +211,7 @@ def write_error(path: str, value: str, error: OSError) -> DeviceError:
 
 
 def not_kept(path: str, value: str, before: str, back: str) -> DeviceError:
-    """Return the error of a value that was written without complaint and is not there."""
+    """Return the error of a write that succeeded but did not take effect."""
     if back == before:
         hint = "the driver or the firmware does not take it now: another program may hold it, or it is not supported"
         return DeviceError(f"/{path} was set to {value} but still reads {back}: ignored", hint)
@@ -229,7 +230,7 @@ def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> DeviceError:
 
 @dataclass(frozen=True, slots=True)
 class ClockLimits:
-    """What a clock may not go below and above, in the unit of its files; equal limits pin it."""
+    """Lower and upper limit of a clock, in the unit of its files; equal limits pin the clock."""
 
     low: int
     high: int
@@ -240,12 +241,12 @@ class ClockLimits:
 
 @dataclass(frozen=True, slots=True)
 class LimitFiles:
-    """Where a clock's limits are.
+    """The two files of a clock's limits.
 
     Args:
         low: File of the lower limit.
         high: File of the upper one.
-        grain: The kernel keeps multiples of this: 1000 Hz for devfreq from Linux 5.5 on, which rounds outwards.
+        grain: The kernel rounds limits outwards to multiples of this: 1000 Hz for devfreq from Linux 5.5 on.
     """
 
     low: str
@@ -261,7 +262,7 @@ class LimitFiles:
         """Return the limits that a snapshot holds, ``None`` when it does not hold both.
 
         Raises:
-            DeviceError: it holds no numbers there.
+            DeviceError: a value there is not an integer.
         """
         if self.low not in found or self.high not in found:
             return None
@@ -269,7 +270,7 @@ class LimitFiles:
 
 
 def read_limits(files: BoardFiles, pair: LimitFiles) -> ClockLimits:
-    """Return the limits as they are now.
+    """Return the present limits.
 
     Raises:
         DeviceError: a file cannot be read.
@@ -278,11 +279,11 @@ def read_limits(files: BoardFiles, pair: LimitFiles) -> ClockLimits:
 
 
 def set_limits(files: BoardFiles, pair: LimitFiles, wanted: ClockLimits) -> None:
-    """Set both limits unless they are in place, in an order that no kernel refuses, and read them back.
+    """Set both limits unless already set, in an order that every kernel accepts, and read them back.
 
     Raises:
-        DeviceError: a limit was refused, ignored or clamped (the other is set all the same, so that as much as possible
-            is put back), or the upper one is no limit at all.
+        DeviceError: a limit was refused, ignored or clamped (the other is still set, so that as much as possible is
+            restored), or the upper limit is not positive.
     """
     before = read_limits(files, pair)
     if before == wanted:
@@ -302,17 +303,17 @@ def _set_one(files: BoardFiles, path: str, value: int, was: int, grain: int) -> 
 
 
 def pinned(limits: ClockLimits, pair: LimitFiles, table: Sequence[int]) -> int | None:
-    """Return the clock that limits hold, as the table has it; ``None`` when they leave a range."""
+    """Return the table clock that the limits pin; ``None`` when they leave a range."""
     if limits.high - limits.low > 2 * (pair.grain - 1):
         return None
     return next((entry for entry in table if abs(entry - limits.low) < pair.grain), limits.low)
 
 
 def snapshot_limits(files: BoardFiles, pair: LimitFiles) -> dict[str, str]:
-    """Return both limits as text, to be put back.
+    """Return both limits as text, for a later restore.
 
     Raises:
-        DeviceError: one cannot be read, or is one that cannot be written back.
+        DeviceError: a limit cannot be read, or has a value that could not be written back.
     """
     limits = read_limits(files, pair)
     if limits.high <= 0:

@@ -1,7 +1,7 @@
-"""What is published about each Jetson: modules, clock tables, rails, thermal zones, presets, and each figure's source.
+"""Published data of each Jetson: modules, clock tables, rails, thermal zones, presets, each with its source.
 
-``catalog/*.yaml`` holds one board each. The board's own files win over it: the catalogue names a board, explains what
-was read from it, and lets the fake kernel answer for any board.
+Each ``catalog/*.yaml`` describes one board. Values read from the board take precedence: the catalogue names the board,
+is compared with its readings, and supplies the fake kernel with data.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ C: one secondary report. D: inferred, not verified."""
 
 
 _NOTHING_ELSE = ConfigDict(extra="forbid")
-"""A figure in a file that no field holds is an error: it would be lost silently."""
+"""An unknown key in a file is an error, because its value would be lost silently."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockTable:
-    """Frequencies that a release offers for a clock.
+    """Frequencies that one software release offers for a clock.
 
     Args:
-        label: Which release or variant it was seen on.
+        label: Release or variant of the observation.
         khz: Ascending, kHz; ``None`` where no list is published.
         ends_khz: Lowest and highest where only those are known, kHz.
-        steps: Number of entries where only that is known.
-        grade: How far to trust it.
-        source: Where it comes from.
+        steps: Number of entries where only the number is known.
+        grade: Reliability of the data, see ``Grade``.
+        source: Origin of the data.
     """
 
     __pydantic_config__ = _NOTHING_ELSE
@@ -96,12 +96,12 @@ class Rails:
 
     Args:
         chips: The sensors.
-        total: The rail through which all of the module's power comes; ``None`` where there is no such rail.
-        total_sum: Rails to add up where there is none.
-        sum_note: What is uncertain about that sum.
-        sum_grade: How far to trust it.
-        grade: How far to trust the rails.
-        source: Where they come from.
+        total: The input rail that carries all of the module's power; ``None`` where there is no such rail.
+        total_sum: Rails to add up where there is no input rail.
+        sum_note: Uncertainty of that sum.
+        sum_grade: Reliability of the sum.
+        grade: Reliability of the rails.
+        source: Origin of the data.
     """
 
     __pydantic_config__ = _NOTHING_ELSE
@@ -117,15 +117,15 @@ class Rails:
 
 @dataclass(frozen=True, slots=True)
 class ThermalZones:
-    """Thermal zones as some kernels name them.
+    """Thermal zones under the names that a group of kernels uses.
 
     Args:
-        kernels: Those kernels.
-        zones: Their names, in the order of their numbers where that is known.
+        kernels: Kernel versions.
+        zones: Zone names, in the order of the zone numbers where known.
         gated: Zones that answer EAGAIN while their block is off.
-        critical_mc: Trip point at which the board switches off, thousandths of a degree; ``None`` where not published.
-        grade: How far to trust it.
-        source: Where it comes from.
+        critical_mc: Trip point at which the board shuts down, thousandths of a degree; ``None`` where not published.
+        grade: Reliability of the data, see ``Grade``.
+        source: Origin of the data.
     """
 
     __pydantic_config__ = _NOTHING_ELSE
@@ -140,7 +140,7 @@ class ThermalZones:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """An nvpmodel mode: what it allows. ``None`` as a limit means that it sets none.
+    """The limits of an nvpmodel mode; ``None`` means that the mode sets no limit.
 
     Args:
         id: As in ``nvpmodel -m``.
@@ -151,7 +151,7 @@ class Preset:
         emc_max_khz: Highest memory clock, kHz.
         masks: ``tpc_pg_mask``, ``fbp_pg_mask``, ``gpu_pg_mask``, as numbers.
         vdd_in_limits_ma: ``warn`` and ``crit`` current limits of the input rail, mA; most presets set none.
-        grade: How far to trust it: as far as its file unless said otherwise.
+        grade: Reliability; that of its file by default.
     """
 
     __pydantic_config__ = _NOTHING_ELSE
@@ -186,13 +186,13 @@ class PresetFile:
 
 
 def _at(*path: str) -> Any:
-    """Return where in its document a field of a board is."""
+    """Return the path of a board's field inside its YAML document."""
     return Field(validation_alias=AliasPath(*path))
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueBoard:
-    """One Jetson module as published.
+    """One Jetson module, from published data.
 
     Args:
         name: Its name here, e.g. ``jetson-agx-orin-64gb``.
@@ -200,22 +200,22 @@ class CatalogueBoard:
         soc: E.g. ``tegra234``.
         module_ids: E.g. ``p3701-0005``.
         models: Device-tree models.
-        models_grade: Whether they were seen (B) or are guessed (D).
+        models_grade: Whether the models were observed (B) or inferred (D).
         jetpack: JetPack releases that run on it.
-        kernels: Kernel versions that those releases bring, oldest first.
-        clusters: Of the CPU.
-        clusters_grade: How far to trust them.
+        kernels: Kernel versions of those releases, oldest first.
+        clusters: CPU clusters.
+        clusters_grade: Reliability of the clusters.
         idle_states: Names of cpuidle states.
         cpu: Clock tables of the CPU.
         gpu_name: E.g. ``ga10b``.
-        gpu_devfreq: Where its devfreq folder was seen.
+        gpu_devfreq: Observed paths of the GPU's devfreq folder.
         gpu: Clock tables of the GPU; on Thor one for each domain.
         emc_interface: ``t210`` or ``bpmp``.
         emc: Clock tables of the memory.
         rails: Power sensors.
         thermal: Thermal zones by kernel.
         presets: nvpmodel configuration files.
-        notes: What else was published.
+        notes: Other published facts.
     """
 
     name: str
@@ -254,10 +254,10 @@ def board_names() -> list[str]:
 
 @cache
 def load_board(name: str) -> CatalogueBoard:
-    """Return what is published about a board.
+    """Return the catalogue entry of a board.
 
     Raises:
-        InputError: the catalogue does not have it.
+        InputError: the catalogue has no board of this name.
     """
     if name not in board_names():
         raise InputError(f"the catalogue has no board {name!r}", f"it has {', '.join(board_names())}")
@@ -266,7 +266,7 @@ def load_board(name: str) -> CatalogueBoard:
 
 
 def board_of_module(module_id: str) -> CatalogueBoard | None:
-    """Return the board with a module, e.g. ``p3767-0003``; ``None`` when the catalogue does not have it."""
+    """Return the catalogue entry of a module, e.g. ``p3767-0003``; ``None`` when there is none."""
     for name in board_names():
         board = load_board(name)
         if module_id in board.module_ids:

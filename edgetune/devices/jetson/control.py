@@ -1,10 +1,10 @@
-"""What sets a Jetson's knobs: cores, CPU clock, GPU clock and memory clock, in the order that NVIDIA's nvpmodel keeps.
+"""Set a Jetson's knobs (cores, CPU clock, GPU clock, memory clock) in the order that NVIDIA's nvpmodel uses.
 
     apply     cores on -> CPU limits -> GPU awake, limits, asleep again -> memory -> other cores off
     restore   memory -> GPU -> cores on -> CPU limits -> cores off
 
 Only limits, the memory's lock and cap, ``power/control`` and ``online`` files are written: no governor, fan, current
-limit or power-gating mask, so that no change asks for a reboot. Source: the configurations of nvpmodel.
+limit or power-gating mask, so that no change needs a reboot. Source: the configurations of nvpmodel.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 _ATTEMPTS = 2
-"""Putting back is tried again once where something is not as found: what was busy a moment ago may no longer be."""
+"""Attempts of a restore: a file that was busy during the first may accept the second."""
 
 
 class JetsonControl:
     """A ``BoardControl`` of a Jetson.
 
     Args:
-        sysfs: Where its files are.
-        knobs: What can be set on it; looked for when left out.
+        sysfs: The board's files.
+        knobs: The board's knobs; detected by default.
         presets: Modes of the power configuration.
         caps: Highest value of each knob that the active power mode allows; ``None``, or a knob left out, for no cap.
-        beyond_caps: Offer values above the caps too, also above the one on the memory clock that the kernel holds.
-        sleep: Lets seconds pass; tests let them pass at once.
+        beyond_caps: Also offer values above the caps, the kernel's own cap on the memory clock included.
+        sleep: Waits for seconds; tests replace it.
 
     Attributes:
-        learnt: Called with the snapshot, grown by the limits of a cluster that was off and hid them, before ``apply``
-            changes those; the guardian then writes its journal again.
+        learnt: Called when the snapshot gains the limits of a cluster that hid them while it was off, before ``apply``
+            changes those limits; the guardian then rewrites its journal.
 
     Raises:
         DeviceError: the board does not list its cores.
@@ -76,7 +76,7 @@ class JetsonControl:
         self._space = offered(knobs, sysfs, limits, presets or Presets({}, {}))
 
     def _with_kernel_cap(self, caps: Mapping[str, float | None]) -> dict[str, float | None]:
-        """Add the cap on the memory clock that the kernel holds: it may be below what the power mode says."""
+        """Return the caps with the kernel's cap on the memory clock, which may be below that of the power mode."""
         if self._parts.emc is None:
             return dict(caps)
         told = caps.get("mem_mhz")
@@ -89,25 +89,25 @@ class JetsonControl:
 
     @property
     def settable(self) -> frozenset[str]:
-        """Every file that is ever opened for writing; computed once, when the control is made."""
+        """Every file that is ever opened for writing; computed once, in the constructor."""
         return self._parts.files.settable
 
     def configuration(self) -> str:
-        """Return which power mode is in force, for the board's limits are that mode's; empty when nothing tells."""
+        """Return the power mode in force, which sets the board's limits; empty when it is unknown."""
         return configuration_in_force(self._parts.files.sysfs)
 
     def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
-        """Return what settings go back to that were found in the power mode ``then``."""
+        """Return the restore targets of settings that were found in the power mode ``then``."""
         return plan_restore(self._knobs, self._parts.files.sysfs, found, then)
 
     def snapshot(self) -> Snapshot:
-        """Return every setting that ``apply`` may change, in the order in which it is put back.
+        """Return every setting that ``apply`` may change, in the order of a restore.
 
-        Limits of a cluster that is off and hides them are not in it; ``apply`` adds them, see ``learnt``.
+        The snapshot lacks limits that a cluster hides while it is off; ``apply`` adds them, see ``learnt``.
 
         Raises:
-            DeviceError: one cannot be read, so that it could not be put back, or the kernel holds limits down against
-                heat, so that they are not what is to be put back: nothing may then be changed.
+            DeviceError: a setting cannot be read, or the kernel has lowered limits because of heat, so that the present
+                values are not those to restore. Nothing may then be changed.
         """
         _require_cool(self._parts.files.sysfs)
         found: Snapshot = {}
@@ -122,7 +122,7 @@ class JetsonControl:
         return found | {path: value for path, value in reversed(switches.items()) if value != "1"}
 
     def apply(self, mode: Mode, found: Snapshot) -> Mode:
-        """Set ``mode``, knobs that it leaves out as in ``found``, and return it as read back.
+        """Set ``mode`` and return the mode read back; knobs that ``mode`` leaves out get their values of ``found``.
 
         Args:
             mode: Values of ``space``.
@@ -159,7 +159,7 @@ class JetsonControl:
         }
 
     def _check(self, mode: Mode) -> None:
-        """Refuse values that are not on offer, before anything is written."""
+        """Raise ``DeviceError`` for a value that is not on offer, before any write."""
         for knob, value in mode.knobs().items():
             if knob in self._space.fixed:
                 raise DeviceError(f"{knob} cannot be set here: {self._space.fixed[knob]}", f"leave {knob} out")
@@ -175,7 +175,7 @@ class JetsonControl:
             raise DeviceError(f"{knob} cannot be {value:g} on this board", f"it has {known}")
 
     def read(self) -> Mode:
-        """Return the knobs as they are now; a clock that is not pinned is ``None``.
+        """Return the present knobs; a clock that is not pinned is ``None``.
 
         Raises:
             DeviceError: a file cannot be read.
@@ -191,10 +191,10 @@ class JetsonControl:
         )
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Put every setting back from any state, as many as possible whatever fails; harmless twice.
+        """Restore every setting from any state; an error does not stop the others. Idempotent.
 
         Returns:
-            One sentence for each setting that is not as found, naming it and its value; none when all is.
+            One sentence for each setting that differs from ``found``, naming it and its value.
         """
         wrong: list[str] = []
         for _ in range(_ATTEMPTS):
@@ -205,13 +205,13 @@ class JetsonControl:
 
 
 def _require_cool(sysfs: Sysfs) -> None:
-    """Refuse limits that the kernel has lowered against heat: noted now, they would stay that low for good.
+    """Check that the kernel has not lowered limits because of heat: a restore would make such limits permanent.
 
     Cooling devices of cpufreq and devfreq lower the limits themselves (Linux drivers/thermal/cpufreq_cooling.c); the
     throttling alerts of NVIDIA's boards do not.
 
     Raises:
-        DeviceError: they are lowered.
+        DeviceError: a cooling device has lowered limits.
     """
     throttle = open_board_throttle(sysfs)
     slowing = [] if isinstance(throttle, Absent) else [kind for kind in throttle.active() if "-alert" not in kind]
@@ -227,4 +227,4 @@ def _scaled(mhz: float | None, per_mhz: int) -> int | None:
 
 
 def _keep_in_memory(found: Snapshot) -> None:
-    """Keep what was learnt in the snapshot alone."""
+    """Do nothing: without a journal, the snapshot alone holds the added limits."""

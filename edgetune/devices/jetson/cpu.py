@@ -1,13 +1,13 @@
-"""The CPU of a board: which cores run, and the clocks of its clusters (cpufreq policies), which are pinned together.
+"""The CPU of a board: the cores online, and the clocks of its clusters (cpufreq policies), which are pinned together.
 
-Cores that ran when the board was found come first, lowest number first, then those that were off: a preset that leaves
-the Denver cluster of a TX2 off keeps it off while its other cores suffice. Elsewhere that means the lowest numbers.
-Core 0 is never switched off, nor is one without an ``online`` file, which by that runs. Source: NVIDIA/skills,
+Cores are chosen in this order: those found online, lowest number first, then those found offline. So a preset that
+leaves the Denver cluster of a TX2 off keeps it off while the other cores suffice. Core 0 is never switched off, nor is
+a core without an ``online`` file, which always runs. Source: NVIDIA/skills,
 jetson-customize-nvpmodel ("CORE_0 cannot be offlined"); Linux drivers/base/cpu.c.
 
-A cluster whose cores are all off may hide its files (EBUSY, or none at all) or show them. What is hidden becomes known,
-and is noted, when a core of it first runs, before anything of it is changed; a cluster is given its limits back before
-its last core goes off, so that one that is off is as it was found.
+A cluster whose cores are all offline may hide its files (EBUSY, or no files). Hidden limits are read and noted when one
+of its cores first comes online, before they are changed. A cluster gets its limits back before its last core goes
+offline, so that an offline cluster keeps the limits that were found.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from edgetune.errors import DeviceError
 
 FOLDER = "sys/devices/system/cpu"
 PATIENCE_S = 1.0
-"""How long a core may take to switch, or say that it is busy: a race with another hotplug ends well within."""
+"""How long a core may take to switch or answer that it is busy, s: longer than a race with another hotplug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Cores:
     """A board's cores.
 
     Args:
-        numbers: All of them, ascending.
-        switchable: Those that can be switched on and off; the others always run.
+        numbers: All core numbers, ascending.
+        switchable: Cores that can be switched on and off; the others always run.
     """
 
     numbers: tuple[int, ...]
@@ -70,7 +70,7 @@ def find_cores(sysfs: Sysfs) -> Cores:
     """Return the board's cores.
 
     Raises:
-        DeviceError: the kernel does not list them.
+        DeviceError: the kernel does not list the cores.
     """
     try:
         numbers = parse_ranges(sysfs.read(f"{FOLDER}/present"))
@@ -85,7 +85,7 @@ def parse_ranges(text: str) -> tuple[int, ...]:
     """Return the numbers of a list such as ``0-3,6`` or ``0 3 4``.
 
     Raises:
-        ValueError: not such a list.
+        ValueError: ``text`` is not such a list.
     """
     numbers: set[int] = set()
     for part in text.replace(",", " ").split():
@@ -95,7 +95,7 @@ def parse_ranges(text: str) -> tuple[int, ...]:
 
 
 def online(files: BoardFiles, cores: Cores) -> frozenset[int]:
-    """Return the cores that run now.
+    """Return the cores that are online.
 
     Raises:
         DeviceError: a core's file cannot be read.
@@ -104,7 +104,7 @@ def online(files: BoardFiles, cores: Cores) -> frozenset[int]:
 
 
 def choose(count: int, cores: Cores, found: Mapping[str, str]) -> frozenset[int]:
-    """Return which ``count`` cores are to run, in the order that the module describes."""
+    """Return the ``count`` cores to run, chosen in the order that the module docstring describes."""
     ran = {core for core in cores.switchable if found.get(online_file(core)) == "1"} | cores.fixed
     ordered = sorted(cores.numbers, key=lambda core: (core not in cores.fixed, core not in ran, core))
     return frozenset(ordered[:count])
@@ -114,7 +114,7 @@ def switch_on(files: BoardFiles, cores: Iterable[int]) -> None:
     """Switch cores on, lowest first.
 
     Raises:
-        DeviceError: one does not come.
+        DeviceError: a core does not come online.
     """
     for core in sorted(cores):
         files.set(online_file(core), "1", PATIENCE_S)
@@ -124,7 +124,7 @@ def switch_off(files: BoardFiles, cores: Iterable[int]) -> None:
     """Switch cores off, highest first.
 
     Raises:
-        DeviceError: one does not go.
+        DeviceError: a core does not go offline.
     """
     for core in sorted(cores, reverse=True):
         files.set(online_file(core), "0", PATIENCE_S)
@@ -132,29 +132,29 @@ def switch_off(files: BoardFiles, cores: Iterable[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CpufreqPolicy:
-    """A cpufreq policy that tells its cores, running or not; its folder and they."""
+    """A cpufreq policy: its folder and its cores, online or not."""
 
     folder: str
     cores: frozenset[int]
 
     @property
     def limits(self) -> LimitFiles:
-        """Where its limits are, kHz."""
+        """The files of its limits, kHz."""
         return limit_files(self.folder)
 
 
 def limit_files(folder: str) -> LimitFiles:
-    """Return where the limits of the policy in ``folder`` are, kHz."""
+    """Return the files of the limits, kHz, of the policy in ``folder``."""
     return LimitFiles(f"{folder}/scaling_min_freq", f"{folder}/scaling_max_freq")
 
 
 def possible_limits(cores: Cores) -> dict[LimitFiles, int]:
-    """Return the limits of every policy there can be, each with the core that names it: one may be hidden now."""
+    """Return the limit files of every possible policy, hidden ones too, each with the core that names the policy."""
     return {limit_files(f"{FOLDER}/cpufreq/policy{core}"): core for core in cores.numbers}
 
 
 def policies(sysfs: Sysfs) -> list[CpufreqPolicy]:
-    """Return the policies that tell their cores now."""
+    """Return the policies that list their cores now."""
     told = []
     for folder in sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
         try:
@@ -165,7 +165,7 @@ def policies(sysfs: Sysfs) -> list[CpufreqPolicy]:
 
 
 def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:
-    """Return the clocks a policy offers, kHz, ascending; none when it does not tell."""
+    """Return the clocks that a policy lists, kHz, ascending; empty without a list."""
     try:
         return tuple(sorted(map(int, sysfs.read(f"{policy.folder}/scaling_available_frequencies").split())))
     except (OSError, ValueError):
@@ -173,7 +173,7 @@ def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:
 
 
 def common_table(sysfs: Sysfs) -> tuple[int, ...]:
-    """Return the clocks that all policies that tell theirs have in common, kHz, ascending."""
+    """Return the clocks common to all policies that list clocks, kHz, ascending."""
     tables = [set(table) for policy in policies(sysfs) if (table := table_khz(sysfs, policy))]
     return tuple(sorted(set.intersection(*tables))) if tables else ()
 
@@ -191,10 +191,10 @@ class CpuClock:
         self._cores = cores
 
     def snapshot(self) -> Snapshot:
-        """Return the limits of every policy that shows them.
+        """Return the limits of every policy whose limits are readable.
 
         Raises:
-            DeviceError: a policy with a core that runs does not show its limits.
+            DeviceError: the limits of a policy with an online core are not readable.
         """
         running = online(self._files, self._cores)
         found: Snapshot = {}
@@ -217,13 +217,13 @@ class CpuClock:
     def apply(
         self, khz: int | None, wanted: frozenset[int], found: Snapshot, learnt: Callable[[Snapshot], None]
     ) -> None:
-        """Pin the clusters of the cores in ``wanted``, or give them the limits found; all others get those in any case.
+        """Pin the clusters of the cores in ``wanted`` to ``khz``; all other clusters get the limits found.
 
         Args:
-            khz: Clock, kHz; ``None`` for as found.
-            wanted: Cores that are to run.
+            khz: Clock, kHz; ``None`` restores the limits found.
+            wanted: Cores to run.
             found: Snapshot; limits that were hidden are added to it.
-            learnt: Called with the snapshot when it has grown, before what was added is changed.
+            learnt: Called with the snapshot after an addition, before the added limits are changed.
 
         Raises:
             DeviceError: a cluster does not have the clock, or a limit was refused, ignored or clamped.
@@ -245,7 +245,7 @@ class CpuClock:
             set_limits(self._files, policy.limits, ClockLimits(khz, khz))
 
     def read_khz(self) -> int | None:
-        """Return the clock that all running clusters are pinned to, kHz; ``None`` when they are not.
+        """Return the clock that all online clusters are pinned to, kHz; ``None`` when there is none.
 
         Raises:
             DeviceError: a file of a running cluster cannot be read.
@@ -259,10 +259,10 @@ class CpuClock:
         return clocks.pop() if len(clocks) == 1 else None
 
     def _wake(self, pair: LimitFiles, core: int, limits: ClockLimits) -> None:
-        """Let the core run after which a policy is named, where the policy does not show ``limits``: it may be off.
+        """Switch on the core that a policy is named after, unless the policy already shows ``limits``.
 
         Raises:
-            DeviceError: the core does not come.
+            DeviceError: the core does not come online.
         """
         try:
             if read_limits(self._files, pair) == limits:
@@ -273,10 +273,10 @@ class CpuClock:
             switch_on(self._files, [core])
 
     def restore_found(self, pair: LimitFiles, core: int, found: Snapshot) -> None:
-        """Put the limits of one policy back, if need be by letting a core of it run.
+        """Restore the limits of one policy, if necessary by switching on one of its cores.
 
         Raises:
-            DeviceError: the core does not come, or a limit was refused, ignored or clamped.
+            DeviceError: the core does not come online, or a limit was refused, ignored or clamped.
         """
         limits = pair.in_snapshot(found)
         if limits is not None:

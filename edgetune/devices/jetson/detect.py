@@ -1,9 +1,9 @@
-"""Which Jetson this is, as the board itself says, and the options that a device name has.
+"""Detect the Jetson from its own files, and parse the options of a ``jetson`` device name.
 
     jetson?beyond-caps=on&rails=VDD_GPU_SOC+VDD_CPU_CV&source=jtop
 
-Nothing here decides what the board can do: tables, limits and paths are read from the board. What it is called goes
-into the results, and picks the entry of the catalogue that is compared with the board.
+The board's tables, limits and paths are read elsewhere. The detected name goes into the results and selects the
+catalogue entry that is compared with the board.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from edgetune.errors import InputError
 from edgetune.plugins import Registry
 
 KERNEL_GENERATIONS = ("4.9", "5.10", "5.15", "6.8")
-"""Kernels of JetPack 4, 5, 6 and 7, whose answers to writes are known."""
+"""Kernels of JetPack 4, 5, 6 and 7, whose behaviour on writes is known."""
 
 _JETPACK_OF_L4T = {32: 4, 34: 5, 35: 5, 36: 6, 38: 7, 39: 7}
 """Source: the ``NVIDIA_JETPACK`` table of jetson_stats, jtop/core/jetson_variables.py."""
@@ -41,11 +41,11 @@ _CONTAINER = re.compile(r"docker|kubepods|containerd|libpod|lxc")
 
 @dataclass(frozen=True, slots=True)
 class Jetson:
-    """A Jetson, described by itself; what it does not say is ``None``.
+    """A Jetson as its files describe it; an unknown fact is ``None``.
 
     Args:
-        model: As the device tree says, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
-        compatible: The device tree's own names of the board, the most exact first.
+        model: Model in the device tree, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
+        compatible: The device tree's ``compatible`` names, most specific first.
         soc: The chip, e.g. ``tegra234``.
         module: Part number of the module, e.g. ``p3701-0000``.
         super_variant: Whether its device tree is the one that allows the higher clocks of ``MAXN_SUPER``.
@@ -53,10 +53,10 @@ class Jetson:
         jetpack: Major version of JetPack, e.g. 6.
         kernel: Release of the kernel, e.g. ``5.15.148-tegra``.
         kernel_generation: Its first two numbers, e.g. ``5.15``.
-        thor_gpu: Whether the GPU is driven as on Thor (``gpu-gpc-0``). JetPack 7 alone says nothing of the kind: on
-            Orin it keeps the older driver.
-        container: What tells that this runs in a container, where nvpmodel only pretends to work.
-        notes: What is unusual about the board, for the user.
+        thor_gpu: Whether the GPU is driven as on Thor (``gpu-gpc-0``). JetPack 7 does not imply this: on Orin it
+            keeps the older driver.
+        container: Evidence of a container, where nvpmodel reports success without effect; ``None`` outside one.
+        notes: Unusual facts about the board, for the user.
     """
 
     model: str
@@ -74,7 +74,7 @@ class Jetson:
 
 
 def detect_jetson(sysfs: Sysfs) -> Jetson | None:
-    """Return the Jetson this is, or ``None`` on any other machine.
+    """Return this machine's description as a Jetson, or ``None`` on any other machine.
 
     A Jetson has NVIDIA's release file or names a Tegra chip in its device tree.
     """
@@ -102,7 +102,7 @@ def detect_jetson(sysfs: Sysfs) -> Jetson | None:
 
 
 def _module(compatible: tuple[str, ...], dts: str | None) -> str | None:
-    """Return the module's part number: of a known family, else what stands after the carrier in ``carrier+module``."""
+    """Return the module's part number: one of a known family, else the second part of ``carrier+module``."""
     words = " ".join([*compatible, dts or ""])
     known = next((part for part in _PART.findall(words) if part[:5] in _MODULES), None)
     unknown = re.search(rf"\+({_PART.pattern})", words)
@@ -131,7 +131,7 @@ def _container(sysfs: Sysfs) -> str | None:
 
 
 def _notes(board: Jetson) -> list[str]:
-    """Return one sentence for each thing about the board that is unknown here."""
+    """Return one sentence for each fact about the board that edgetune does not know."""
     notes, unknown = [], "is not one known here; the board's own tables are used"
     if board.soc not in _SOCS:
         notes.append(f"the chip {board.soc or '(not named)'} {unknown}")
@@ -163,19 +163,19 @@ POWER_SENSORS: Registry[Callable[[Sysfs, Clock, str, str | None], PowerSensor | 
         "jtop": "edgetune.devices.jetson.power:open_jtop_power",
     },
 )
-"""What reads a board's power, by the word after ``source=``; opened with files, clock, chip and the rails chosen."""
+"""Openers of a board's power sensor by the value of ``source=``; arguments: files, clock, SoC and chosen rails."""
 
 _EXAMPLE = "e.g. jetson?beyond-caps=on or jetson?rails=VDD_GPU_SOC+VDD_CPU_CV"
 
 
 @dataclass(frozen=True, slots=True)
 class JetsonOptions:
-    """What the user chose of the board.
+    """Options of a ``jetson`` device name.
 
     Args:
         beyond_caps: Offer clocks and cores above what the active power mode allows: NVIDIA's qualified limits.
         rails: Power rails to add up instead of the board's usual total, joined by ``+``.
-        source: What reads the power, one of ``POWER_SENSORS``: the board's own files, or a running jetson-stats.
+        source: Power sensor, one of ``POWER_SENSORS``: the board's own files, or a running jetson-stats.
     """
 
     beyond_caps: bool = False
@@ -184,10 +184,10 @@ class JetsonOptions:
 
 
 def parse_jetson_options(name: str) -> JetsonOptions:
-    """Return what a device name of this kind asks for.
+    """Return the options in a Jetson's device name.
 
     Raises:
-        InputError: not the name of a Jetson, or an option that it does not have.
+        InputError: ``name`` is not a Jetson, or has an unknown option.
     """
     kind, _, query = name.partition("?")
     if kind != "jetson":

@@ -1,8 +1,8 @@
-"""``jetson``: the board this runs on, put together from what its kernel shows, and what a result on it depends on.
+"""``jetson``: assemble the local board as a device, and collect the conditions that a result on it depends on.
 
-Reading needs no privilege, nor does running a network. Modes are set by the guardian, the only process that has any.
-What a result depends on is read for the head of every artifact, ``None`` where it is unknown; what the board offers
-wins over the catalogue, and where the two differ a note says so.
+Reading sensors and running networks needs no privilege; modes are set by the guardian, the only privileged process.
+Conditions go into the header of every artifact, ``None`` where unknown. The board's own values take precedence over
+the catalogue, and a note reports each difference.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _GPU_GOVERNOR_FOLDERS = ("gpu-gpc-0", "*gpu", "*.ga10b", "*.gv11b", "*.gp10b")
 
 
 def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, Any]:
-    """Return the facts about the board that decide what a measurement on it means.
+    """Return the conditions of the board that a measurement depends on.
 
     Args:
         sysfs: The board's files.
-        tables: The board's own values of each knob, with which the limits of the active mode are told.
+        tables: The board's own values of each knob, for the limits of the active mode.
     """
     board = detect_jetson(sysfs)
     nvpmodel = read_nvpmodel(sysfs)
@@ -63,7 +63,7 @@ def _identity(board: Jetson | None) -> dict[str, Any]:
 
 
 def _power_mode(nvpmodel: Nvpmodel | str) -> dict[str, Any]:
-    """Return the active mode and the file that defines it, or what is known of why there is none."""
+    """Return the active mode and the file that defines it, or the reason why it is unknown."""
     if isinstance(nvpmodel, str):
         return {"nvpmodel": {"mode": None, "id": None, "file": None, "sha256": None, "notes": [nvpmodel]}}
     model = nvpmodel.active_model
@@ -72,7 +72,7 @@ def _power_mode(nvpmodel: Nvpmodel | str) -> dict[str, Any]:
 
 
 def _cpu_governors(sysfs: Sysfs) -> str | None:
-    """Return the governor of all policies, or all of them where they differ."""
+    """Return the cpufreq governor, or every governor where policies differ."""
     found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))})
     return ", ".join(found) or None
 
@@ -89,11 +89,11 @@ _KHZ_PER_MHZ = 1000
 
 
 def differences(jetson: Jetson, tables: Mapping[str, tuple[float, ...]]) -> list[str]:
-    """Return one sentence for each thing that is not as published of this module; none when the catalogue lacks it.
+    """Return one sentence for each difference from the catalogue; empty when the catalogue lacks the module.
 
     Args:
-        jetson: The board, as detected.
-        tables: Its own values of each knob, MHz for clocks.
+        jetson: The detected board.
+        tables: The board's values of each knob, MHz for clocks.
     """
     published = board_of_module(jetson.module) if jetson.module else None
     if published is None:
@@ -108,12 +108,12 @@ def differences(jetson: Jetson, tables: Mapping[str, tuple[float, ...]]) -> list
 
 
 def _clocks(board: CatalogueBoard, what: str, name: str, offered: Sequence[float]) -> str:
-    """Say that no published table of a clock is the one on offer; empty when one is, or nothing is known."""
+    """Return a sentence if no published table matches the clocks on offer; empty on a match or without tables."""
     published: tuple[ClockTable, ...] = getattr(board, name)
     lists = [table.khz for table in published if table.khz]
     khz = tuple(round(mhz * _KHZ_PER_MHZ) for mhz in offered)
     if not lists or not khz or khz in lists or khz in [(each[0], each[-1]) for each in lists]:
-        return ""  # of the Nano's memory clocks the kernel tells only the ends
+        return ""  # the Nano's kernel lists only the lowest and highest memory clock
     nearest = min(lists, key=lambda each: len(set(each) ^ set(khz)))
     strange = len(set(khz) - set(nearest))
     return (
@@ -123,7 +123,7 @@ def _clocks(board: CatalogueBoard, what: str, name: str, offered: Sequence[float
 
 
 _GPU = LiveSource(ort_providers=("CUDAExecutionProvider",), torch_device="cuda:0")
-"""Not TensorRT, which builds an engine for every batch size: minutes before a point, and other kernels each time."""
+"""TensorRT is left out: it builds an engine for every batch size, which takes minutes and may select other kernels."""
 
 _WITHOUT_CAPS = "the active nvpmodel mode is not known: nothing above the limits in force now is offered"
 
@@ -132,12 +132,12 @@ def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
     """Open the board whose files lie below ``root``.
 
     Args:
-        root: ``/``, or where a container has the board's file system.
+        root: ``/``, or the board's file system inside a container.
         name: ``jetson``, with options; see ``choices``.
 
     Raises:
-        InputError: an option that a Jetson does not have.
-        DeviceError: there is no Jetson.
+        InputError: ``name`` has an unknown option.
+        DeviceError: this machine is no Jetson.
     """
     sysfs = Sysfs(root)
     kind = (
@@ -160,15 +160,15 @@ def open_jetson(
 
     Args:
         sysfs: Its files.
-        name: As the user wrote it.
+        name: Device name with options.
         guardian: Command line of the process that sets its modes.
-        ask: Whether the guardian must be asked what can be set, because this process may not look.
-        source: How workloads run on it.
-        clock: Times everything; the system's monotonic clock by default.
-        made_up: What is not real about it; the device is then marked as simulated.
+        ask: Whether to ask the guardian for the settable modes, because this process may not read them.
+        source: How workloads run on the board.
+        clock: Clock of the device; the system's monotonic clock by default.
+        made_up: Which parts are simulated; the device is then marked as simulated.
 
     Raises:
-        DeviceError: there is no Jetson.
+        DeviceError: this machine is no Jetson.
     """
     jetson, choices = detect_jetson(sysfs), parse_jetson_options(name)
     if jetson is None:
@@ -197,7 +197,7 @@ def open_jetson(
 
 
 def no_jetson(root: Path) -> DeviceError:
-    """Return what to say where the files below ``root`` are not those of a Jetson."""
+    """Return the error for a ``root`` that is not the file system of a Jetson."""
     if root == Path("/"):
         return DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
     return DeviceError(
@@ -207,7 +207,7 @@ def no_jetson(root: Path) -> DeviceError:
 
 
 def _software(jetson: Jetson) -> str:
-    """Return the releases in a few words."""
+    """Return the software releases in a short phrase."""
     known = (("JetPack", jetson.jetpack), ("L4T", jetson.l4t), ("kernel", jetson.kernel_generation))
     return ", ".join(f"{what} {value}" for what, value in known if value) or "unknown release"
 
@@ -215,7 +215,7 @@ def _software(jetson: Jetson) -> str:
 def _conditions(
     sysfs: Sysfs, jetson: Jetson, power: PowerSensor | Absent, choices: JetsonOptions, made_up: str | None
 ) -> dict[str, Any]:
-    """Return what a result on this board depends on."""
+    """Return the conditions of a result on this board."""
     tables = find_knobs(sysfs).tables
     facts = board_conditions(sysfs, tables)
     known = any(cap is not None for cap in (facts["caps"] or {}).values())

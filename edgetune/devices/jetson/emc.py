@@ -1,8 +1,7 @@
-"""The memory clock (EMC): where each kernel sets it, how it is held at a rate, and its cap.
+"""The memory clock (EMC): the files of each kernel that pin its rate, and the file of its cap.
 
-A rate is held by a lock of the firmware or by equal limits; neither is believed at once.
-
-The firmware may ignore a rate although the write succeeds, and some boards drift off the rate later. Sources:
+A firmware lock or equal limits pin a rate. The rate is then observed for a second, because the firmware may ignore a
+successful write and some boards drift off the rate later. Sources:
 drivers/firmware/tegra/bpmp-debugfs.c of Linux; NVIDIA's jetson_clocks for the order of the writes.
 
     T210               debugfs clk/override.emc: state and rate   cap: emc_iso_cap
@@ -37,7 +36,7 @@ from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 
 _LOOKS, _LOOK_S = 5, 0.2
-"""A rate is looked at five times in one second: settling takes 50 to 200 ms, and drift was seen within the second."""
+"""Five reads in one second verify a rate: it settles in 50 to 200 ms, and drift was observed within the second."""
 GRAIN_HZ = 1000
 """The firmware lists its rates in kHz."""
 _ADVICE = "the firmware does not hold this rate: choose another; it has fewer under a device tree of another module"
@@ -45,13 +44,13 @@ _ADVICE = "the firmware does not hold this rate: choose another; it has fewer un
 
 @dataclass(frozen=True, slots=True)
 class LockedRate:
-    """A memory rate held by a lock.
+    """A memory rate pinned by a lock.
 
     Args:
-        lock: 1 holds the rate.
-        rate: Takes a rate, Hz.
-        now: Tells the rate.
-        helpers: Set to 1, in this order, only where the rate does not hold without.
+        lock: File; 1 pins the rate.
+        rate: File that sets the rate, Hz.
+        now: File that shows the present rate.
+        helpers: Files set to 1, in this order, only where the lock alone does not hold the rate.
     """
 
     lock: str
@@ -65,10 +64,10 @@ class LockedRate:
         return (self.rate, self.lock, *self.helpers)
 
     def snapshot(self, files: BoardFiles) -> Snapshot:
-        """Return the lock and what helps it, and the rate only if it is locked: else it moves by itself.
+        """Return the values of the lock and its helpers, and the rate only if locked, since an unlocked rate varies.
 
         Raises:
-            DeviceError: one cannot be read.
+            DeviceError: a file cannot be read.
         """
         locked = files.read(self.lock)
         found: Snapshot = {self.rate: files.read(self.now)} if locked == "1" else {}
@@ -80,10 +79,10 @@ class LockedRate:
         return files.number(self.now) if files.read(self.lock) == "1" else None
 
     def hold(self, files: BoardFiles, hz: int) -> None:
-        """Lock the rate, and see that it holds.
+        """Lock the rate and verify it for a second.
 
         Raises:
-            DeviceError: a file refused, or the rate was ignored or drifted off.
+            DeviceError: a write was refused, or the rate was ignored or drifted off.
         """
         held = self.held_hz(files)
         if held is not None and abs(held - hz) < GRAIN_HZ:
@@ -100,10 +99,10 @@ class LockedRate:
             raise DeviceError(f"/{self.rate} was set to {hz} but {trouble}", _ADVICE)
 
     def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
-        """Put the rate back if it was locked, then what helped, then the lock.
+        """Restore the rate if it was locked, then the helpers, then the lock.
 
         Raises:
-            DeviceError: a file refused, or the rate was ignored; everything else was put back.
+            DeviceError: a write was refused, or the rate was ignored; everything else was restored.
         """
         steps: list[Callable[[], None]] = []
         if found.get(self.lock) == "1" and self.rate in found:
@@ -116,11 +115,11 @@ class LockedRate:
 
 @dataclass(frozen=True, slots=True)
 class LimitedRate:
-    """A memory rate held by equal limits of a devfreq folder.
+    """A memory rate pinned by equal limits of a devfreq folder.
 
     Args:
-        limits: Lower and upper limit, Hz.
-        now: Tells the rate.
+        limits: Files of the lower and upper limit, Hz.
+        now: File that shows the present rate.
     """
 
     limits: LimitFiles
@@ -136,14 +135,14 @@ class LimitedRate:
         return snapshot_limits(files, self.limits)
 
     def held_hz(self, files: BoardFiles) -> int | None:
-        """Return the rate, Hz, that the limits hold."""
+        """Return the rate, Hz, that the limits pin; ``None`` when they leave a range."""
         return pinned(read_limits(files, self.limits), self.limits, ())
 
     def hold(self, files: BoardFiles, hz: int) -> None:
-        """Set both limits to the rate, and see that it holds.
+        """Set both limits to the rate and verify it for a second.
 
         Raises:
-            DeviceError: a limit was refused, ignored or clamped, or the rate is another.
+            DeviceError: a limit was refused, ignored or clamped, or the memory runs at another rate.
         """
         if self.held_hz(files) == hz:
             return
@@ -152,14 +151,14 @@ class LimitedRate:
             raise DeviceError(f"/{self.limits.high} was set to {hz} but {trouble}", _ADVICE)
 
     def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
-        """Put the limits back; errors as ``set_limits``."""
+        """Restore the limits; errors as ``set_limits``."""
         limits = self.limits.in_snapshot(found)
         if limits is not None:
             set_limits(files, self.limits, limits)
 
 
 def _trouble(files: BoardFiles, path: str, hz: int) -> str:
-    """Return what is wrong with a rate during the second after it was set, empty when it holds."""
+    """Observe a rate for a second after it was set; return a description of the fault, empty when the rate holds."""
     for look in range(_LOOKS):
         files.sleep(_LOOK_S)
         now = files.number(path)
@@ -176,25 +175,25 @@ _CLK_CAP = "sys/kernel/nvpmodel_clk_cap/emc"
 _ISO_CAP = "sys/kernel/nvpmodel_emc_cap/emc_iso_cap"
 _BWMGR = f"{CLASS}/bwmgr"
 _LEAST_HZ = 10_000_000
-"""No Jetson's memory runs at less than 10 MHz or more than 10 GHz: a smaller figure in a table of rates is in kHz."""
+"""Smaller table entries are in kHz: every Jetson's memory runs between 10 MHz and 10 GHz."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """The file that holds the highest memory rate allowed, Hz; whether 0 in it means none."""
+    """The file of the highest allowed memory rate, Hz, and whether 0 in it means no cap."""
 
     path: str
     zero_is_none: bool
 
     def ceiling(self, value: int) -> float:
-        """Return what a value of the file allows, Hz; one that is no rate tells nothing."""
+        """Return the rate that a value of the file allows, Hz; infinity for a value that is not a rate."""
         return float("inf") if value <= 0 else value
 
     def set(self, files: BoardFiles, value: int) -> None:
-        """Set the cap unless it is in place.
+        """Set the cap unless already set.
 
         Raises:
-            DeviceError: it was refused, ignored or changed, or is one that is never written.
+            DeviceError: the value was refused, ignored or changed, or is one that is never written.
         """
         if files.number(self.path) == value:
             return
@@ -205,11 +204,11 @@ class Cap:
 
 @dataclass(frozen=True, slots=True)
 class EmcFiles:
-    """Where the memory clock is set.
+    """The files that set the memory clock.
 
     Args:
-        rate: What holds it.
-        cap: What caps it; ``None`` where no file does.
+        rate: The files that pin the rate.
+        cap: The file of the cap; ``None`` where there is none.
         table_hz: Rates on offer, Hz, ascending.
     """
 
@@ -224,10 +223,10 @@ class EmcFiles:
 
 
 def find_emc(sysfs: Sysfs) -> EmcFiles | str:
-    """Return where the memory clock is set, or why it cannot be."""
+    """Return the files that set the memory clock, or the reason why there are none."""
     cap = next((cap for cap in (Cap(_CLK_CAP, False), Cap(_ISO_CAP, True)) if _readable(sysfs, cap.path)), None)
     thor = bool(sysfs.glob(f"{CLASS}/{THOR}"))
-    ways = (_bwmgr, _bpmp) if thor else (_bpmp, _t210)  # an Orin of JetPack 7 has a bwmgr too: the lock is better known
+    ways = (_bwmgr, _bpmp) if thor else (_bpmp, _t210)  # Orin on JetPack 7 has bwmgr too; prefer the lock
     found = next((found for way in ways if (found := way(sysfs)) is not None), None)
     return _absent(sysfs) if found is None else EmcFiles(found[0], cap, found[1])
 
@@ -250,7 +249,7 @@ def _bpmp(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
 
 
 def _t210(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
-    """Return the override clock; of its rates the kernel tells only the ends."""
+    """Return the override clock and its rates; the kernel lists only the lowest and the highest."""
     ends = [sysfs.text(f"{_DEBUG}/tegra_bwmgr/emc_{end}_rate").split() for end in ("min", "max")]
     table = _rates([word for words in ends for word in words])
     if not table or not _readable(sysfs, f"{_T210}/clk_state") or not _readable(sysfs, f"{_T210}/clk_rate"):
@@ -259,13 +258,13 @@ def _t210(sysfs: Sysfs) -> tuple[LockedRate, tuple[int, ...]] | None:
 
 
 def _dvfs_rates(sysfs: Sysfs) -> tuple[int, ...]:
-    """Return column 2 of the firmware's table; nothing else of its format is published."""
+    """Return column 2 of the firmware's table, the rates; no other column is documented."""
     lines = sysfs.text(f"{_BPMP}/clk/emc/dvfs").splitlines()
     return _rates([words[1] for line in lines if len(words := line.split()) > 1])
 
 
 def _rates(words: list[str]) -> tuple[int, ...]:
-    """Return the rates among words, Hz, ascending."""
+    """Return the words that are rates, Hz, ascending."""
     numbers = {int(word) for word in words if word.isdecimal() and int(word)}
     return tuple(sorted(number * (1000 if number < _LEAST_HZ else 1) for number in numbers))
 
@@ -278,7 +277,7 @@ def _readable(sysfs: Sysfs, path: str) -> bool:
 
 
 def _absent(sysfs: Sysfs) -> str:
-    """Say why no memory clock is found: debugfs is not mounted, hidden, or has none."""
+    """Return the reason why no memory clock is found: debugfs is not mounted, is hidden, or lacks the clock."""
     for path in (f"{_BPMP}/emc/possible_rates", f"{_BPMP}/clk/emc/dvfs", f"{_T210}/clk_state"):
         try:
             sysfs.read(path)
@@ -296,7 +295,7 @@ class EmcClock:
 
     Args:
         files: The board's files.
-        where: The memory's among them.
+        where: The files of the memory clock.
     """
 
     def __init__(self, files: BoardFiles, where: EmcFiles) -> None:
@@ -310,7 +309,7 @@ class EmcClock:
         return float("inf") if cap is None else cap.ceiling(self._files.number(cap.path))
 
     def snapshot(self) -> Snapshot:
-        """Return what holds the rate, and the cap.
+        """Return the values that pin the rate, and the cap.
 
         Raises:
             DeviceError: a file cannot be read.
@@ -321,9 +320,9 @@ class EmcClock:
         return found
 
     def meant(self, found: Mapping[str, str]) -> Snapshot:
-        """Return a snapshot without the rate, where it says that no lock held it: then it moves by itself.
+        """Return the snapshot without the rate if the snapshot says that the rate was unlocked.
 
-        A snapshot that was joined from two may hold a rate that only the later one found locked.
+        A snapshot merged from two may hold a rate that only the later one found locked.
         """
         rate = self._where.rate
         if not isinstance(rate, LockedRate) or found.get(rate.lock) == "1":
@@ -331,14 +330,14 @@ class EmcClock:
         return {path: value for path, value in found.items() if path != rate.rate}
 
     def apply(self, hz: int | None, found: Mapping[str, str]) -> None:
-        """Hold the memory at a rate, its cap as found or raised to the rate; or put back what was found.
+        """Pin the memory to a rate, with the cap as found or raised to the rate; or restore what was found.
 
         Args:
-            hz: Rate, Hz; ``None`` for as found.
+            hz: Rate, Hz; ``None`` restores what was found.
             found: Snapshot.
 
         Raises:
-            DeviceError: a file refused, or the rate was ignored or drifted off; the lock is then as found.
+            DeviceError: a write was refused, or the rate was ignored or drifted off; the lock is then restored.
         """
         if hz is None:
             self.restore_found(found)
@@ -347,16 +346,16 @@ class EmcClock:
         try:
             self._where.rate.hold(self._files, hz)
         except DeviceError:
-            with suppress(DeviceError):  # the first error tells more
+            with suppress(DeviceError):  # report the first error only
                 self._where.rate.restore(self._files, found)
             raise
         self._cap_as_found(found, at_least_hz=hz)
 
     def restore_found(self, found: Mapping[str, str]) -> None:
-        """Put back what held the rate, then the cap; a locked rate that the present cap is below needs it raised first.
+        """Restore the rate's files, then the cap; a locked rate above the present cap needs the cap raised first.
 
         Raises:
-            DeviceError: a file refused, or a value was ignored or clamped; everything else was put back.
+            DeviceError: a write was refused, or a value ignored or clamped; everything else was restored.
         """
         rate = self._where.rate
         steps: list[Callable[[], None]] = []
@@ -379,10 +378,10 @@ class EmcClock:
         cap.set(self._files, at_least_hz if cap.ceiling(value) < at_least_hz else value)
 
     def now(self, path: str, value: str) -> str:
-        """Return what a file of the board says now: of a locked rate, ``value`` itself when it is that within 1 kHz.
+        """Return the present text of a file; for a locked rate within 1 kHz of ``value``, return ``value``.
 
         Raises:
-            DeviceError: it cannot be read.
+            DeviceError: the file cannot be read.
         """
         rate = self._where.rate
         if not isinstance(rate, LockedRate) or path != rate.rate:
@@ -391,7 +390,7 @@ class EmcClock:
         return value if value.isdecimal() and abs(now - int(value)) < GRAIN_HZ else str(now)
 
     def read_hz(self) -> int | None:
-        """Return the rate that holds the memory, as the table has it, Hz; ``None`` when it moves; errors as ``now``."""
+        """Return the table rate that the memory is pinned to, Hz; ``None`` when it is not pinned; errors as ``now``."""
         held = self._where.rate.held_hz(self._files)
         near = (hz for hz in self._where.table_hz if held is not None and abs(hz - held) < GRAIN_HZ)
         return next(near, held)

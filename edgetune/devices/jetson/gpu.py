@@ -1,10 +1,10 @@
-"""The GPU clock: its devfreq folder, which every release calls otherwise, and its limits.
+"""The GPU clock: its devfreq folder, whose name depends on the release, and its limits.
 
 The folder is found as NVIDIA's jetson_clocks and jtop find it: the devfreq entry whose device has the GPU's device-tree
-node, else one whose node has a GPU's name, else one that is called ``gpu``. On Thor it is ``gpu-gpc-0``.
+node, else one whose node has a GPU's name, else one named ``gpu``. On Thor it is ``gpu-gpc-0``.
 
-A GPU that sleeps is kept awake (``power/control`` on) while its limits change, as nvpmodel does. Its ``cur_freq`` may
-then be stale, zero or an error, so that the limits alone say what is set.
+A sleeping GPU is kept awake (``power/control`` on) while its limits change, as nvpmodel does. Its ``cur_freq`` may then
+be stale, zero or an error, so the setting is read from the limits alone.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ DEVFREQ_GRAIN_HZ = 1000
 _NODE = "sys/devices/platform/gpu.0/of_node/compatible"
 _NODE_NAMES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
 THOR = "gpu-gpc-0"
-"""Its presence tells Thor's driver from nvgpu. Source: jetson_stats, jtop/core/hw_detect.py."""
+"""The devfreq folder of Thor's driver, absent with nvgpu. Source: jetson_stats, jtop/core/hw_detect.py."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFiles:
-    """Where the GPU is set.
+    """The files that set the GPU clock.
 
     Args:
-        limits: Its limits, Hz.
-        power: What keeps it awake (``on``) or lets it sleep (``auto``); ``None`` where there is none.
-        table_hz: Its clocks, Hz, ascending.
+        limits: Files of the limits, Hz.
+        power: File that keeps the GPU awake (``on``) or lets it sleep (``auto``); ``None`` where there is none.
+        table_hz: Clocks, Hz, ascending.
     """
 
     limits: LimitFiles
@@ -56,7 +56,7 @@ class GpuFiles:
 
 
 def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
-    """Return where the GPU is set, or why it cannot be."""
+    """Return the files that set the GPU clock, or the reason why there are none."""
     folder = _folder(sysfs)
     if folder is None:
         return (
@@ -72,12 +72,12 @@ def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
 
 
 def devfreq_limits(folder: str) -> LimitFiles:
-    """Return the limits of a devfreq folder, Hz."""
+    """Return the limit files of a devfreq folder, Hz."""
     return LimitFiles(f"{folder}/min_freq", f"{folder}/max_freq", DEVFREQ_GRAIN_HZ)
 
 
 def devfreq_table(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
-    """Return the clocks of a devfreq folder, Hz, ascending; none when it does not tell."""
+    """Return the clocks that a devfreq folder lists, Hz, ascending; empty without a list."""
     try:
         return tuple(sorted(map(int, sysfs.text(f"{folder}/available_frequencies").split())))
     except ValueError:
@@ -101,7 +101,7 @@ class GpuClock:
 
     Args:
         files: The board's files.
-        where: The GPU's among them.
+        where: The files of the GPU clock.
     """
 
     def __init__(self, files: BoardFiles, where: GpuFiles) -> None:
@@ -109,10 +109,10 @@ class GpuClock:
         self._where = where
 
     def snapshot(self) -> Snapshot:
-        """Return its limits and whether it may sleep.
+        """Return the limits and the value of ``power/control``.
 
         Raises:
-            DeviceError: one cannot be read.
+            DeviceError: a file cannot be read.
         """
         found = snapshot_limits(self._files, self._where.limits)
         if self._where.power is not None:
@@ -120,17 +120,17 @@ class GpuClock:
         return found
 
     def apply(self, hz: int | None, found: Snapshot) -> None:
-        """Pin the GPU, or give it the limits found.
+        """Pin the GPU clock, or restore the limits found.
 
         Args:
-            hz: Clock, Hz; ``None`` for as found.
+            hz: Clock, Hz; ``None`` restores the limits found.
             found: Snapshot.
 
         Raises:
-            DeviceError: it could not be woken, or a limit was refused, ignored or clamped; all else was done.
+            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped; the rest was done.
         """
         wanted = self._where.limits.in_snapshot(found) if hz is None else ClockLimits(hz, hz)
-        power = self._where.power if self._where.power in found else None  # what cannot be put back is not touched
+        power = self._where.power if self._where.power in found else None  # never change a file that the snapshot lacks
         steps: list[Callable[[], None]] = []
         if wanted is not None:
             steps.append(partial(self._set, wanted, power))
@@ -139,10 +139,10 @@ class GpuClock:
         do_all(*steps)
 
     def _set(self, wanted: ClockLimits, power: str | None) -> None:
-        """Set the limits unless they are in place, the GPU awake; where it cannot be woken they are set all the same.
+        """Wake the GPU and set the limits unless already set; set them too if the GPU cannot be woken.
 
         Raises:
-            DeviceError: it could not be woken, or a limit was refused, ignored or clamped.
+            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped.
         """
         if read_limits(self._files, self._where.limits) == wanted:
             return
@@ -150,9 +150,9 @@ class GpuClock:
         do_all(*wake, partial(set_limits, self._files, self._where.limits, wanted))
 
     def read_hz(self) -> int | None:
-        """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not.
+        """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not pinned.
 
         Raises:
-            DeviceError: its limits cannot be read.
+            DeviceError: the limits cannot be read.
         """
         return pinned(read_limits(self._files, self._where.limits), self._where.limits, self._where.table_hz)

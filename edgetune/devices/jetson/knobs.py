@@ -1,18 +1,18 @@
-"""The knobs of a board with the values of its own tables, and NVIDIA's power modes in the words of those knobs.
+"""The knobs of a board with the values of its own tables, and NVIDIA's power modes as values of these knobs.
 
-A configuration says ``CPU_A78_0 MAX_FREQ 1728000`` for each cluster, ``-1`` for no limit, and values that the board's
-tables do not have. What nvpmodel makes of them is made of them here:
+An nvpmodel configuration has lines such as ``CPU_A78_0 MAX_FREQ 1728000`` for each cluster, ``-1`` for no limit, and
+values that the board's tables lack. This module converts them as nvpmodel does:
 
-* CPU and GPU: the nearest value of the board's table ("silently rounded", says NVIDIA's guide; seen on a Nano: 918000
-  kHz became 921600, 640000000 Hz became 614400000). Half-way: the lower.
-* Memory: the limit is written as it is, and memory then runs at its highest rate that is not above it. (Kernels of
-  JetPack 6 and later round the limit themselves; that they round down is not verified.)
-* No limit: the highest value. So is a memory limit of 0 where it means none (``emc_iso_cap``, JetPack 4 and 5). In
-  ``nvpmodel_clk_cap``, of JetPack 6 and later, 0 reads in the driver as the *lowest* rate, which nobody meant or
-  observed: there the memory clock is not told.
-* CPU clock: one number for the whole board. Clusters that the mode leaves without a core do not count; where the others
-  differ, the lowest holds, for no cluster is then above its own limit.
-* Cores: those that the mode does not switch off; one that it does not name stays on.
+* CPU and GPU: the nearest value of the board's table ("silently rounded" in NVIDIA's guide; on a Nano 918000 kHz became
+  921600 and 640000000 Hz became 614400000). On a tie, the lower value.
+* Memory: the limit is written unchanged, and the memory runs at its highest rate up to the limit. (Kernels of JetPack 6
+  and later round the limit themselves; that they round down is not verified.)
+* No limit: the highest value. A memory limit of 0 also means no limit in ``emc_iso_cap`` (JetPack 4 and 5). In
+  ``nvpmodel_clk_cap`` (JetPack 6 and later) the driver reads 0 as the *lowest* rate, which is neither intended nor
+  observed; the memory clock is then unknown.
+* CPU clock: one number for the whole board, the lowest limit of all clusters with a core online, so that no cluster
+  exceeds its own limit.
+* Cores: all that the mode does not switch off.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
 from edgetune.devices.sysfs import Sysfs
 
 Tables = Mapping[str, tuple[float, ...]]
-"""Values that the board offers for each knob, ascending, MHz for clocks; a knob it does not have is left out."""
+"""Values that the board offers for each knob, ascending, MHz for clocks; knobs that the board lacks are left out."""
 
 _KHZ_PER_MHZ = 1_000
 _HZ_PER_MHZ = 1_000_000
@@ -45,8 +45,8 @@ class Presets:
     """The modes of a configuration.
 
     Args:
-        modes: By name, as in the file; a name that occurs twice carries its number, ``NAME#ID``.
-        needs_reboot: Those that cannot be had as they are, with the reason: they switch parts of the GPU on or off.
+        modes: Modes by their name in the file; a repeated name gets its number, ``NAME#ID``.
+        needs_reboot: Modes that switch parts of the GPU on or off and so need a reboot, with the reason.
     """
 
     modes: Mapping[str, Mode]
@@ -54,11 +54,11 @@ class Presets:
 
 
 def presets_of(nvpmodel: Nvpmodel, tables: Tables, masks: Mapping[str, str]) -> Presets:
-    """Return the configuration's modes with values that the board has; a knob that a mode leaves alone is ``None``.
+    """Return the configuration's modes with the board's values; a knob that a mode does not set is ``None``.
 
     Args:
         nvpmodel: The configuration in force.
-        tables: The board's own values, ``cpu_cores`` among them.
+        tables: The board's own values, ``cpu_cores`` included.
         masks: The masks of switched-off GPU parts that are in force, from ``present_masks``.
     """
     modes: dict[str, Mode] = {}
@@ -74,10 +74,10 @@ def presets_of(nvpmodel: Nvpmodel, tables: Tables, masks: Mapping[str, str]) -> 
 
 
 def caps_of(nvpmodel: Nvpmodel, tables: Tables) -> dict[str, float | None]:
-    """Return the highest value of each knob that the active mode allows; ``None`` where that is not known.
+    """Return the highest value of each knob that the active mode allows; ``None`` where unknown.
 
-    What a configuration calls no limit is the highest value of the table. The kernel may hold the memory lower still
-    (some Orin Nano Super boards end at 2133 MHz in ``MAXN_SUPER``): its own limit files are asked as well, elsewhere.
+    No limit means the highest value of the table. The kernel may cap the memory lower (some Orin Nano Super boards at
+    2133 MHz in ``MAXN_SUPER``); ``JetsonControl`` reads that cap.
     """
     model = nvpmodel.active_model
     if model is None:
@@ -97,7 +97,7 @@ def _limits(nvpmodel: Nvpmodel, model: PowerModel, tables: Tables) -> dict[str, 
 
 
 def _cores_off(nvpmodel: Nvpmodel, model: PowerModel) -> set[int]:
-    """Return the cores that the mode switches off; never core 0, which the kernel keeps."""
+    """Return the cores that the mode switches off; never core 0, which the kernel keeps online."""
     off = set()
     for name, param in nvpmodel.config.params.items():
         for argument, path in param.paths.items():
@@ -145,7 +145,7 @@ def _nearest(limit: int, per_mhz: int, table: tuple[float, ...]) -> float:
 
 
 def _changed_masks(model: PowerModel, masks: Mapping[str, str]) -> list[str]:
-    """Return what the mode would switch in the GPU, e.g. ``TPC mask 248, now 240``."""
+    """Return the GPU masks that the mode would change, e.g. ``TPC mask 248, now 240``."""
     reasons = []
     for setting in model.settings:
         if not is_mask(setting.argument):
@@ -158,7 +158,7 @@ def _changed_masks(model: PowerModel, masks: Mapping[str, str]) -> list[str]:
 
 
 def _number(text: str) -> int | str:
-    """Return a mask as a number, in whichever base it is written, or as it is."""
+    """Parse a mask in any base; return other text unchanged."""
     try:
         return int(text, 0)
     except ValueError:
@@ -174,10 +174,10 @@ class JetsonKnobs:
     """The knobs of a board, whether or not this user may set them.
 
     Args:
-        cores: Its cores.
-        cpu_khz: Clocks that all clusters have, kHz, ascending, or why there are none.
-        gpu: Where the GPU is set, or why it cannot be.
-        emc: Where the memory is set, or why it cannot be.
+        cores: The cores.
+        cpu_khz: Clocks that all clusters have, kHz, ascending, or the reason why there are none.
+        gpu: The files of the GPU clock, or the reason why it cannot be set.
+        emc: The files of the memory clock, or the reason why it cannot be set.
     """
 
     cores: Cores
@@ -187,12 +187,12 @@ class JetsonKnobs:
 
     @property
     def emc_cap(self) -> Cap | None:
-        """What caps the memory clock, where that can be set and a file does."""
+        """The cap on the memory clock; ``None`` without a settable memory clock or without a cap file."""
         return None if isinstance(self.emc, str) else self.emc.cap
 
     @property
     def tables(self) -> dict[str, tuple[float, ...]]:
-        """Every value that the board lists, by knob, ascending; clocks in MHz, caps not regarded."""
+        """Every value that the board lists, by knob, ascending; clocks in MHz, caps ignored."""
         tables: dict[str, tuple[float, ...]] = {"cpu_cores": tuple(map(float, self.cores.counts))}
         if not isinstance(self.cpu_khz, str):
             tables["cpu_mhz"] = tuple(khz / KHZ_PER_MHZ for khz in self.cpu_khz)
@@ -204,13 +204,13 @@ class JetsonKnobs:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why a knob cannot be set, by knob."""
+        """Reason why a knob cannot be set, by knob."""
         told = {"cpu_mhz": self.cpu_khz, "gpu_mhz": self.gpu, "mem_mhz": self.emc}
         return {knob: reason for knob, reason in told.items() if isinstance(reason, str)}
 
     @property
     def files(self) -> dict[str, tuple[str, ...]]:
-        """Every file that setting a knob may write, by knob; limits of clusters that hide theirs included."""
+        """Every file that setting a knob may write, by knob, hidden limits of offline clusters included."""
         limits = [path for pair in possible_limits(self.cores) for path in pair.paths]
         return {
             "cpu_cores": self.cores.settable,
@@ -221,10 +221,10 @@ class JetsonKnobs:
 
 
 def find_knobs(sysfs: Sysfs) -> JetsonKnobs:
-    """Look for what can be set on a board; nothing is written.
+    """Find the knobs of a board without writing anything.
 
     Raises:
-        DeviceError: its cores are not listed.
+        DeviceError: the kernel does not list the cores.
     """
     return JetsonKnobs(find_cores(sysfs), _cpu(sysfs), find_gpu(sysfs), find_emc(sysfs))
 
@@ -236,9 +236,9 @@ def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
 
 
 def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]:
-    """Return the highest values that the kernel allows now, for a board that does not tell its power mode.
+    """Return the highest values that the kernel allows now, for a board with an unknown power mode.
 
-    The limits of the mode are then unknown; those in force were chosen by a user, and nothing exceeds them unasked.
+    The limits in force replace the unknown limits of the mode; only an explicit option exceeds them.
     """
     cpu = [khz for policy in policies(sysfs) if (khz := sysfs.read_int(policy.limits.high)) is not None]
     gpu_hz = None if isinstance(knobs.gpu, str) else sysfs.read_int(knobs.gpu.limits.high)
@@ -251,12 +251,12 @@ def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]
 
 
 def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], presets: Presets) -> ModeSpace:
-    """Return the values on offer: of the board's tables, within the caps, where its files may be written.
+    """Return the values on offer: those of the board's tables within the caps, for knobs whose files are writable.
 
     Args:
-        knobs: The board's.
-        sysfs: Where its files are.
-        caps: Highest value of each knob; ``None``, or a knob that is left out, for no cap.
+        knobs: The board's knobs.
+        sysfs: The board's files.
+        caps: Highest value of each knob; ``None``, or a missing knob, means no cap.
         presets: Named modes; those that need a reboot, or are above the caps, are withheld.
     """
     values: dict[str, tuple[float, ...]] = {}
@@ -286,7 +286,7 @@ def offered(knobs: JetsonKnobs, sysfs: Sysfs, caps: Mapping[str, float | None], 
 
 
 def _obstacle(mode: Mode, values: Mapping[str, tuple[float, ...]], fixed: Mapping[str, str]) -> str:
-    """Say why a named mode cannot be set, empty when it can."""
+    """Return the reason why a named mode cannot be set, empty when it can."""
     for knob, value in mode.knobs().items():
         if knob in fixed:
             return f"{knob} cannot be set: {fixed[knob]}"
@@ -300,5 +300,5 @@ def _within(value: float, cap: float | None) -> bool:
 
 
 def _shut(sysfs: Sysfs, path: str) -> bool:
-    """Whether a file is there and may not be written; one that is hidden now, as its cores are off, may show later."""
+    """Whether a file exists and is not writable; a missing file may be that of an offline cluster."""
     return bool(sysfs.glob(path)) and not sysfs.writable(path)

@@ -1,6 +1,6 @@
-"""The board's power modes as NVIDIA configured them: which configuration is in force, and which of its modes.
+"""Read NVIDIA's power-mode configuration in force on the board, and its active mode.
 
-Read from files, so that no tool has to be run: ``nvpmodel`` may wait on its standard input for leave to reboot.
+Both are read from files rather than from ``nvpmodel``, which may wait on its standard input for permission to reboot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STATUS = "var/lib/nvpmodel/status"
 COMMAND = ("/usr/sbin/nvpmodel", "-q")
 
 _PATIENCE_S = 10.0
-"""``nvpmodel -q`` answers at once; ten seconds are for a board that is busy with something else."""
+"""Timeout of ``nvpmodel -q``, s: it answers at once on an idle board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,13 @@ class Nvpmodel:
     """The configuration in force.
 
     Args:
-        config: What it says.
-        active: Number of the active mode, ``None`` when nothing tells it.
+        config: The parsed configuration.
+        active: Number of the active mode; ``None`` when unknown.
         path: The configuration file, its links followed, e.g. ``/etc/nvpmodel/nvpmodel_p3701_0000.conf``.
-        sha256: Of that file, as ``sha256sum`` prints it.
+        sha256: SHA-256 of that file in hexadecimal.
         paths: The file behind each (setting, argument) that exists on this kernel, e.g. of ``("EMC", "MAX_FREQ")``.
-        fan_profile: The fan profile that was chosen together with the mode (JetPack 4).
-        notes: What is unusual, one sentence each.
+        fan_profile: The fan profile chosen together with the mode (JetPack 4).
+        notes: Unusual facts, one sentence each.
     """
 
     config: NvpmodelConfiguration
@@ -51,13 +51,13 @@ class Nvpmodel:
 
     @property
     def active_model(self) -> PowerModel | None:
-        """The active mode, or ``None`` when it is not known or not of this configuration."""
+        """The active mode; ``None`` when it is unknown or not in this configuration."""
         return self.config.model(self.active)
 
 
 @dataclass(frozen=True, slots=True)
 class NvpmodelStatus:
-    """What ``nvpmodel -q`` says: the active mode's name and number, and whether it asks for a reboot."""
+    """Output of ``nvpmodel -q``: the active mode's name and number, and whether a reboot is pending."""
 
     name: str | None
     id: int | None
@@ -65,12 +65,12 @@ class NvpmodelStatus:
 
 
 def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None = None) -> Nvpmodel | str:
-    """Return the configuration in force and its active mode, or why there is none to be had.
+    """Return the configuration in force with its active mode, or the reason why there is none.
 
     Args:
         sysfs: The board's files.
-        ask: Asks nvpmodel itself, where its state file does not tell the active mode; by default ``ask_nvpmodel`` on
-            the machine's own files, and nobody elsewhere.
+        ask: Runs nvpmodel when its state file lacks the active mode; by default ``ask_nvpmodel`` on the machine's own
+            file system, and nothing elsewhere.
     """
     try:
         path = configuration_path(sysfs)
@@ -98,15 +98,15 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None =
 
 
 def noted_mode(sysfs: Sysfs) -> int | None:
-    """Return the number of the mode that nvpmodel noted for the next boot, ``None`` when it noted none."""
+    """Return the number of the mode that nvpmodel saved for the next boot; ``None`` when it saved none."""
     noted = re.search(r"pmode:([0-9]{1,9})", read_text(sysfs.root, STATUS) or "")
     return int(noted[1]) if noted else None
 
 
 def present_masks(sysfs: Sysfs, nvpmodel: Nvpmodel) -> dict[str, str]:
-    """Return the masks of switched-off GPU parts that are in force, by argument, e.g. ``{"TPC_PG_MASK": "240"}``.
+    """Return the power-gating masks of GPU parts in force, by argument, e.g. ``{"TPC_PG_MASK": "240"}``.
 
-    A mask that cannot be read is taken from the active mode, which set it; one that this does not name is left out.
+    An unreadable mask is taken from the active mode, which set it, or left out where that mode does not name it.
     Thor keeps its mask as ``gpu_pg_mask_param=512``. Source: anduril/jetpack-nixos modules/nvpmodel.nix.
     """
     masks = {}
@@ -123,15 +123,15 @@ def present_masks(sysfs: Sysfs, nvpmodel: Nvpmodel) -> dict[str, str]:
 
 
 def is_mask(argument: str) -> bool:
-    """Whether an argument is a mask of GPU parts, which changes with a reboot only."""
+    """Whether an argument is a power-gating mask of GPU parts, which changes only with a reboot."""
     return argument.endswith("_PG_MASK")
 
 
 def configuration_path(sysfs: Sysfs) -> str:
-    """Return the file that nvpmodel reads: ``/etc/nvpmodel.conf``, else the one it noted for itself.
+    """Return the file that nvpmodel reads: ``/etc/nvpmodel.conf``, else the one it recorded.
 
     Raises:
-        OSError: there is neither.
+        OSError: neither file exists.
     """
     try:
         return follow(sysfs.root, CONFIGURATION)
@@ -145,7 +145,7 @@ def configuration_path(sysfs: Sysfs) -> str:
 def _active(
     sysfs: Sysfs, config: NvpmodelConfiguration, ask: Callable[[], NvpmodelStatus | str] | None
 ) -> tuple[int | None, list[str]]:
-    """Return the active mode's number, and what there is to say about it."""
+    """Return the active mode's number, and notes about it."""
     noted = noted_mode(sysfs)
     if noted is not None:
         return _known(noted, config)
@@ -180,10 +180,10 @@ def _existing_paths(sysfs: Sysfs, config: NvpmodelConfiguration) -> dict[tuple[s
 
 
 def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENCE_S) -> NvpmodelStatus | str:
-    """Ask nvpmodel for the active mode, with nothing on its standard input: it can never be told to reboot.
+    """Run ``nvpmodel -q`` with an empty standard input, so that it can never get permission to reboot.
 
     Returns:
-        Its answer, or why there is none.
+        The parsed output, or the reason why there is none.
     """
     try:
         done = subprocess.run(
@@ -200,7 +200,7 @@ def ask_nvpmodel(command: tuple[str, ...] = COMMAND, timeout_s: float = _PATIENC
 
 
 def parse_answer(text: str) -> NvpmodelStatus:
-    """Return what an answer of ``nvpmodel -q`` says; warnings may stand before it, the number below the name.
+    """Parse the output of ``nvpmodel -q``: optional warnings, the name of the mode, the number on the next line.
 
     ``NVPM WARN: fan mode is not set!``, ``NV Power Mode: MODE_30W``, ``2``.
     """

@@ -1,6 +1,6 @@
-"""The grammar of NVIDIA's power-mode configurations, ``/etc/nvpmodel/nvpmodel_*.conf``, and a parser of our own for it.
+"""Parser of NVIDIA's power-mode configurations, ``/etc/nvpmodel/nvpmodel_*.conf``.
 
-    < PARAM TYPE=CLOCK NAME=GPU >                         declares a setting: what it is called and where it lies
+    < PARAM TYPE=CLOCK NAME=GPU >                         declares a setting: its name and its files
     FREQ_TABLE /sys/devices/17000000.ga10b/devfreq/17000000.ga10b/available_frequencies
     MAX_FREQ /sys/devices/17000000.ga10b/devfreq/17000000.ga10b/max_freq
     MAX_FREQ_KNEXT /sys/devices/platform/17000000.gpu/devfreq_dev/max_freq      the same on a newer kernel
@@ -12,8 +12,8 @@
     < PM_CONFIG DEFAULT=2 >                               the mode of the first boot
     < FAN_CONFIG DEFAULT=quiet >
 
-``#`` starts a comment, anywhere in a line. NVIDIA's tool is said to be strict about blanks, but its own files also have
-``<PARAM`` without one, tabs and double blanks: all are taken. Source: the heads of those files and NVIDIA's guide to
+``#`` starts a comment anywhere in a line. NVIDIA's own files have ``<PARAM`` without a blank, tabs and double blanks;
+the parser accepts all of them. Source: the heads of those files and NVIDIA's guide to
 editing them (NVIDIA/skills, skills/jetson-customize-nvpmodel/SKILL.md).
 """
 
@@ -27,7 +27,7 @@ from typing import NoReturn
 from edgetune.errors import InputError
 
 UNCAPPED = 2_147_483_647
-"""What -1 stands for in a clock: INT_MAX. Source: ``nvpmodel -q --verbose`` shows it as ``CONF_VAL: 2147483647``."""
+"""The value of -1 in a clock: INT_MAX. Source: ``nvpmodel -q --verbose`` shows it as ``CONF_VAL: 2147483647``."""
 
 KINDS = ("FILE", "CLOCK", "HWMON")
 _NEXT = "_KNEXT"
@@ -38,13 +38,13 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}\Z")  # more digits than any clock in Hz
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """Something a mode can set.
+    """A setting that modes refer to.
 
     Args:
-        name: As modes name it, e.g. ``GPU``.
+        name: Its name in modes, e.g. ``GPU``.
         kind: ``FILE`` (any text), ``CLOCK`` (a rate) or ``HWMON`` (a sensor's limit).
-        paths: Where each argument lies, e.g. of ``MAX_FREQ``, and of ``MAX_FREQ_KNEXT`` for newer kernels. A sensor's
-            folder is numbered at boot, so its path holds a ``*``.
+        paths: The file of each argument, e.g. ``MAX_FREQ``, and ``MAX_FREQ_KNEXT`` for newer kernels. A sensor's folder
+            is numbered at boot, so its path contains a ``*``.
     """
 
     name: str
@@ -53,15 +53,15 @@ class Param:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """Names that modes may use: one for an argument and its twin for newer kernels."""
+        """Argument names that modes may use; an argument and its ``_KNEXT`` form count as one."""
         return tuple(dict.fromkeys(argument.removesuffix(_NEXT) for argument in self.paths))
 
     def declared(self, argument: str) -> tuple[str, ...]:
-        """Return the paths of an argument, the one for newer kernels last; none when it is not declared."""
+        """Return the paths of an argument, that of newer kernels last; empty when the argument is not declared."""
         return tuple(self.paths[name] for name in (argument, argument + _NEXT) if name in self.paths)
 
     def path_of(self, argument: str, exists: Callable[[str], bool]) -> str | None:
-        """Return the path of an argument that exists on this kernel, or ``None`` when neither of its two does."""
+        """Return the path of an argument that exists on this kernel; ``None`` when no path exists."""
         return next(filter(exists, self.declared(argument)), None)
 
 
@@ -71,7 +71,7 @@ class NvpmodelSetting:
 
     Args:
         param: The declared name.
-        argument: Which of its values.
+        argument: The argument of that setting.
         value: An integer for clocks (``UNCAPPED`` for -1) and sensor limits, else text.
     """
 
@@ -82,14 +82,14 @@ class NvpmodelSetting:
 
 @dataclass(frozen=True, slots=True)
 class PowerModel:
-    """A power mode of the configuration; its number says nothing about its speed."""
+    """A power mode of the configuration; its number does not rank its speed."""
 
     id: int
     name: str
     settings: tuple[NvpmodelSetting, ...]
 
     def get(self, param: str, argument: str) -> int | str | None:
-        """Return what the mode sets an argument to, the last time it does, or ``None`` when it leaves it alone."""
+        """Return the last value that the mode gives an argument; ``None`` when the mode does not set it."""
         values = (s.value for s in reversed(self.settings) if (s.param, s.argument) == (param, argument))
         return next(values, None)
 
@@ -132,7 +132,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Draft:
-    """What has been read so far."""
+    """The parts read so far."""
 
     params: dict[str, Param] = field(default_factory=dict)
     models: list[PowerModel] = field(default_factory=list)
@@ -148,7 +148,7 @@ def parse_configuration(text: str, source: str = "nvpmodel.conf") -> NvpmodelCon
         source: Its name, for messages.
 
     Raises:
-        InputError: a line is not of this grammar; names the file and the line.
+        InputError: a line is not of this grammar; the message names the file and the line.
     """
     draft = _Draft()
     last = _Line(source, 1, ())

@@ -1,17 +1,16 @@
-"""The power of a board: from its own chips, read as often as they have something new, or from jetson-stats.
+"""The power of a board: from its own sensor chips, read once per refresh interval, or from jetson-stats.
 
-A chip averages for about 0.43 s and then shows that mean until the next; it does not say when. A reading therefore
-covers an interval that ended up to one interval before it:
+A chip averages for about 0.43 s and shows each mean until the next, without a time stamp. A reading therefore covers an
+interval that ended up to one interval before the reading:
 
     chip      |--- mean k-1 ---|---- mean k ----|--- mean k+1 ---|
     reading            ^ k-2            ^ k-1            ^ k
 
-so power represents steady work two intervals after the work began, and a measurement needs several seconds.
+So power represents steady work two intervals after the work began, and a measurement needs several seconds.
 
-``jetson?source=jtop`` reads a running jetson-stats. Only what its documentation shows is used: the ``jtop`` context,
-``ok()`` that waits for the next update and is false once the service is gone, and ``power["tot"]["power"]`` in mW.
-Which rails that adds up is jetson-stats' own choice; on AGX Orin it is four, one more than edgetune adds (see
-``rails.VDDQ``).
+``jetson?source=jtop`` reads a running jetson-stats through its documented interface: the ``jtop`` context, ``ok()``,
+which waits for the next update and is false once the service is gone, and ``power["tot"]["power"]`` in mW. jetson-stats
+chooses the rails of that total; on AGX Orin it adds four, one more than edgetune (see ``rails.VDDQ``).
 """
 
 from __future__ import annotations
@@ -29,39 +28,39 @@ from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, poll
 from edgetune.errors import DeviceError
 
 _FASTEST_S = 0.1
-"""Never more often: on AGX Orin a register takes 554 us (board measurement) and there are eight, so 5 % of the time."""
+"""Shortest interval of readings, s: on AGX Orin eight registers of 554 us (board measurement) then take 5 % of it."""
 
 _IN_A_ROW = 5
-"""Readings lost one after another after which a recording ends: as many as the least a mean is made of."""
+"""Consecutive lost readings that end a recording: the fewest readings that a mean needs."""
 
 _STUCK = 60
-"""Equal readings of all rails in a row after which the chip is taken to be stuck: half a minute in which not one of
-six numbers moved by one step of 8 mV or 8 mA, while reading them alone is work for the board."""
+"""Consecutive equal readings of all rails after which the chip counts as stuck: for half a minute none of six numbers
+has moved by one step of 8 mV or 8 mA, although the readings themselves load the board."""
 
 _TRIES = 3
-"""Of the first reading: a bus may be busy once."""
+"""Attempts of the first reading, because the bus may be busy."""
 
 _Counts: TypeAlias = "dict[Channel, tuple[int, ...] | None]"
-"""What the registers of each rail hold; ``None`` where they did not answer."""
+"""Register values of each rail; ``None`` where they did not answer."""
 
 
 class ImplausibleReadingError(Exception):
-    """A reading that cannot be true: it is discarded and counted."""
+    """A physically impossible reading, which is discarded and counted."""
 
 
 class BoardPower:
-    """Sum of the rails that make the board's power.
+    """Power sensor: the sum of the rails that make up the board's power.
 
     Args:
-        sysfs: Where the chips are.
-        clock: Stamps the readings.
+        sysfs: The board's files.
+        clock: Clock of the time stamps.
         total: The rails to add up.
         channels: Every named rail, those of the total included.
-        refresh_s: How often there is something new, s.
+        refresh_s: Interval between new values, s.
 
     Attributes:
-        discarded: Readings that no chip can have measured, since the sensor was opened.
-        errors: Readings that failed.
+        discarded: Number of impossible readings since the sensor was opened.
+        errors: Number of failed readings.
     """
 
     def __init__(self, sysfs: Sysfs, clock: Clock, total: Total, channels: list[Channel], refresh_s: float) -> None:
@@ -78,7 +77,7 @@ class BoardPower:
 
     @property
     def settle_s(self) -> float:
-        """Two intervals: one that had begun before the work did, and one until it is shown."""
+        """Two intervals, s: one that began before the work, and one until its mean is shown."""
         return 2 * self.refresh_s
 
     @property
@@ -88,7 +87,7 @@ class BoardPower:
         return f"{'+'.join(chips)}:{self._total.name}"
 
     def conditions(self) -> dict[str, object]:
-        """Return what the figure depends on, for the header of an artifact."""
+        """Return the conditions of the power figure, for the header of an artifact."""
         found: dict[str, object] = {
             "power_source": self.source,
             "power_rails": [channel.label for channel in self._channels],
@@ -101,11 +100,11 @@ class BoardPower:
         return found
 
     def record(self) -> AbstractContextManager[PolledRecording]:
-        """Read the chips for as long as the context is open."""
+        """Record readings while the context is open."""
         return polled(BoardMeter(self, self._clock).read, self.refresh_s)
 
     def rails(self) -> dict[str, float | None]:
-        """Return the power of every rail now, W; ``None`` where it does not answer or cannot be true."""
+        """Return the present power of every rail, W; ``None`` for a failed or impossible reading."""
         counts = {str(channel.label): (channel, self._maybe(channel)) for channel in self._channels}
         return {name: None if found is None else channel.power_w(found) for name, (channel, found) in counts.items()}
 
@@ -114,8 +113,8 @@ class BoardPower:
 
         Raises:
             OSError, ValueError: a rail of the total does not answer.
-            SensorStoppedError: the chips have shown the same for too long.
-            ImplausibleReadingError: the chips cannot have measured what they show.
+            SensorStoppedError: the values have not changed for too long.
+            ImplausibleReadingError: the values are physically impossible.
         """
         try:
             counts: _Counts = {channel: channel.counts(self._sysfs) for channel in self._total.channels}
@@ -130,7 +129,7 @@ class BoardPower:
         return PowerReading(now_ns, self._sum_w(counts))
 
     def _maybe(self, channel: Channel) -> tuple[int, ...] | None:
-        """Return the counts of a rail that the total can do without."""
+        """Return the counts of a rail outside the total; ``None`` on an error."""
         try:
             return channel.counts(self._sysfs)
         except (OSError, ValueError):
@@ -153,7 +152,7 @@ class BoardPower:
         return total_w
 
     def _watch(self, counts: _Counts, now_ns: int) -> None:
-        """Notice when nothing has moved for too long, also across recordings."""
+        """Raise ``SensorStoppedError`` when no value has changed for too long, also across recordings."""
         if counts != self._before:
             self._before, self._since_ns, self._equal = counts, now_ns, 0
             return
@@ -164,7 +163,7 @@ class BoardPower:
 
 
 class BoardMeter:
-    """The readings of one recording: single losses are passed over, many in a row end it."""
+    """The readings of one recording: it skips single lost readings and ends after several in a row."""
 
     def __init__(self, board: BoardPower, clock: Clock) -> None:
         self._board = board
@@ -173,14 +172,14 @@ class BoardMeter:
         self._lost = 0
 
     def read(self) -> PowerReading | None:
-        """Return a fresh reading; ``None`` where it was lost, or where it is too early for another.
+        """Return a fresh reading; ``None`` when the reading was lost or is not yet due.
 
         Raises:
-            SensorStoppedError: the sensor gives no more.
+            SensorStoppedError: the sensor is stuck, or too many readings in a row were lost.
         """
         soonest_ns = self._board.refresh_s * 1e9 / 2
         if self._before_ns is not None and self._clock.now_ns() - self._before_ns < soonest_ns:
-            return None  # the last poll of a recording may follow another at once: the chip still shows the same mean
+            return None  # two polls at the end of a recording would read the same mean
         try:
             reading = self._board.read()
         except (OSError, ValueError, ImplausibleReadingError) as error:
@@ -198,13 +197,13 @@ def _said(error: Exception) -> str:
 
 
 def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, choice: str | None = None) -> BoardPower | Absent:
-    """Return the board's power sensor, or why there is none.
+    """Return the board's power sensor, or the reason why there is none.
 
     Args:
-        sysfs: Where the chips are.
-        clock: Stamps the readings.
+        sysfs: The board's files.
+        clock: Clock of the time stamps.
         soc: E.g. ``tegra234``.
-        choice: Rails to add up, joined by ``+``, instead of those that make the board's total.
+        choice: Rails to add up, joined by ``+``, instead of the board's usual total.
 
     Raises:
         DeviceError: the choice does not fit the board.
@@ -226,7 +225,7 @@ def open_board_power(sysfs: Sysfs, clock: Clock, soc: str, choice: str | None = 
 
 
 def _tried(board: BoardPower, clock: Clock) -> BoardPower | Absent:
-    """Return the sensor once it has answered; a driver that waits for conversions sets the pace by its slowness."""
+    """Return the sensor after a first successful reading; a slow driver lengthens the refresh interval."""
     for attempt in range(_TRIES):
         before_ns = clock.now_ns()
         try:
@@ -241,24 +240,24 @@ def _tried(board: BoardPower, clock: Clock) -> BoardPower | Absent:
 
 
 _INTERVAL_S = 0.5
-"""jetson-stats' default: about as often as the chips below it have something new."""
+"""Update interval of jetson-stats by default, s: about the refresh interval of the chips."""
 
 _PAUSE_S = 0.01
-"""Between an update and waiting for the next; ``ok()`` does the waiting."""
+"""Pause between polls, s; ``ok()`` waits for the next update."""
 
 
 class JtopPower:
-    """The total power that the jtop service shows.
+    """Power sensor: the total power that the jtop service reports.
 
     Args:
         module: The ``jtop`` package.
-        clock: Stamps the readings.
+        clock: Clock of the time stamps.
     """
 
     source = "jtop:tot"
     refresh_s = _INTERVAL_S
     settle_s = 2 * DEFAULT_REFRESH_S + _INTERVAL_S
-    """The chips' own two intervals, and then the service's."""
+    """Two intervals of the chips and one of the service, s."""
 
     def __init__(self, module: Any, clock: Clock) -> None:
         self._module = module
@@ -266,17 +265,17 @@ class JtopPower:
 
     @contextmanager
     def record(self) -> Iterator[PolledRecording]:
-        """Take every update of the service for as long as the context is open."""
+        """Record every update of the service while the context is open."""
         with self._connected() as client, polled(lambda: self._read(client), _PAUSE_S) as recording:
             yield recording
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:
-        """Open the service's client and close it whatever happens."""
+        """Open the service's client and close it at the end, also after an error."""
         client = self._module.jtop(interval=_INTERVAL_S)
         try:
             client.start()
-        except Exception as error:  # its exceptions are its own, and differ between versions
+        except Exception as error:  # jtop raises its own exceptions, which differ between versions
             raise DeviceError(
                 f"the jtop service does not answer: {error}",
                 "sudo systemctl restart jtop.service, and be in the group jtop; or leave out source=jtop",
@@ -290,7 +289,7 @@ class JtopPower:
         """Wait for the next update and return it.
 
         Raises:
-            SensorStoppedError: the service is gone, or shows no total.
+            SensorStoppedError: the service has ended, or reports no total.
         """
         try:
             if not client.ok():
@@ -308,7 +307,7 @@ class JtopPower:
         """Read once.
 
         Raises:
-            DeviceError: the service is not there, or shows no total.
+            DeviceError: the service does not run, or reports no total.
         """
         with self._connected() as client:
             try:
@@ -321,11 +320,11 @@ def open_jtop_power(sysfs: Sysfs, clock: Clock, soc: str = "", choice: str | Non
     """Return the power sensor of a running jtop service.
 
     Args:
-        sysfs, soc, choice: As of ``open_board_power``; the service reads them itself.
-        clock: Stamps the readings.
+        sysfs, soc, choice: Ignored, because the service reads the chips; as in ``open_board_power``.
+        clock: Clock of the time stamps.
 
     Raises:
-        DeviceError: jetson-stats is not installed, its service does not run or may not be asked, or shows no total.
+        DeviceError: jetson-stats is not installed, its service does not run, denies access, or reports no total.
     """
     try:
         module = import_module("jtop")

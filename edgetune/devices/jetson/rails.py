@@ -1,23 +1,23 @@
-"""The power rails of a board: the chips that measure them, and those that add up to the board's power.
+"""The power rails of a board: the chips that measure them, and the rails that add up to the board's power.
 
-An INA3221 watches three rails, an INA238 one: the voltage of the rail, and the current by the drop over a shunt.
+An INA3221 measures three rails, an INA238 one: the voltage of a rail, and its current as the drop across a shunt.
 
-    kernel >= 5.10   hwmon, chip told by its ``name`` (hwmon numbers change from boot to boot): in1..3 mV, curr1..3 mA
+    kernel >= 5.10   hwmon, chip identified by ``name`` (hwmon numbers change from boot to boot): in1..3 mV, curr1..3 mA
     kernel 4.9       iio, by the driver's folder: in_voltage0..2 mV, in_current0..2 mA, some with a unit in the text
     Thor's input     INA238 in hwmon: power1 in microwatts
 
 Sources: kernel drivers/hwmon/ina3221.c and ina238.c; NVIDIA's ina3221x iio driver of L4T R32; Texas Instruments data
 sheets SBOS576 (INA3221) and SBOSA20 (INA238). in4..7 are shunt voltages and curr4 is a sum that leaves rails out
-(``ti,summation-disable``), so they never count as power. Limits, averaging and intervals are read, never written.
+(``ti,summation-disable``), so they are not used. Limits, averaging and intervals are read, never written.
 
-The power of a board is its input rail where that is measured, else the sum of the rails that feed it:
+The power of a board is that of its input rail where measured, else the sum of the rails that feed it:
 
-    Nano, TX2, Xavier NX, Orin NX, Orin Nano, Thor    one input rail, and everything else behind it
-    AGX Xavier                                        six rails side by side
+    Nano, TX2, Xavier NX, Orin NX, Orin Nano, Thor    one input rail that feeds all others
+    AGX Xavier                                        six parallel rails
     AGX Orin                                          three or four: see ``VDDQ``
 
-Rails are matched by their exact names, as found on the board: ``VDD_CPU_GPU_CV`` is neither the CPU nor the GPU, and
-the address of a chip says nothing. Where no rule fits, there is no total, and the user names the rails.
+Rails are matched by their exact names, not by substring or chip address: ``VDD_CPU_GPU_CV`` is neither the CPU nor the
+GPU. Where no rule matches, there is no total, and the user names the rails.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 
 DEFAULT_REFRESH_S = 0.43
-"""What L4T sets at boot where it sets anything: 2 x 140 us x 3 channels x 512 samples (NVIDIA nvpower.sh, R35)."""
+"""Interval that L4T sets at boot on some boards, s: 2 x 140 us x 3 channels x 512 (NVIDIA nvpower.sh, R35)."""
 
 _INA238_REFRESH_S = 0.0505
-"""Three conversions of 1052 us, 16 averaged (kernel ina238.c, INA238_ADC_CONFIG_DEFAULT 0xfb6a)."""
+"""INA238: three conversions of 1052 us, 16 averaged (kernel ina238.c, INA238_ADC_CONFIG_DEFAULT 0xfb6a)."""
 
 _SMALLEST_SHUNT_UOHM = 2000
-"""AGX Orin's (its device tree); for chips that do not tell theirs, as the bounds are widest with the smallest."""
+"""AGX Orin's shunt (device tree), assumed where a chip's is unknown: the smallest gives the widest bounds."""
 
 _FULL_SCALE_NV = 163_800_000
-"""Largest drop over a shunt, nV; a value that reaches it is cut off (SBOS576)."""
+"""Full-scale drop across a shunt, nV; a value that reaches it is clipped (SBOS576)."""
 
 _OFFSET_NV = 160_000
-"""What a rail without current may read, nV: 80 uV offset, 50 uV drift over 100 degrees, rounded up to steps of 40 uV
-(SBOS576). Thor's idle GPU has been seen at one step, -0.4 W."""
+"""Largest reading without current, nV: 80 uV offset, 50 uV drift over 100 degrees, rounded up to steps of 40 uV
+(SBOS576). Thor's idle GPU was observed at one step, -0.4 W."""
 
 _HIGHEST_MV = 26_000
 """Upper end of the bus voltage range (SBOS576)."""
@@ -53,23 +53,23 @@ _VOLTAGE_OFFSET_MV = 24
 """16 mV offset and 8 mV step of the bus voltage (SBOS576)."""
 
 _INA238_HIGHEST_UW = 85 * _FULL_SCALE_NV * 1000 // _SMALLEST_SHUNT_UOHM
-"""85 V times full scale over the smallest shunt (SBOSA20)."""
+"""Highest power of INA238, uW: 85 V times full scale over the smallest shunt (SBOSA20)."""
 
 _UNCONNECTED = frozenset({"", "NC"})
-"""Labels of channels without a rail, on BSPs that do not hide them."""
+"""Labels of unconnected channels, on BSPs that show them."""
 
 _GONE = frozenset({errno.ENODATA, errno.ENOENT, errno.ENODEV})
-"""What a channel that is switched off or not there answers."""
+"""Error numbers of a channel that is switched off or missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One number of a chip.
+    """One measured number of a chip.
 
     Args:
         path: Its file.
-        unit: SI units in one count: 1e-3 for mV and mA, 1e-6 for uW.
-        lowest, highest: Counts that can be true: from ``lowest`` to just below ``highest``.
+        unit: SI units per count: 1e-3 for mV and mA, 1e-6 for uW.
+        lowest, highest: Range of possible counts, ``highest`` excluded.
     """
 
     path: str
@@ -87,7 +87,7 @@ class Register:
         return int(sysfs.read(self.path).partition(" ")[0])
 
     def believable(self, count: int) -> bool:
-        """Whether the chip can have measured this."""
+        """Whether a count is in the range that the chip can measure."""
         return self.lowest <= count < self.highest
 
 
@@ -97,9 +97,9 @@ class Channel:
 
     Args:
         chip: ``ina3221`` or ``ina238``.
-        label: The rail's name; ``None`` when the kernel does not tell.
-        registers: Numbers whose product is power, in the order in which they are read, close together in time.
-        refresh_s: How often the chip has a new average, s.
+        label: The rail's name; ``None`` when the kernel gives none.
+        registers: Registers whose product is power, in the order of the reads.
+        refresh_s: Interval between new averages of the chip, s.
     """
 
     chip: str
@@ -111,12 +111,13 @@ class Channel:
         """Read every register.
 
         Raises:
-            OSError, ValueError: one of them does not answer, or not with a number.
+            OSError: a register does not answer.
+            ValueError: a register's file does not begin with a number.
         """
         return tuple(register.read(sysfs) for register in self.registers)
 
     def power_w(self, counts: tuple[int, ...]) -> float | None:
-        """Return the power that counts stand for, or ``None`` when the chip cannot have measured them."""
+        """Return the power of ``counts``, W; ``None`` when a count is impossible."""
         power_w = 1.0
         for register, count in zip(self.registers, counts, strict=True):
             if not register.believable(count):
@@ -129,7 +130,7 @@ def find_channels(sysfs: Sysfs) -> list[Channel]:
     """Return every connected channel of every chip, in the order of the chips' folders.
 
     Raises:
-        PermissionError: there are chips, but this user may not read them.
+        PermissionError: this user may not read the chips.
     """
     folders = [path.rpartition("/")[0] for path in sysfs.glob("sys/class/hwmon/hwmon*/name")]
     chips = [(folder, sysfs.text(f"{folder}/name")) for folder in folders]
@@ -157,14 +158,14 @@ def _hwmon(sysfs: Sysfs, folder: str) -> Iterator[Channel]:
 
 
 def _iio(sysfs: Sysfs) -> Iterator[Channel]:
-    """Yield the named channels of the INA3221s of kernel 4.9; its ``*_trigger_input`` would start a conversion."""
+    """Yield the named channels of INA3221 on kernel 4.9; reading ``*_trigger_input`` would start a conversion."""
     for path in sysfs.glob("sys/bus/i2c/drivers/ina3221x/*/iio:device*/rail_name_*"):
         folder, _, number = path.rpartition("/rail_name_")
         try:
             label = sysfs.read(path)
         except PermissionError:
             raise
-        except OSError:  # a rail that does not tell its name is none that can be added up
+        except OSError:  # a rail without a readable name cannot be added up
             continue
         registers = _volts_and_amps(f"{folder}/in_voltage{number}_input", f"{folder}/in_current{number}_input", None)
         if label not in _UNCONNECTED and _answers(sysfs, registers):
@@ -180,7 +181,7 @@ def _ina238(sysfs: Sysfs, folder: str) -> Channel:
 
 
 def _volts_and_amps(volts: str, amps: str, shunt_uohm: int | None) -> tuple[Register, ...]:
-    """Return the two registers of a rail with what they can hold: a shunt's drop in nV over uohm is a current in mA."""
+    """Return the two registers of a rail with their ranges: drop in nV / shunt in uohm = current in mA."""
     shunt = shunt_uohm if shunt_uohm and shunt_uohm > 0 else _SMALLEST_SHUNT_UOHM
     return (
         Register(volts, 1e-3, -_VOLTAGE_OFFSET_MV, _HIGHEST_MV + 1),
@@ -189,7 +190,7 @@ def _volts_and_amps(volts: str, amps: str, shunt_uohm: int | None) -> tuple[Regi
 
 
 def _answers(sysfs: Sysfs, registers: tuple[Register, ...]) -> bool:
-    """Whether a channel is switched on; one that fails for another reason may answer the next time."""
+    """Whether a channel is switched on; other read errors count as temporary."""
     for register in registers:
         try:
             register.read(sysfs)
@@ -204,23 +205,23 @@ def _answers(sysfs: Sysfs, registers: tuple[Register, ...]) -> bool:
 
 
 def _refresh_s(sysfs: Sysfs, folder: str, otherwise_s: float) -> float:
-    """Return how often a chip has a new value; its driver works that out of averaging and conversion times."""
+    """Return the refresh interval of a chip, s, which its driver computes from averaging and conversion times."""
     interval_ms = sysfs.read_int(f"{folder}/update_interval")
     return interval_ms / 1000 if interval_ms and interval_ms > 0 else otherwise_s
 
 
 INPUTS: tuple[str, ...] = ("VDD_IN", "POM_5V_IN", "VIN")
-"""Rails that feed a whole module (VIN on Thor: the carrier too). Sources: captures on boards, jetson_stats' totals."""
+"""Rails that feed a whole module (VIN on Thor also feeds the carrier). Sources: board captures, jetson_stats."""
 
 AGX_XAVIER: tuple[str, ...] = ("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V")
-"""All fed from the module's input beside each other (NVIDIA DG-09840-001, figure 5-14)."""
+"""Parallel rails, all fed from the module's input (NVIDIA DG-09840-001, figure 5-14)."""
 
 AGX_ORIN: tuple[str, ...] = ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
 
 VDDQ = "VDDQ_VDD2_1V8AO"
 """Memory and always-on rail of AGX Orin. Whether VIN_SYS_5V0 already contains it is unverified: jetson_stats adds it,
-others do not. Left out by default: programs that list NVIDIA's channel descriptions quote "also included in
-VIN_SYS_5V0", and boards show it at the voltage of that rail, as what hangs from it would be."""
+other programs do not. It is left out by default: programs that list NVIDIA's channel descriptions quote "also included
+in VIN_SYS_5V0", and boards show it at the voltage of that rail, as expected of a branch of it."""
 
 _VDDQ_NOTE = f"whether VIN_SYS_5V0 already contains {VDDQ} is unverified"
 
@@ -230,7 +231,7 @@ _RULES: tuple[tuple[tuple[str, ...], str | None], ...] = (
     (AGX_ORIN, _VDDQ_NOTE),
     ((*AGX_ORIN, VDDQ), _VDDQ_NOTE),
 )
-"""Sums, the preferred first, each with what is to be known about it."""
+"""Sums of rails in order of preference, each with a note for the user or ``None``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +240,8 @@ class Total:
 
     Args:
         channels: One channel each.
-        note: What a reader of the figure should know.
-        others: Further sums that would be defensible on this board, as they are asked for.
+        note: Caveat of the figure.
+        others: Other defensible sums on this board, in the form of the ``rails`` option.
     """
 
     channels: tuple[Channel, ...]
@@ -249,16 +250,16 @@ class Total:
 
     @property
     def name(self) -> str:
-        """E.g. ``VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0``."""
+        """Labels joined by ``+``, e.g. ``VDD_GPU_SOC+VDD_CPU_CV+VIN_SYS_5V0``."""
         return "+".join(str(channel.label) for channel in self.channels)
 
 
 def named(channels: Sequence[Channel], soc: str) -> list[Channel]:
-    """Return the channels that have a name; Thor's INA238 is its input, though the kernel gives it none.
+    """Return the channels that have a name; name Thor's INA238, which the kernel leaves unnamed, ``VIN``.
 
     Args:
-        channels: As found on the board.
-        soc: E.g. ``tegra264``.
+        channels: All channels of the board.
+        soc: The chip, e.g. ``tegra264``.
     """
     nameless = [channel for channel in channels if channel.label is None]
     if soc == "tegra264" and len(nameless) == 1 and nameless[0].chip == "ina238":
@@ -269,14 +270,14 @@ def named(channels: Sequence[Channel], soc: str) -> list[Channel]:
 
 
 def choose_total(channels: Sequence[Channel], choice: str | None = None) -> Total | Absent:
-    """Return the rails to add up, or why none are.
+    """Return the rails to add up, or the reason why there is no total.
 
     Args:
         channels: Named channels of the board.
         choice: Rails to add up instead of the preferred ones, joined by ``+``.
 
     Raises:
-        DeviceError: the choice names a rail that is not there, one twice, or an input together with what it feeds.
+        DeviceError: the choice names an unknown rail, a rail twice, or an input together with rails that it feeds.
     """
     by_name = {str(channel.label): channel for channel in channels}
     if choice is not None:
@@ -295,7 +296,7 @@ def choose_total(channels: Sequence[Channel], choice: str | None = None) -> Tota
 
 
 def _chosen(by_name: dict[str, Channel], choice: str) -> Total:
-    """Return the sum that the user asked for."""
+    """Return the sum of the rails in the user's choice."""
     names = [name.strip() for name in choice.split("+")]
     hint = f"name rails of this board, joined by +: {', '.join(by_name) or 'it has none'}"
     for name in names:

@@ -1,8 +1,8 @@
-"""Putting a Jetson back as found, from any state: after a killed run, a power cut, or another power mode.
+"""Restore a Jetson's settings from any state: after a killed run, a power cut, or a change of the power mode.
 
-The limits noted are those of the mode of that time. Where another one is in force, its own values hold for every file
-that it names, as its configuration gives them; files that no mode names (the memory's lock, limits of clusters that it
-leaves out) go back to what was noted. Where it cannot be told which mode is in force, no upper limit is raised.
+A snapshot holds the limits of the power mode at its time. If another mode is in force, every file that this mode names
+gets the mode's own value; other files (the memory's lock, limits of clusters that the mode leaves out) get the value of
+the snapshot. If the mode in force is unknown, no upper limit is raised.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _CPU_CLOCK = re.compile(r"/cpu/cpu([0-9]+)/cpufreq/(\w+)\Z")
 
 
 def configuration_in_force(sysfs: Sysfs) -> str:
-    """Return the power mode in force, its file with a checksum, and the board; empty when nothing tells the mode.
+    """Return the power mode in force, its file with a checksum, and the board; empty when the mode is unknown.
 
-    The part before the first comma names the mode alone.
+    The part before the first comma names only the mode.
     """
     mode = noted_mode(sysfs)
     if mode is None:
@@ -49,13 +49,13 @@ def configuration_in_force(sysfs: Sysfs) -> str:
 
 
 def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -> RestorePlan:
-    """Return what a board's settings go back to.
+    """Return the value that each of a board's settings is restored to.
 
     Args:
-        knobs: The board's.
-        sysfs: Its files.
-        found: What was noted.
-        then: The configuration in which it was noted; empty where nothing told it.
+        knobs: The board's knobs.
+        sysfs: The board's files.
+        found: The snapshot.
+        then: The configuration at the time of the snapshot; empty where it was unknown.
     """
     now = configuration_in_force(sysfs)
     if same_configuration(then, now):
@@ -66,7 +66,7 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
     name = nvpmodel.active_model.name
     values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
-    # of the same mode in a file that was changed, nothing tells whether it was set since: its limits are not gone above
+    # same mode, changed file: whether the mode was applied since is unknown, so its limits are not exceeded
     target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
     if target == found:
         return RestorePlan(found)
@@ -74,7 +74,7 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
 
 
 def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) -> RestorePlan:
-    """Return a plan that raises no upper limit, for a mode may be in force that allows less than what was noted."""
+    """Return a plan that raises no upper limit, because the unknown mode may allow less than the snapshot."""
 
     target = within(found, lambda path: sysfs.text(path) or None, knobs)
     return RestorePlan(
@@ -87,14 +87,14 @@ def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) 
 
 
 class ModeValues:
-    """The values that one power mode gives to the files that edgetune sets, where they show now or are in the snapshot.
+    """The values that one power mode gives to the files that edgetune sets and that exist now or are in the snapshot.
 
     Args:
         nvpmodel: The configuration in force.
         model: The mode.
-        then: The configuration in which the board's settings were noted.
-        knobs: The board's.
-        sysfs: Its files.
+        then: The configuration at the time of the snapshot.
+        knobs: The board's knobs.
+        sysfs: The board's files.
     """
 
     def __init__(self, nvpmodel: Nvpmodel, model: PowerModel, then: str, knobs: JetsonKnobs, sysfs: Sysfs) -> None:
@@ -110,10 +110,10 @@ class ModeValues:
         return os.path.realpath(self._sysfs.root / path)
 
     def values(self, found: Mapping[str, str]) -> dict[str, str]:
-        """Return the value of each file; limits of a clock only where both ends are known.
+        """Return the value of each file; limits of a clock only where both are known.
 
         Args:
-            found: What was noted.
+            found: The snapshot.
         """
         given: dict[str, str] = {}
         for setting in self._model.settings:
@@ -138,7 +138,7 @@ class ModeValues:
         return os.path.exists(self._sysfs.root / path)
 
     def _settable(self, param: Param, argument: str) -> str | None:
-        """Return the file of ours behind an argument; a policy is also found by its core, whose link may be gone."""
+        """Return the settable file of an argument; a policy is also found by its core number if its link is missing."""
         for path in param.declared(argument):
             if ours := self._by_place.get(self._place(path.lstrip("/"))):
                 return ours
@@ -149,7 +149,7 @@ class ModeValues:
         return None
 
     def _clock(self, param: Param, path: str, value: int) -> str | None:
-        """Return the nearest clock of the table, as nvpmodel takes it; ``None`` where no table shows."""
+        """Return the nearest clock of the table, as nvpmodel does; ``None`` without a table."""
         table = self._table(param, path)
         if not table:
             return None
@@ -160,16 +160,17 @@ class ModeValues:
             try:
                 return tuple(sorted(map(int, self._sysfs.read(listed.lstrip("/")).split())))
             except (OSError, ValueError):
-                continue  # of the other kernel, or of a cluster that is off
+                continue  # path of another kernel, or of an offline cluster
         if path.endswith("_freq") and "/cpufreq/" in path and not isinstance(self._knobs.cpu_khz, str):
             return self._knobs.cpu_khz
         return () if isinstance(self._knobs.gpu, str) else self._knobs.gpu.table_hz
 
     def _cap(self, limit: int, found: Mapping[str, str]) -> str | None:
-        """Return the memory's cap under the mode; ``None`` for 0, which would be the lowest rate and is never intended.
+        """Return the memory cap of the mode; ``None`` for 0, which would be the lowest rate and is never intended.
 
-        The kernel rounds a cap to a rate of its table, so that one which allows the same rates is left as it is. Of no
-        limit (-1) kernels make different caps: that too is left, unless it reads as the earlier mode's, noted before.
+        The kernel rounds a cap to a rate of its table, so a present cap that allows the same rates is kept. For no
+        limit (-1) kernels set different caps: the present cap is kept too, unless it equals an earlier mode's cap in
+        the snapshot.
         """
         cap, emc = self._knobs.emc_cap, self._knobs.emc
         if cap is None or isinstance(emc, str):
@@ -189,7 +190,7 @@ class ModeValues:
 
 
 def _model_of(configuration: str, nvpmodel: Nvpmodel) -> PowerModel | None:
-    """Return the mode that a configuration names, ``None`` where its file has no such mode."""
+    """Return the mode that a configuration names; ``None`` where its file has no such mode."""
     named = re.match(r"nvpmodel mode ([0-9]+)", configuration)
     return nvpmodel.config.model(int(named[1])) if named else None
 
@@ -204,12 +205,12 @@ def limit_pairs(knobs: JetsonKnobs) -> Iterator[LimitFiles]:
 
 
 def within(found: Snapshot, bound: Callable[[str], str | None], knobs: JetsonKnobs) -> Snapshot:
-    """Return what was noted with no upper limit above its bound, no core on that is off there, no rate above its cap.
+    """Return the snapshot reduced to bounds: no upper limit, online core or memory rate exceeds its bound.
 
     Args:
-        found: What was noted.
-        bound: Returns the highest value that a file may get, ``None`` for any.
-        knobs: The board's.
+        found: The snapshot.
+        bound: Returns the highest value that a file may get; ``None`` for no bound.
+        knobs: The board's knobs.
     """
     target = dict(found)
     for path in map(online_file, knobs.cores.switchable):
@@ -227,7 +228,7 @@ def within(found: Snapshot, bound: Callable[[str], str | None], knobs: JetsonKno
 
 
 def _rate_within_cap(target: Snapshot, knobs: JetsonKnobs) -> Snapshot:
-    """Return a target whose locked memory rate is not above its cap: raising the cap for it would lift the limit."""
+    """Return the target with the locked memory rate reduced to its cap, so that a restore does not raise the cap."""
     cap, emc = knobs.emc_cap, knobs.emc
     if cap is None or isinstance(emc, str) or not isinstance(emc.rate, LockedRate) or emc.rate.rate not in target:
         return target
@@ -248,7 +249,7 @@ def _rank(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BoardParts:
-    """What is set on a board; ``None`` for a clock that cannot be."""
+    """The settable parts of a board; ``None`` for a clock that cannot be set."""
 
     files: BoardFiles
     cores: Cores
@@ -258,11 +259,11 @@ class BoardParts:
 
 
 class BoardRestore:
-    """One attempt.
+    """One attempt to restore a board.
 
     Args:
-        parts: What is set on the board.
-        found: What to go back to.
+        parts: The settable parts of the board.
+        found: The values to restore.
     """
 
     def __init__(self, parts: BoardParts, found: Snapshot) -> None:
@@ -272,7 +273,7 @@ class BoardRestore:
         self._seen_right: set[str] = set()
 
     def run(self) -> list[str]:
-        """Go through all settings, then read each: return a sentence for each that is not as found."""
+        """Restore all settings, then read each; return a sentence for each that differs."""
         if self._parts.emc is not None:
             self._attempt(self._parts.emc.restore_found, self._found)
         if self._parts.gpu is not None:
@@ -290,7 +291,7 @@ class BoardRestore:
         return [told for path, value in self._found.items() if (told := self._difference(path, value))]
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> bool:
-        """Do something, or keep in mind why it cannot be done; return whether it could."""
+        """Run an action and return whether it succeeded; keep the message of an error."""
         try:
             action(*arguments)
         except DeviceError as error:
@@ -299,13 +300,13 @@ class BoardRestore:
         return True
 
     def _difference(self, path: str, value: str) -> str | None:
-        """Return what is wrong with a setting, ``None`` if nothing is."""
+        """Return a sentence about a setting that differs from its target; ``None`` if it does not."""
         if path not in self._parts.files.settable:
             return f"/{path} is not put back to {value}: the board shows no such setting now"
         try:
             now = self._parts.files.read(path) if self._parts.emc is None else self._parts.emc.now(path, value)
         except DeviceError as error:
-            # limits of a cluster that is off again were seen right while it ran
+            # limits of a cluster that is offline again were verified while it was online
             return None if path in self._seen_right else f"{error.message}; it was {value}"
         if now == value:
             return None

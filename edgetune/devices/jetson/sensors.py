@@ -1,22 +1,22 @@
-r"""What a board shows of itself to any user: temperatures, throttling, the fan, all readings at once. Nothing is set.
+r"""Unprivileged sensors of a board: temperatures, throttling, the fan, and telemetry of all readings.
 
-A zone of a power-gated block (CV on Orin, the GPU on Thor) answers EAGAIN and has no temperature then. Old BSPs show
--256 degrees for the same. ``PMIC-Die`` shows a constant 100 degrees on every board (board captures) and is left out.
+A zone of a power-gated block (CV on Orin, the GPU on Thor) answers EAGAIN while the block is off; old BSPs show
+-256 degrees instead. ``PMIC-Die`` shows a constant 100 degrees on every board (board captures) and is left out.
 Source: kernel Documentation/driver-api/thermal/sysfs-api.rst; values in thousandths of a degree Celsius.
 
-Clocks do not show throttling. Over-current events and cooling devices that slow the board do:
+Clocks do not show throttling; over-current events and active cooling devices do:
 
-    OC1  under-voltage of the input       \  a measurement that saw one is no measurement of the mode
+    OC1  under-voltage of the input       \  one such event makes a measurement invalid for its mode
     OC2  average power over its limit     /
     OC3  a peak over its limit: about 1 ms at half the clock. In MAXN_SUPER 1 to 30 a second even near idle, 0.9 % of
-         the time (board measurements): a rate to be told with the result, not a fault. Counted in batches of 2 s.
+         the time (board measurements): a rate to report with the result, not a fault. Counted in batches of 2 s.
 
 Sources: kernel attributes ``oc*_event_cnt`` (hwmon ``soctherm_oc``, cumulative since boot, world-readable); NVIDIA
-Jetson Linux guide r36.4 for their meaning. ``thermal_trip_event`` of the ``*-throttle-alert`` devices is the state that
-their cooling device shows too, no count.
+Jetson Linux guide r36.4 for their meaning. ``thermal_trip_event`` of the ``*-throttle-alert`` devices is the state of
+their cooling device, not a count.
 
-A fan that follows another profile cools differently, so two results compare only when its profile is the same. The fan
-is never set: on Thor, a fan handed over in the wrong order stands still.
+Results are comparable only with the same fan profile. The fan is never set: on Thor, a fan handed over in the wrong
+order stops.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from edgetune.devices.telemetry import Readings, present_mode
 _IGNORED = frozenset({"PMIC-Die"})
 
 _JUNCTION = ("tj-thermal", "tj-therm")
-"""The zone in which the firmware gives the hottest junction: JetPack 6 and later, and JetPack 5 (Orin, Thor)."""
+"""Zone of the hottest junction, computed by the firmware: JetPack 6 and later, and JetPack 5 (Orin, Thor)."""
 
 
 class BoardThermometer:
     """The thermal zones of a board.
 
     Args:
-        sysfs: Where they are.
+        sysfs: The board's files.
         zones: Folder of each zone, by its name.
     """
 
@@ -51,7 +51,7 @@ class BoardThermometer:
         self._junction = next((zones[name] for name in _JUNCTION if name in zones), None)
 
     def read_all(self) -> dict[str, float | None]:
-        """Return every zone's temperature, degrees Celsius; ``None`` for those that have none now."""
+        """Return every zone's temperature, degrees Celsius; ``None`` for zones without a reading."""
         return {name: _read_c(self._sysfs, f"{folder}/temp") for name, folder in self._zones.items()}
 
     def read_c(self) -> float | None:
@@ -64,7 +64,7 @@ class BoardThermometer:
 
     @property
     def critical_c(self) -> float | None:
-        """Temperature at which the board switches itself off: the junction's, else the lowest of any zone."""
+        """Shutdown temperature of the board, degrees Celsius: the junction's, else the lowest of any zone."""
         if self._junction is not None:
             junction_c = self._critical_c(self._junction)
             if junction_c is not None:
@@ -82,13 +82,13 @@ class BoardThermometer:
 
 
 def _read_c(sysfs: Sysfs, path: str) -> float | None:
-    """Return degrees Celsius, or ``None``: below zero stands for a sensor that is off."""
+    """Return degrees Celsius; ``None`` for a failed read or a negative value, which means that the sensor is off."""
     value = sysfs.read_int(path)
     return None if value is None or value < 0 else value / 1000
 
 
 def open_board_thermometer(sysfs: Sysfs) -> BoardThermometer | Absent:
-    """Return the board's zones, those included that do not answer now, or why there are none."""
+    """Return the board's zones, silent ones included, or the reason why there are none."""
     zones: dict[str, str] = {}
     for path in sysfs.glob("sys/class/thermal/thermal_zone*/type"):
         folder, name = path.rpartition("/")[0], sysfs.text(path)
@@ -102,18 +102,18 @@ def open_board_thermometer(sysfs: Sysfs) -> BoardThermometer | Absent:
 _SERIOUS = frozenset({"oc1", "oc2"})
 
 _ALERT = "-throttle-alert"
-"""How NVIDIA's throttling devices end: ``cpu-throttle-alert``, ``soc012-throttle-alert``, ..."""
+"""Suffix of NVIDIA's throttling devices: ``cpu-throttle-alert``, ``soc012-throttle-alert``, ..."""
 
 _FREQUENCY_CAPS = ("cpufreq-", "devfreq-", "thermal-cpufreq-", "thermal-devfreq-")
-"""How the kernel's own begin (drivers/thermal/cpufreq_cooling.c, devfreq_cooling.c; the longer names before 5.8).
-A fan is a cooling device too, and slows nothing."""
+"""Prefixes of the kernel's own (drivers/thermal/cpufreq_cooling.c, devfreq_cooling.c; the longer names before 5.8).
+A fan is also a cooling device but slows nothing."""
 
 
 class BoardThrottle:
     """Over-current counters and throttling devices of a board.
 
     Args:
-        sysfs: Where they are.
+        sysfs: The board's files.
         counters: File of each over-current counter, by name, e.g. ``oc3``.
         cooling: State file of each throttling device, by its type.
     """
@@ -126,31 +126,31 @@ class BoardThrottle:
         self._seen = 0
 
     def counts(self) -> dict[str, int]:
-        """Return every over-current counter since boot, those left out that do not answer now."""
+        """Return every readable over-current counter since boot, by name."""
         found = {name: self._sysfs.read_int(path) for name, path in self._counters.items()}
         return {name: count for name, count in found.items() if count is not None}
 
     def slight_counts(self) -> dict[str, int]:
-        """Return the counters of events too slight to spoil a measurement."""
+        """Return the counters of events too slight to invalidate a measurement."""
         return {name: count for name, count in self.counts().items() if name not in _SERIOUS}
 
     def active(self) -> list[str]:
-        """Return the devices that slow the board now, by type."""
+        """Return the types of the devices that slow the board now."""
         return [kind for kind, path in self._cooling.items() if (self._sysfs.read_int(path) or 0) > 0]
 
     def read(self) -> int:
-        """Return the serious events since boot, plus one for every time that a device was seen slowing the board.
+        """Return the serious events since boot, plus one for every read that found a device slowing the board.
 
-        A device that slows the board from one reading to the next thus counts as an event between them.
+        So a device that slows the board across two reads counts as an event between them.
         """
         serious = {name: count for name, count in self.counts().items() if name in _SERIOUS}
-        self._serious.update(serious)  # one that does not answer now stays as it was
+        self._serious.update(serious)  # an unreadable counter keeps its last value
         self._seen += len(self.active())
         return sum(self._serious.values()) + self._seen
 
 
 def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:
-    """Return the board's throttling, or why nothing shows it."""
+    """Return the board's throttle counter, or the reason why there is none."""
     counters: dict[str, str] = {}
     for path in sysfs.glob("sys/class/hwmon/hwmon*/oc*_event_cnt"):
         folder, _, file = path.rpartition("/")
@@ -169,23 +169,23 @@ def open_board_throttle(sysfs: Sysfs) -> BoardThrottle | Absent:
 
 
 FULL_PWM = 255
-"""A fan driven all the time. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``."""
+"""PWM value of full speed. Source: Linux Documentation/hwmon/sysfs-interface.rst, ``pwm``."""
 
 _OLD = "sys/devices/pwm-fan"
-"""JetPack 4. Source: NVIDIA's jetson_clocks of R32."""
+"""Fan folder of JetPack 4. Source: NVIDIA's jetson_clocks of R32."""
 
 _STATE, _DEFAULTS = "var/lib/nvfancontrol/status", "etc/nvfancontrol.conf"
 
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """The fan now; what cannot be read is ``None``.
+    """The present state of the fan; an unreadable value is ``None``.
 
     Args:
-        rpm: Turns per minute, as measured.
-        pwm: How hard it is driven, 0 to ``FULL_PWM``.
-        profile: Curve in force or, where nothing tells that, of the configuration, e.g. ``quiet``.
-        governor: What follows the curve, e.g. ``pid``.
+        rpm: Measured speed, revolutions per minute.
+        pwm: PWM value, 0 to ``FULL_PWM``.
+        profile: Fan curve in force or, where unknown, that of the configuration, e.g. ``quiet``.
+        governor: Controller that follows the curve, e.g. ``pid``.
         control: ``open_loop`` or ``close_loop``.
     """
 
@@ -201,7 +201,7 @@ def read_fan(sysfs: Sysfs, fan_mode: str | None = None) -> Fan | None:
 
     Args:
         sysfs: The board's files.
-        fan_mode: The profile that nvpmodel noted together with the power mode (JetPack 4).
+        fan_mode: The profile that nvpmodel saved with the power mode (JetPack 4).
     """
     pwm = _first(sysfs, [f"{_OLD}/cur_pwm", *_hwmon(sysfs, "pwmfan", "pwm1")])
     tachometers = [*_hwmon(sysfs, "pwmfan", "fan1_input"), *_hwmon(sysfs, "pwm_tach", "rpm")]
@@ -223,9 +223,9 @@ def _first(sysfs: Sysfs, paths: list[str]) -> int | None:
 
 
 def _nvfancontrol(sysfs: Sysfs, what: str) -> str | None:
-    """Return what NVIDIA's fan daemon noted as in force, else what its configuration says for the next start.
+    """Return a setting from the state file of NVIDIA's fan daemon, else from its configuration for the next start.
 
-    The note is taken to look like the answer of ``nvfancontrol -q``, ``FAN1:FAN_PROFILE:quiet``; that is not verified.
+    The state file is assumed to have the format of ``nvfancontrol -q``, ``FAN1:FAN_PROFILE:quiet``; not verified.
     """
     noted = re.search(rf"FAN_{what}:(\w+)", read_text(sysfs.root, _STATE) or "")
     default = re.search(rf"^[ \t]*FAN_DEFAULT_{what}[ \t]+(\w+)", read_text(sysfs.root, _DEFAULTS) or "", re.MULTILINE)
@@ -241,8 +241,8 @@ class BoardTelemetry:
 
     Args:
         sysfs: The board's files.
-        modes: Tells the mode; a clock that moves within limits has none.
-        power, temperature, throttle: The board's sensors, or why there are none.
+        modes: Source of the present mode, without clocks that are not pinned.
+        power, temperature, throttle: The board's sensors, or the reason why one is absent.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class BoardTelemetry:
         self._emc = None if isinstance(emc, str) else emc.rate.now
 
     def read(self) -> Readings:
-        """Return every reading by group; what does not answer now is ``None``."""
+        """Return every reading by group; ``None`` for one that fails."""
         found: dict[str, Values] = {}
         found["mode"] = present_mode(self._modes)
         found["clocks_mhz"] = self._clocks()
@@ -279,7 +279,7 @@ class BoardTelemetry:
         return {group: values for group, values in found.items() if values}
 
     def _clocks(self) -> Values:
-        """Return the clocks as they are now; throttling by the power supply does not show in them."""
+        """Return the present clocks, which do not show throttling by the power supply."""
         found: Values = {}
         for path in self._sysfs.glob("sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq"):
             khz = self._sysfs.read_int(path)
