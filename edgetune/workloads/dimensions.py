@@ -1,8 +1,8 @@
-"""Fixing a model's open dimensions: the batch, and whatever else the exporter left symbolic.
+"""Fixing of a model's open dimensions: the batch, and other dimensions that the exporter left symbolic.
 
-An open dimension is never guessed. Which one is the batch, ``batch`` decides; every other open one has to be named by
-the user. Afterwards shapes are inferred through the graph, with the arithmetic that exporters leave on
-shapes (``Shape``, ``Gather``, ``Concat``...) worked out.
+``batch`` decides which dimension is the batch. The user gives the size of every other open dimension; no size is
+guessed. Then shapes are inferred through the graph, including the arithmetic that exporters leave on shapes
+(``Shape``, ``Gather``, ``Concat``...).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgetune.workloads.lazy import onnx
 from edgetune.workloads.model_limits import refuse_malformed
 
 _MAY_BE_EMPTY = ("past", "cache")
-"""In the names of dimensions and inputs of a key-value cache, which is empty before the first token."""
+"""Parts of names of a key-value cache's dimensions and inputs; the cache is empty before the first token."""
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -31,22 +31,21 @@ def fix_dimensions(
     dimensions: Mapping[str, int] = _NOTHING,
     batch_axes: Axes | None = None,
 ) -> onnx.ModelProto:
-    """Return a copy of the model whose inputs have fixed shapes, with every shape that can be inferred.
+    """Return a copy of the model with fixed input shapes and every shape that can be inferred.
 
-    A model exported with a fixed batch is left as it is at that batch size, and changed for another where the graph
-    allows, see ``batch`` and ``rebatch``.
+    A model exported with a fixed batch is changed for another batch size if the graph allows it, see ``rebatch``.
 
     Args:
         model: With or without weights.
-        batch_size: Samples per minibatch; 1 where the network has no batch axis.
-        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by place (``input_ids:1``), also of
-            tensors inside the graph whose shape depends on the data (``selected:0``). A key-value cache may be empty:
-            0 is a size for what is called past or cache.
+        batch_size: Samples per minibatch; 1 for a network without a batch axis.
+        dimensions: Sizes of the other open dimensions by symbol (``sequence``) or by axis (``input_ids:1``), also of
+            tensors inside the graph whose shape depends on the data (``selected:0``). Names with past or cache may have
+            size 0, an empty key-value cache.
         batch_axes: The batch axis of each input that has one, ``()`` for none; ``None`` to decide from the graph.
 
     Raises:
-        InputError: an open dimension nobody fixed, a size below one, a name that is no open dimension, a graph that
-            cannot be given the batch size, or one whose shapes contradict each other.
+        InputError: an open dimension has no size, a size is below one, a name is no open dimension, the graph cannot
+            run at the batch size, or shapes contradict each other.
     """
     if batch_size < 1:
         raise InputError(f"the batch size must be at least 1, not {batch_size}", "e.g. --batch-sizes 1,4,16")
@@ -57,7 +56,7 @@ def fix_dimensions(
 def batch_of(
     model: onnx.ModelProto, *, dimensions: Mapping[str, int] = _NOTHING, batch_axes: Axes | None = None
 ) -> Batch:
-    """Return along which axes of a model's inputs the samples lie; the arguments are those of ``fix_dimensions``.
+    """Return the batch axes of a model's inputs; the arguments are those of ``fix_dimensions``.
 
     Raises:
         InputError: see ``fix_dimensions``.
@@ -68,13 +67,13 @@ def batch_of(
 
 @dataclass(slots=True)
 class _Declared:
-    """A graph as declared, without large weights, and the sizes that the user gives.
+    """A declared graph without large weights, and the sizes that the user gives.
 
     Args:
         light: The graph.
-        sizes: Of open dimensions.
-        inside: Of tensors that nodes make.
-        exported: The graph with its shapes, where nothing is open besides ``sizes``; worked out once.
+        sizes: Sizes of open dimensions.
+        inside: Sizes of tensors that nodes compute.
+        exported: The graph with its shapes, if nothing is open besides ``sizes``; computed once.
     """
 
     light: onnx.ModelProto
@@ -113,7 +112,7 @@ class _Declared:
         return self.at(dict.fromkeys(names, batch_size))
 
     def at(self, further: Mapping[str, int]) -> onnx.ModelProto:
-        """Return a copy of the graph with these and the given sizes, and its shapes."""
+        """Return a copy of the graph with shapes at ``sizes`` and ``further``."""
         if not further and self.exported is not None:
             return self.exported
         found = onnx.ModelProto()
@@ -131,7 +130,7 @@ class _Declared:
 
 
 def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model with the graph that was made of it, and its weights."""
+    """Return a copy of ``model`` with the nodes and values of ``light`` and its own weights."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     weights = {weight.name for weight in fixed.graph.initializer}
@@ -146,7 +145,7 @@ def _put_back(light: onnx.ModelProto, model: onnx.ModelProto) -> onnx.ModelProto
 
 
 def _inside(dimensions: Mapping[str, int], made: Set[str]) -> dict[str, dict[int, int]]:
-    """Return the sizes said of tensors that nodes make, by name and axis."""
+    """Return the given sizes of tensors that nodes compute, by name and axis."""
     found: dict[str, dict[int, int]] = {}
     for place, size in dimensions.items():
         name, _, axis = place.rpartition(":")
@@ -160,7 +159,7 @@ def _may_be_empty(name: str) -> bool:
 
 
 def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]]:
-    """Return name, shape and numpy element type of each input that a caller must provide.
+    """Return name, shape and NumPy element type of each data input.
 
     Raises:
         InputError: a dimension is still open, or an input is no tensor.
@@ -178,10 +177,10 @@ def input_specs(model: onnx.ModelProto) -> list[tuple[str, tuple[int, ...], str]
 
 
 def data_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
-    """Return the graph's inputs that are data, not weights listed as inputs (as old exporters do).
+    """Return the graph's inputs without the weights that old exporters list as inputs.
 
     Raises:
-        InputError: an input is no tensor, or has no shape at all.
+        InputError: an input is no tensor, or has no shape.
     """
     weights = {weight.name for weight in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
@@ -196,7 +195,7 @@ def data_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> list[int]:
-    """Give the open dimensions of an input their sizes; return the axes that have none."""
+    """Set the sizes of an input's open dimensions; return the axes that have no size."""
     still_open = []
     for axis, dim in enumerate(value.type.tensor_type.shape.dim):
         if not is_open(dim):
@@ -215,7 +214,7 @@ def _fix_input(value: onnx.ValueInfoProto, sizes: Mapping[str, int]) -> list[int
 
 
 def _fix_defaults(graph: onnx.GraphProto) -> None:
-    """Give inputs that have a default, which is what they are given, the shape of that."""
+    """Set the shape of each input that has a default value to the shape of that default."""
     weights = {weight.name: weight for weight in graph.initializer}
     for value in graph.input:
         if value.name in weights:
@@ -226,7 +225,7 @@ def _fix_defaults(graph: onnx.GraphProto) -> None:
 
 
 def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
-    """Return the size of a symbol, or of a sum of symbols: exporters write ``past_sequence + sequence``."""
+    """Return the size of a symbol or of a sum of symbols, as in ``past_sequence + sequence``."""
     if symbol in sizes:
         return sizes[symbol]
     terms = [term.strip() for term in symbol.split("+")]
@@ -236,12 +235,12 @@ def _size_of(symbol: str, sizes: Mapping[str, int]) -> int | None:
 
 
 _EXAMPLE, _IMAGE_EXAMPLE = 128, 224
-"""Sizes that a hint gives: of a sequence, and of the sides of an image."""
+"""Example sizes in hints: of a sequence, and of an image's sides."""
 _IMAGE_RANK, _FIRST_SIDE = 4, 2
 
 
 def _refuse_open(places: Sequence[tuple[onnx.ValueInfoProto, int]]) -> None:
-    """Refuse all open dimensions at once: inputs with the axis that is open."""
+    """Raise one ``InputError`` for all open dimensions, given as inputs with their open axis."""
     found: dict[str, dict[int, str]] = {}
     words: dict[str, int] = {}
     for value, axis in places:
@@ -285,7 +284,7 @@ def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], dimensions: Mapping
 
 
 def _substitute(model: onnx.ModelProto, sizes: Mapping[str, int]) -> None:
-    """Put the sizes of symbols into the shapes that the exporter stored, and take out those that are no sizes."""
+    """Replace symbols by their sizes in the shapes that the exporter stored; clear negative sizes."""
     for value in (*model.graph.value_info, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             size = _size_of(dim.dim_param, sizes) if dim.dim_param else None

@@ -1,8 +1,8 @@
-"""Files of networks that edgetune does not run: what each kind is, and how its network becomes one that it runs.
+"""Files of networks that edgetune does not run: recognition of their kind, and the command that converts each.
 
     file -> first bytes, or the names in its archive -> kind -> the command to type
 
-A kind is one row of ``KINDS``. It is told by content where the format has a mark, else by the ending of the name.
+A kind is one row of ``KINDS``, recognised by content if the format has a mark, otherwise by the ending of the name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgetune.errors import InputError
 
 _HEAD_BYTES = 16
 _LARGEST_HEADER_BYTES = 100 << 20
-"""Of a safetensors file, whose format allows no more."""
+"""Limit of a safetensors header, set by the format."""
 EXAMPLE = "examples/train_tiny.py"
 
 
@@ -28,11 +28,11 @@ class ForeignKind:
 
     Args:
         what: What the file is, as in ``net.pt is ...``.
-        hint: How to go on; ``{file}`` stands for the file and ``{onnx}`` for the ONNX file to be made of it.
-        endings: Of the file's name, in lower case; they decide where no mark does.
-        mark: Whether the first bytes are of this kind.
-        archive: Whether the names in a zip archive, without its own folder, are of this kind.
-        folder: Whether the names in a folder are of this kind.
+        hint: How to convert it; ``{file}`` stands for the file and ``{onnx}`` for the ONNX file to write.
+        endings: Endings of the file's name, in lower case, used if no mark decides.
+        mark: Returns whether the first bytes are of this kind.
+        archive: Returns whether the names in a zip archive, without its root folder, are of this kind.
+        folder: Returns whether the names in a folder are of this kind.
     """
 
     what: str
@@ -48,7 +48,7 @@ def _starts(*marks: bytes) -> Callable[[bytes], bool]:
 
 
 def _at_4(mark: bytes) -> Callable[[bytes], bool]:
-    """Return whether a flat buffer carries its file identifier."""
+    """Return a test for the file identifier ``mark`` of a FlatBuffers file, at offset 4."""
     return lambda head: head[4:8] == mark
 
 
@@ -142,15 +142,15 @@ KINDS: Sequence[ForeignKind] = (
         (".ipynb",),
     ),
 )
-"""Every kind that is known; the first that fits counts."""
+"""All known kinds; the first that matches is used."""
 
 
 def foreign_kind(path: Path, *, by_name: bool) -> ForeignKind | None:
-    """Return the kind of a file or folder that edgetune does not run; ``None`` where it is none that is known here.
+    """Return the kind of a file or folder that edgetune does not run; ``None`` for any other.
 
     Args:
         path: The file or folder.
-        by_name: Whether the ending decides where the content does not.
+        by_name: Whether the ending decides if the content does not.
     """
     head, archive, folder = b"", frozenset[str](), frozenset[str]()
     with suppress(OSError):
@@ -170,15 +170,15 @@ def foreign_kind(path: Path, *, by_name: bool) -> ForeignKind | None:
 
 
 def _within(name: str) -> str:
-    """Return a name in an archive without the folder that PyTorch puts everything into."""
+    """Return a name in an archive without the root folder that PyTorch adds."""
     return name.partition("/")[2] if name.count("/") == 1 else name
 
 
 def refuse_foreign(path: Path, reference: str, *, by_name: bool = False) -> None:
-    """Refuse a file or folder of a kind that is known and not run; anything else is let pass.
+    """Refuse a file or folder of a known kind that edgetune does not run.
 
     Raises:
-        InputError: what it is, and what to type.
+        InputError: the file is of such a kind; the hint is the command that converts it.
     """
     kind = foreign_kind(path, by_name=by_name)
     if kind is not None:
@@ -187,15 +187,15 @@ def refuse_foreign(path: Path, reference: str, *, by_name: bool = False) -> None
 
 
 def refuse_script(path: Path, reference: str) -> None:
-    """Refuse a Python file that defines no ``make``, by reading it: it may train for hours when it is run.
+    """Refuse a Python file that defines no ``make``, without executing it, since a script may train for hours.
 
     Raises:
-        InputError: it is an ordinary script.
+        InputError: the file defines no ``make``.
     """
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):
-        return  # told where the file is executed, with the line
+        return  # executing the file reports the error with its line
     if any(_may_bind(node) for node in ast.walk(tree)):
         return
     raise InputError(
@@ -205,7 +205,7 @@ def refuse_script(path: Path, reference: str) -> None:
 
 
 def _may_bind(node: ast.AST) -> bool:
-    """Return whether a node gives something the name ``make``, or may do so in a way that cannot be read."""
+    """Return whether a node binds the name ``make``, or may bind it dynamically."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return node.name in ("make", "__getattr__")
     if isinstance(node, ast.Import | ast.ImportFrom):

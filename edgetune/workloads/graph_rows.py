@@ -1,7 +1,7 @@
-"""Which row of the operator table makes which tensor of the graph: how a runtime's kernels are known again.
+"""Mapping of the tensors of a graph to rows of the operator table, to identify a runtime's kernels.
 
-Runtimes rename, merge and add nodes, but a tensor that survives keeps its name, and one that does not was inside
-something merged. Everything between the tensors that survive is what a kernel stands for.
+Runtimes rename, merge and add nodes, but a remaining tensor keeps its name. A missing tensor was inside a merged node.
+A kernel therefore stands for all rows between remaining tensors.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from edgetune.workloads.costs.walk import read_graph, unique_names
 
 @dataclass(frozen=True, slots=True)
 class GraphRows:
-    """Rows of a network's table (those of the forward pass) by the tensors and nodes of its graph.
+    """Rows of a network's table (forward pass only) by the tensors and nodes of its graph.
 
     Args:
-        by_tensor: Row that makes each tensor; a tensor inside a chain that is one row (SiLU) belongs to that row.
+        by_tensor: Row that computes each tensor; a tensor inside a chain that is one row (SiLU) belongs to that row.
         by_node: Row of each node, by the node's name.
         takes: Tensors that each row reads, by its name.
         readers: Rows that read each row.
@@ -63,7 +63,7 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
     readers = {name: list(node.output) for node in reversed(model.graph.node) for name in node.input if name}
     for node in reversed(model.graph.node):
         for output in filter(None, node.output):
-            if output not in by_tensor and output in readers:  # inside a chain: the row of what reads it
+            if output not in by_tensor and output in readers:  # inside a chain: the row of its reader
                 reading = next((by_tensor[name] for name in readers[output] if name in by_tensor), None)
                 if reading is not None:
                     by_tensor[output] = reading

@@ -1,4 +1,4 @@
-"""Walks through ONNX graphs, the bodies of control flow included: what nodes read, need and make of constants."""
+"""Traversal of ONNX graphs, including bodies of control flow: reads and dependencies of nodes, and constants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nested_nodes(nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
 
 
 def captured(graph: onnx.GraphProto) -> set[str]:
-    """Return the tensors that a body, or a body in it, reads from around it."""
+    """Return the tensors of enclosing graphs that a body, or a body in it, reads."""
     made = {value.name for value in graph.input} | {weight.name for weight in graph.initializer}
     made |= {weight.values.name for weight in graph.sparse_initializer}
     found: set[str] = set()
@@ -46,7 +46,7 @@ def captured(graph: onnx.GraphProto) -> set[str]:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """Return the tensors that a node reads, those that its bodies read from around them included, each once."""
+    """Return the tensors that a node and its bodies read from its graph, each once."""
     found = [name for name in node.input if name]
     for body in bodies(node):
         found += sorted(captured(body))
@@ -73,10 +73,10 @@ def constant_nodes(
     """Yield the nodes that depend on no input of the network, in the order of the graph.
 
     Args:
-        nodes: In topological order.
+        nodes: Nodes in topological order.
         known: Names of weights and constants.
         operands: Returns the tensors that a node reads.
-        varies: Whether the outputs of a node count as variable although its operands are constant.
+        varies: Returns whether the outputs of a node vary although its operands are constant.
     """
     constants = {*known, ""}
     for node in nodes:

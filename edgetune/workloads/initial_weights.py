@@ -1,7 +1,7 @@
-"""What a weight holds before training: recorded as one line of text, filled in from a seed when somebody needs it.
+"""Initial values of weights: recorded as one line of text, and drawn from a seed when the network runs.
 
-A network of the zoo is a graph whose weights have a shape and a type but no data, so that a 1.3 GB network costs
-nothing until it runs. What each weight will hold is written in its tensor's ``doc_string``, as ``<role>: <recipe>``:
+A network of the zoo is a graph whose weights have a shape and a type but no data, so that a 1.3 GB network takes no
+memory until it runs. The ``doc_string`` of each weight's tensor records its values as ``<role>: <recipe>``:
 
     parameter: normal 0.02      trained; drawn from a normal distribution of that standard deviation
     parameter: uniform 0.0441   trained; drawn from [-0.0441, 0.0441)
@@ -9,7 +9,7 @@ nothing until it runs. What each weight will hold is written in its tensor's ``d
     statistic: constant 0.0     followed by BatchNorm, neither trained nor counted as a parameter
     frozen: arange              0, 1, 2, ...; counted as a parameter, never trained
 
-The recipes are PyTorch's own defaults or the ones of the cited implementation, so that training really learns.
+The recipes are PyTorch's defaults or those of the cited implementation, so that training converges.
 """
 
 from __future__ import annotations
@@ -52,45 +52,45 @@ def uniform(bound: float) -> str:
 
 
 def kaiming_normal(shape: tuple[int, ...]) -> str:
-    """He et al. 2015, fan-out mode with the gain of a ReLU: what torchvision's ResNets and MobileNets use.
+    """Recipe of He et al. 2015, fan-out mode with the gain of a ReLU, as in torchvision's ResNets and MobileNets.
 
-    Fan-out is output channels x kernel area, groups not divided out, as ``torch.nn.init`` computes it.
+    Fan-out is output channels x kernel area, not divided by groups, as ``torch.nn.init`` computes it.
     """
     return normal(math.sqrt(2.0 / (shape[0] * math.prod(shape[2:]))))
 
 
 def kaiming_uniform(shape: tuple[int, ...]) -> str:
-    """He et al. 2015, fan-in mode with the gain of a ReLU: +-sqrt(6 / fan-in), what torchvision's SqueezeNet uses."""
+    """Recipe of He et al. 2015, fan-in mode with a ReLU's gain: +-sqrt(6 / fan-in), as in torchvision's SqueezeNet."""
     return uniform(math.sqrt(6.0 / math.prod(shape[1:])))
 
 
 def fan_in_uniform(shape: tuple[int, ...]) -> str:
-    """PyTorch's default for convolutions and linear layers, weight and bias alike: +-1 / sqrt(fan-in)."""
+    """Recipe of PyTorch's default for weights and biases of convolutions and linear layers: +-1 / sqrt(fan-in)."""
     return uniform(1.0 / math.sqrt(math.prod(shape[1:])))
 
 
 def role_of(tensor: onnx.TensorProto) -> Role | None:
-    """The role recorded in an initializer, or ``None`` when this module did not make it."""
+    """Return the role recorded in an initializer, or ``None`` without a recipe of this module."""
     head = tensor.doc_string.partition(":")[0]
     return next((role for role in ROLES if role == head), None)
 
 
 def has_data(tensor: onnx.TensorProto) -> bool:
-    """Whether an initializer holds its elements (inside the model, or in an external file)."""
+    """Return whether an initializer has data, in the model or in an external file."""
     fields = (tensor.raw_data, tensor.float_data, tensor.int64_data, tensor.int32_data, tensor.double_data)
     return 0 in tensor.dims or bool(tensor.external_data) or any(len(field) > 0 for field in fields)
 
 
 def count_parameters(model: onnx.ModelProto) -> int:
-    """Elements of all weights that a framework counts as parameters: everything but BatchNorm's running statistics."""
+    """Return the number of elements of all weights without BatchNorm's running statistics, as frameworks count."""
     return sum(math.prod(t.dims) for t in model.graph.initializer if role_of(t) in ("parameter", "frozen"))
 
 
 def fill(tensor: onnx.TensorProto, seed: int) -> None:
-    """Give one weight its data, in place. It depends on the seed and the weight's name alone, on every machine.
+    """Fill one weight in place; its data depend on the seed and the weight's name alone, on every machine.
 
     Raises:
-        InputError: The recipe in the ``doc_string`` is none of those above.
+        InputError: the recipe in the ``doc_string`` is none of those above.
     """
     recipe = tensor.doc_string.partition(":")[2].split()
     generator = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])

@@ -1,11 +1,11 @@
-"""What becomes of the integers that a network is fed: indices into tables, lengths, trip counts, sizes, masks.
+"""Uses of a network's integer inputs in its graph: indices into tables, lengths, trip counts, sizes, masks.
 
     ids  --Add 2--> Gather(table [1000, 64])    an index: from 0 to 997
     lens ---------> LSTM, sequence_lens         a length: the whole sequence
     n    --Min 20-> Loop, trip count            a count: 20, the most that the graph allows
-    k    ---------> TopK, k                     a size: nobody can make it up
+    k    ---------> TopK, k                     a size: the user must give it
 
-An integer is followed through operators that hand it on, add to it or multiply it, also into bodies of control flow.
+An integer is followed through operators that copy it, add to it or multiply it, also into bodies of control flow.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Role = Literal["index", "length", "trips", "condition", "size", "other"]
 
 @dataclass(frozen=True, slots=True)
 class InputUse:
-    """One thing that an integer input is used for.
+    """One use of an integer input.
 
     Args:
-        role: What for.
-        where: The table, or the operator, in words.
-        least, most: Of the input's values; ``None`` where the graph does not say.
+        role: Kind of use.
+        where: The table or the operator, in words.
+        least, most: Bounds of the input's values; ``None`` if the graph does not determine them.
     """
 
     role: Role
@@ -39,14 +39,14 @@ class InputUse:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """A tensor computed from the input: ``factor * value + offset``, no more than ``cap``; unknown without a factor."""
+    """A tensor computed from the input: ``min(factor * value + offset, cap)``; unknown if ``factor`` is ``None``."""
 
     factor: int | None = 1
     offset: int = 0
     cap: int | None = None
 
     def value_at(self, wanted: int) -> int | None:
-        """Return the largest value of the input that gives no more than ``wanted``; ``None`` where that is unknown."""
+        """Return the largest input value for which the tensor is at most ``wanted``; ``None`` if unknown."""
         return None if self.factor is None else (wanted - self.offset) // self.factor
 
 
@@ -58,12 +58,12 @@ _HANDED_ON: Mapping[str, tuple[int, ...]] = {
     "Concat": tuple(range(64)),
     "Where": (1, 2),
 }
-"""Operands whose values come out unchanged."""
+"""Operands whose values the operator outputs unchanged."""
 _INDICES: Mapping[str, tuple[tuple[int, int, int | None], ...]] = {
     **dict.fromkeys(("Gather", "GatherElements", "ScatterElements"), ((1, 0, None),)),
     "EmbedLayerNormalization": ((0, 2, 0), (1, 4, 0)),
 }
-"""Operands that are indices, the operand that they point into, and its axis; ``None`` is that of an attribute."""
+"""Operands that are indices, the operand that they index, and its axis; ``None`` for the axis in an attribute."""
 _SIZES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("Reshape", "Expand", "Tile", "TopK", "Pad", "OneHot", "Split", "Squeeze", "Unsqueeze"), (1,)),
     "ConstantOfShape": (0,),
@@ -72,18 +72,18 @@ _SIZES: Mapping[str, tuple[int, ...]] = {
     "Resize": (2, 3),
     "NonMaxSuppression": (2,),
 }
-"""Operands that decide how large a result is."""
+"""Operands that determine the size of a result."""
 _RECURRENT = ("LSTM", "GRU", "RNN")
 _LENGTHS = 4
 """Operand of a recurrent operator that holds the length of each sequence."""
 
 
 def uses(model: onnx.ModelProto, name: str) -> list[InputUse]:
-    """Return what an integer or boolean input is used for.
+    """Return the uses of an integer or boolean input.
 
     Args:
-        model: With the shapes of its tensors.
-        name: Of the input.
+        model: The model with the shapes of its tensors.
+        name: Name of the input.
     """
     follower = _Follower(shapes.known_shapes(model.graph), shapes.small_constants(model.graph))
     follower.walk(model.graph, {name: _Number()})
@@ -112,7 +112,7 @@ class _Follower:
     def _inside(
         self, node: onnx.NodeProto, graph: onnx.GraphProto, numbers: Mapping[str, _Number]
     ) -> dict[str, _Number]:
-        """Return what the graph of a control-flow operator sees of the numbers, under its own names."""
+        """Return the numbers that a body of a control-flow operator reads, under the body's names."""
         seen = {name: numbers[name] for name in captured(graph) if name in numbers}
         first = 2 if node.op_type == "Loop" else 0
         for outer, inner in zip(node.input[first:], graph.input[first:], strict=False):
@@ -121,7 +121,7 @@ class _Follower:
         return seen
 
     def _read(self, node: onnx.NodeProto, index: int, number: _Number) -> _Number | None:
-        """Note what a node does with a number; return what it makes of it, ``None`` where it ends there."""
+        """Record the use of a number by a node; return the resulting number, ``None`` if there is none."""
         if index in _HANDED_ON.get(node.op_type, ()):
             return number
         if self._ends(node, index, number):
@@ -132,7 +132,7 @@ class _Follower:
         return result
 
     def _ends(self, node: onnx.NodeProto, index: int, number: _Number) -> bool:
-        """Note an index, a length, a trip count, a condition or a size; return whether it was one."""
+        """Record an index, a length, a trip count, a condition or a size; return whether the operand is one."""
         op, words = node.op_type, _words(node)
         table = next((each for each in _INDICES.get(op, ()) if each[0] == index), None)
         if table is not None:
@@ -162,7 +162,7 @@ class _Follower:
             self._bound(number, shape[along], f"the rows of {node.input[table]!r}")
 
     def _bound(self, number: _Number, size: int, where: str) -> None:
-        """Note that a number has to be below a size, and not below zero."""
+        """Record that a number must be at least 0 and below ``size``."""
         most = number.value_at(size - 1)
         if most is None or number.factor is None:
             self.found.append(InputUse("other", where))
@@ -175,7 +175,7 @@ class _Follower:
         return None if shape is None else number.value_at(shape[1 if batch_first else 0])
 
     def _arithmetic(self, node: onnx.NodeProto, index: int, number: _Number) -> _Number:
-        """Return what a constant makes of a number; what another operator makes of it is unknown."""
+        """Return a number after arithmetic with a constant; unknown for any other arithmetic."""
         others = [self.constants.get(name) for at, name in enumerate(node.input) if at != index and name]
         whole = all(other is not None and other.size and other.dtype.kind in "iu" for other in others)
         unknown = _Number(None)

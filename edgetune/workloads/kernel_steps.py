@@ -1,12 +1,12 @@
-"""Peak kernels made runnable: with PyTorch on any device it has, or with NumPy on a host without PyTorch.
+"""Runnable peak kernels: with PyTorch on any of its devices, or with NumPy on a host without PyTorch.
 
 Copies on a host always use NumPy, see ``_host_copy``. FP32 products on a host use ONNX Runtime where it is faster: a
 BLAS library may not use all that the processor has (Intel's leaves out AVX-512 on processors of other makers; an AMD
 EPYC reaches 215 GFLOP/s with PyTorch and 434 with ONNX Runtime), and networks run on ONNX Runtime.
 
-Operands are random and allocated once, results are written in place, so that a step is nothing but kernels. Random,
-because multiplying zeros switches fewer transistors: GPU power differs by up to 40 % with the data alone (Gregersen,
-Patel and Choukse, "Input-Dependent Power Usage in GPUs", 2024).
+Operands are allocated once and results are written in place, so that a step consists of kernels alone. Operands are
+random because zeros switch fewer transistors: GPU power differs by up to 40 % with the data alone (Gregersen, Patel and
+Choukse, "Input-Dependent Power Usage in GPUs", 2024).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from edgetune.workloads.workload import RunOptions, Workload
 
 Run = Callable[[], object]
 _OPSET = 13
-"""Of MatMul for FP32, known to every ONNX Runtime of these ten years' Python."""
+"""Operator set of MatMul for FP32, which every supported ONNX Runtime has."""
 _IR_VERSION = 8
 
 
 def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Run | None:
-    """Return one run of a product in FP32, its result written in place; ``None`` where ONNX Runtime is missing."""
+    """Return one run of a product in FP32, its result written in place; ``None`` without ONNX Runtime."""
     from edgetune.workloads.ort_session import require_onnxruntime
 
     try:
@@ -69,7 +69,7 @@ def _graph(kernel: BenchmarkKernel) -> bytes:
 
 
 def fastest(runs: Sequence[Run]) -> Run:
-    """Return the run that takes least time, each tried twice and timed the second time."""
+    """Return the fastest run; each is run twice and the second run is timed."""
     if len(runs) == 1:
         return runs[0]
     taken_s = []
@@ -82,15 +82,15 @@ def fastest(runs: Sequence[Run]) -> Run:
 
 
 _LEAST_CAPABILITY = {"tf32": (8, 0), "bf16": (8, 0), "fp8": (8, 9), "int8": (7, 5)}
-"""CUDA compute capability whose tensor cores have the precision; below it PyTorch would quietly use something slower.
+"""Least CUDA compute capability with the precision on tensor cores; below, PyTorch silently uses slower kernels.
 Source: NVIDIA, CUDA C++ Programming Guide, "Warp matrix functions", table of element types."""
 
 _SHAPES = {"int8": (17, 8), "fp8": (1, 16)}
-"""Fewest rows of a product on CUDA, and what its inner length and columns must be multiples of.
+"""Least rows of a product on CUDA, and a divisor that its inner length and columns must have.
 Source: PyTorch, aten/src/ATen/native/cuda/Blas.cpp, the checks of _int_mm and _scaled_mm."""
 
 _OUT_OF_MEMORY = ("out of memory", "allocate", "ALLOC_FAILED")
-"""In the messages of CUDA's and the host's allocators, and of cuBLAS (CUBLAS_STATUS_ALLOC_FAILED)."""
+"""Parts of out-of-memory messages of CUDA's and the host's allocators, and of cuBLAS (CUBLAS_STATUS_ALLOC_FAILED)."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Step:
@@ -103,18 +103,17 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
 
 
 def open_kernel(kernel: BenchmarkKernel, *, device: str, threads: int | None, seed: int) -> Step:
-    """Return a step that runs ``kernel`` as often as ``BenchmarkKernel.repeats`` says; it has not waited for an
-    accelerator.
+    """Return a step of ``BenchmarkKernel.repeats`` runs of ``kernel``; it does not wait for an accelerator to finish.
 
     Args:
-        kernel: What to run.
+        kernel: The kernel to run.
         device: PyTorch device.
-        threads: CPU threads; ``None`` leaves the library's own choice.
+        threads: CPU threads; ``None`` for the library's default.
         seed: Seed of the operands.
 
     Raises:
         DeviceError: the library or the device lacks the precision.
-        InputError: it does not fit into memory, or the device has no such product of this shape.
+        InputError: the kernel does not fit into memory, or the device has no product of this shape.
     """
     try:
         if device == "cpu" and kernel.name == "copy":
@@ -128,7 +127,7 @@ def open_kernel(kernel: BenchmarkKernel, *, device: str, threads: int | None, se
             run = run if other is None else fastest([run, other])
         run()
         if device.startswith("cuda"):
-            torch.cuda.synchronize(device)  # what fails on the device itself is told here, not at a later step
+            torch.cuda.synchronize(device)  # errors of the device are raised here, not at a later step
     except (RuntimeError, MemoryError, TypeError) as error:  # TypeError: a private operator of another version
         raise _refusal(kernel, device, error) from None
 
@@ -140,7 +139,7 @@ def open_kernel(kernel: BenchmarkKernel, *, device: str, threads: int | None, se
 
 
 def _torch_or_none(device: str) -> Any:
-    """Return the torch module, or ``None`` where it is missing and NumPy can stand in for it."""
+    """Return the torch module, or ``None`` if it is missing and NumPy can replace it."""
     try:
         return require_torch()
     except DeviceError:
@@ -150,7 +149,7 @@ def _torch_or_none(device: str) -> Any:
 
 
 def _refusal(kernel: BenchmarkKernel, device: str, error: BaseException) -> DeviceError | InputError:
-    """Say what a library's failure to run a kernel at all means: memory, or an operator that it does not have."""
+    """Return the error for a library's failure to run a kernel: out of memory, or an operator that it lacks."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or any(sign in text for sign in _OUT_OF_MEMORY):
         size = format_bytes(kernel.bytes_moved)
@@ -171,16 +170,16 @@ def _torch_run(torch: Any, kernel: BenchmarkKernel, device: str, threads: int | 
     if kernel.name == MATMUL:
         return _product(torch, kernel, x, y)
     if kernel.name == "relu":
-        if kernel.precision == "fp8":  # no library has arithmetic on it, but its sign is where an integer's is
+        if kernel.precision == "fp8":  # no library has arithmetic on FP8, but its sign bit is that of an int8
             x, y = x.view(torch.int8), y.view(torch.int8)
         return partial(torch.clamp_min, x, 0, out=y)
     return partial(y.copy_, x.t() if kernel.name == "transpose" else x)
 
 
 def _numerics(torch: Any, kernel: BenchmarkKernel, run: Step) -> Step:
-    """Return ``run`` with PyTorch told how to multiply FP32 for as long as it is started, and told back afterwards.
+    """Return ``run`` with the FP32 matmul precision of PyTorch set during it and restored afterwards.
 
-    "high" lets CUDA multiply FP32 on tensor cores (TF32), "highest" forbids it; on a CPU "high" could mean BF16.
+    "high" allows CUDA to multiply FP32 on tensor cores (TF32), "highest" forbids it; on a CPU "high" could mean BF16.
     """
     if kernel.name != MATMUL or kernel.storage.operand != "float32":
         return run
@@ -200,7 +199,7 @@ def _numerics(torch: Any, kernel: BenchmarkKernel, run: Step) -> Step:
 def _product(torch: Any, kernel: BenchmarkKernel, a: Any, c: Any) -> Step:
     """Return one product of ``a`` and a random matrix into ``c``.
 
-    Narrow types have kernels of their own, and cuBLASLt wants their second operand column by column.
+    Narrow types have kernels of their own, and cuBLASLt requires their second operand in column-major order.
     """
     if kernel.precision not in ("int8", "fp8"):
         return partial(torch.mm, a, _random(torch, (kernel.inner, kernel.columns), a.dtype, a.device), out=c)
@@ -216,10 +215,10 @@ def _dtype(torch: Any, name: str) -> Any:
 
 
 def _require_precision(torch: Any, kernel: BenchmarkKernel, device: str) -> None:
-    """Refuse a precision that would quietly run as another one, or that this PyTorch does not know.
+    """Refuse a precision that would silently run as another one, or that this PyTorch lacks.
 
     Raises:
-        DeviceError: naming what is missing.
+        DeviceError: the device or PyTorch lacks the precision.
     """
     precision, hint = kernel.precision, "leave that precision out"
     if precision == "tf32" and not device.startswith("cuda"):
@@ -236,10 +235,10 @@ def _require_precision(torch: Any, kernel: BenchmarkKernel, device: str) -> None
 
 
 def _require_shape(kernel: BenchmarkKernel, device: str) -> None:
-    """Refuse a product that CUDA's libraries have not in this shape.
+    """Refuse a product of a shape that CUDA's libraries do not support.
 
     Raises:
-        InputError: naming what the shape must be.
+        InputError: the shape is not supported; the message names the requirement.
     """
     if kernel.name != MATMUL or kernel.precision not in _SHAPES or not device.startswith("cuda"):
         return
@@ -253,10 +252,10 @@ def _require_shape(kernel: BenchmarkKernel, device: str) -> None:
 
 
 def _random(torch: Any, shape: tuple[int, int], dtype: Any, device: Any) -> Any:
-    """Return random numbers of mean zero; of integers all that the type holds, of others a normal distribution."""
+    """Return random numbers of mean zero: uniform over the range of an integer type, else normally distributed."""
     if dtype == torch.int8:
         return torch.empty(shape, dtype=dtype, device=device).random_(-128, 128)
-    if dtype.itemsize == 1:  # eight-bit floats cannot be drawn
+    if dtype.itemsize == 1:  # PyTorch cannot draw 8-bit floats
         return torch.empty(shape, dtype=torch.float16, device=device).normal_().to(dtype)
     return torch.empty(shape, dtype=dtype, device=device).normal_()
 
@@ -264,8 +263,8 @@ def _random(torch: Any, shape: tuple[int, int], dtype: Any, device: Any) -> Any:
 def _numpy_run(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
     """Return one run of the kernel with NumPy, which has fast products of FP32 alone.
 
-    Each of our threads does a band of rows, products too, on a BLAS library told to keep to the thread that calls it:
-    left to itself it would stay with as many threads as there were cores when it was loaded.
+    Each thread of this module computes a band of rows. The BLAS library is limited to the calling thread, since its own
+    number of threads is fixed to the cores at its loading.
     """
     if kernel.precision != "fp32":
         raise DeviceError(f"NumPy cannot compute in {kernel.precision}", "pip install 'edgetune[torch]'")
@@ -274,7 +273,7 @@ def _numpy_run(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
 
     draw = np.random.default_rng(seed)
     x = draw.standard_normal((kernel.rows, kernel.inner or kernel.columns), dtype=np.float32)
-    b = draw.standard_normal((kernel.inner, kernel.columns), dtype=np.float32)  # no rows where there is no product
+    b = draw.standard_normal((kernel.inner, kernel.columns), dtype=np.float32)  # no rows without a product
     y = np.zeros((kernel.rows, kernel.columns), np.float32)
     works: dict[str, Callable[[slice], object]] = {
         MATMUL: lambda band: np.matmul(x[band], b, out=y[band]),
@@ -285,10 +284,10 @@ def _numpy_run(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
 
 
 def _host_copy(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
-    """Return one copy on a host, of any precision: bytes are bytes.
+    """Return one copy of bytes on a host, for any precision.
 
-    NumPy leaves it to the C library's memcpy, which writes past the caches. A loop that stores what it has loaded, as
-    PyTorch's does, has the processor read each line of the result before it is overwritten: three bytes moved for two.
+    NumPy calls the C library's memcpy, whose stores bypass the caches. A loop of loads and stores, as in PyTorch, reads
+    each cache line of the result before it overwrites it: three bytes moved for two.
     """
     import numpy as np
 
@@ -299,16 +298,16 @@ def _host_copy(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Step:
 
 
 def _in_bands(work: Callable[[slice], object], y: Any, threads: int | None) -> Step:
-    """Return a run that does ``work`` on a band of rows of ``y`` in each of our threads.
+    """Return a run that calls ``work`` on a band of rows of ``y`` in each thread.
 
-    They run side by side, because NumPy lets go of the interpreter's lock while it works.
+    The threads run in parallel, because NumPy releases the interpreter's lock.
     """
     rows, count = len(y), threads or 1
     bands = [slice(rows * index // count, rows * (index + 1) // count) for index in range(count)]
     pool = ThreadPoolExecutor(count)
 
     def run() -> object:
-        for _ in pool.map(work, bands):  # waits for each, and raises what it raised
+        for _ in pool.map(work, bands):  # waits for each band, and raises its exception
             pass
         return y
 

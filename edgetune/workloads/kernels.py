@@ -1,6 +1,6 @@
-"""Peak kernels: one large operator that does nothing but compute, or nothing but move memory, as a workload.
+"""Peak kernels: workloads of one large operator that only computes or only moves memory.
 
-What a device can do at most is measured like any network, in the same process and by the same rules. A kernel is named
+The peaks of a device are measured like any network, in the same process and by the same rules. A kernel is named
 ``kernel:NAME:SIZE`` or ``kernel:NAME:SIZE:PRECISION``:
 
     kernel:matmul:4096            C = A B of 4096 x 4096 matrices                2 n^3 FLOP, n^2 (2 d + r) bytes
@@ -10,8 +10,8 @@ What a device can do at most is measured like any network, in the same process a
     kernel:copy:8192              y = x                                          none, 2 d n^2 bytes
 
 with d bytes per operand element and r per element of a product: each operand is read once and each result written once,
-whatever a cache or a write-allocate makes of it. A thin product (k far below m and n) does about 2 k / r FLOP per
-byte: points between what memory and what arithmetic limits.
+without effects of caches or write-allocation. A thin product (k far below m and n) does about 2 k / r FLOP per byte:
+points between memory-bound and compute-bound kernels.
 
 Source: the kernels of "Pagoda: An Energy and Time Roofline Study for DNN Workloads on Edge Accelerators" (2025).
 """
@@ -35,22 +35,22 @@ KERNELS: Mapping[str, str] = {MATMUL: "Gemm", "relu": "Relu", "transpose": "Tran
 
 _LEAST_FLOPS = 10e9
 _LEAST_BYTES = 0.2e9
-"""A step repeats its kernel until it does so much work: a millisecond at the 10 TFLOP/s and 200 GB/s of the largest
-boards, longer on anything slower. Faster accelerators come to it by the size of their kernels, not by repeating."""
+"""A step repeats its kernel up to this work: a millisecond at the 10 TFLOP/s and 200 GB/s of the largest boards, longer
+on slower devices. Faster accelerators need larger kernels instead of repeats."""
 
 _MOST = 1 << 20
-"""Rows: a square FP32 matrix of so many is 4 TiB, more than any device here holds."""
+"""Most rows: a square FP32 matrix of this size is 4 TiB, more than the memory of any device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """How operands and results of one precision lie in memory.
+    """Element types of the operands and results of one precision.
 
     Args:
         operand: Element type of operands, and of results that are no products.
-        operand_bytes: Bytes of one.
+        operand_bytes: Bytes of one operand element.
         result: Element type of a product: narrow types accumulate in wider ones.
-        result_bytes: Bytes of one.
+        result_bytes: Bytes of one result element.
     """
 
     operand: str
@@ -67,8 +67,8 @@ PRECISIONS: Mapping[str, Storage] = {
     "fp8": Storage("float8", 1, "bfloat16", 2),
     "int8": Storage("int8", 1, "int32", 4),
 }
-"""``fp32`` is true FP32; ``tf32`` stores FP32 and multiplies on tensor cores with 10 bits of mantissa. Results are
-those that the libraries' products write: cuBLASLt multiplies INT8 into INT32 and FP8 into 16 bits."""
+"""``fp32`` is true FP32; ``tf32`` stores FP32 and multiplies on tensor cores with 10 bits of mantissa. Result types are
+those of the libraries: cuBLASLt multiplies INT8 into INT32 and FP8 into 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,29 +95,29 @@ class BenchmarkKernel:
 
     @property
     def storage(self) -> Storage:
-        """How its operands lie in memory."""
+        """Element types of its operands and results."""
         return PRECISIONS[self.precision]
 
     @property
     def label(self) -> str:
-        """Name that tells families of sizes apart: ``matmul`` for square products, ``matmul_k64`` for thin ones."""
+        """Name of its family of sizes: ``matmul`` for square products, ``matmul_k64`` for thin ones."""
         return self.name if self.square_operands else f"{self.name}_k{self.inner}"
 
     @property
     def square_operands(self) -> bool:
-        """Whether one number says its size."""
+        """Whether its operands are square."""
         return self.rows == self.columns and self.inner in (0, self.rows)
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of one run; of integers likewise."""
+        """Operations of one run, floating-point or integer."""
         if self.name == MATMUL:
             return 2 * self.rows * self.columns * self.inner
         return self.rows * self.columns if self.name == "relu" else 0
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes of all operands and results, each once; also the memory it needs."""
+        """Bytes of all operands and results, each once; also the memory that the kernel needs."""
         stored, results = self.storage, self.rows * self.columns
         if self.name == MATMUL:
             return stored.operand_bytes * self.inner * (self.rows + self.columns) + stored.result_bytes * results
@@ -125,13 +125,13 @@ class BenchmarkKernel:
 
     @property
     def repeats(self) -> int:
-        """Runs in one step, so that starting them is a small part of it."""
+        """Runs in one step, enough to make the launch overhead small."""
         work = max(self.flops / _LEAST_FLOPS, self.bytes_moved / _LEAST_BYTES)
         return max(1, math.ceil(1 / work))
 
     @property
     def reference(self) -> str:
-        """The name under which ``resolve`` finds it."""
+        """The kernel's reference for ``resolve``."""
         size = str(self.rows) if self.square_operands else f"{self.rows}x{self.columns}x{self.inner}"
         return f"{PREFIX}{self.name}:{size}:{self.precision}"
 
@@ -140,11 +140,11 @@ def parse_kernel(reference: str, precision: str = "fp32") -> BenchmarkKernel:
     """Return the kernel that ``reference`` names.
 
     Args:
-        reference: As above.
-        precision: What it computes in when the reference does not say.
+        reference: See the module docstring.
+        precision: Precision if the reference names none.
 
     Raises:
-        InputError: no such kernel, size or precision, or the reference says another precision than was asked for.
+        InputError: the kernel, size or precision is unknown, or the reference names another precision than given.
     """
     name, _, rest = reference.removeprefix(PREFIX).partition(":")
     size, _, named = rest.partition(":")
@@ -157,7 +157,7 @@ def parse_kernel(reference: str, precision: str = "fp32") -> BenchmarkKernel:
     wanted = named or precision
     if wanted not in PRECISIONS:
         raise InputError(f"{reference}: kernels have no precision {wanted!r}", f"known: {', '.join(PRECISIONS)}")
-    if named and precision not in ("fp32", named):  # the default cannot be told from what was asked for
+    if named and precision not in ("fp32", named):  # a given fp32 cannot be distinguished from the default
         raise InputError(f"{reference} computes in {named}, not in {precision}", "leave --precision out")
     return BenchmarkKernel(name, *_shape(reference, name, size), wanted)
 
@@ -187,15 +187,15 @@ def resolve_kernel(reference: str) -> Workload:
 
 
 def kernel_of(workload: Workload, task: Task, batch_size: int, precision: str = "fp32") -> BenchmarkKernel:
-    """Return the kernel that a workload of kind ``kernel`` is.
+    """Return the kernel of a workload of kind ``kernel``.
 
     Args:
         workload: See ``resolve_kernel``.
-        task, batch_size: What was asked for; only inference of a batch of one means anything.
+        task, batch_size: Must be ``infer`` and 1.
         precision: See ``parse_kernel``.
 
     Raises:
-        InputError: another task or batch size, or see ``parse_kernel``.
+        InputError: the task or batch size is another; see also ``parse_kernel``.
     """
     if task != "infer":
         raise InputError(f"{workload.reference} has nothing to train", "use --task infer")

@@ -1,6 +1,6 @@
-"""Measures where the time of a minibatch goes, layer by layer, with the profiler of the runtime that runs it.
+"""Measurement of the time of each layer in a minibatch, with the runtime's profiler.
 
-This runs in a child process, as ``steps`` does.
+It runs in a child process, as ``steps`` does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from edgetune.workloads.torch_required import require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
 
 OPTIMISATIONS = ("disabled", "basic", "extended", "all")
-"""How far ONNX Runtime may change the graph, see ``ort_layers``."""
+"""Optimisation levels of ONNX Runtime, see ``ort_layers``."""
 
 
 def measure(
@@ -32,14 +32,14 @@ def measure(
         workload: An ONNX file or a network of the zoo.
         task: ``infer``, on ONNX Runtime, or ``train``, on PyTorch.
         batch_size: Samples per minibatch.
-        options: How it is run.
-        minibatches: How many to profile; times are medians over them.
-        warmup: How many to run before.
-        optimisation: One of ``OPTIMISATIONS``; ``basic`` keeps most operators apart, ``all`` is how it is usually run.
+        options: Options of the run.
+        minibatches: Number of profiled minibatches; times are medians over them.
+        warmup: Number of minibatches before them.
+        optimisation: One of ``OPTIMISATIONS``; ``basic`` keeps most operators separate, ``all`` is the default.
 
     Raises:
-        InputError: the workload has no graph, or cannot be run as asked.
-        DeviceError: a library is missing, or the execution provider asked for did not take the network.
+        InputError: the workload has no graph, or cannot run with these options.
+        DeviceError: a library is missing, or the requested execution provider does not run the network.
     """
     if workload.kind not in ("onnx", "zoo"):
         raise InputError(

@@ -1,9 +1,9 @@
-"""The libraries that every model needs and no command needs to start, loaded at first use.
+"""``numpy`` and ``onnx``, loaded at first use.
 
     from edgetune.workloads.lazy import np, onnx
 
-reads as ``import numpy as np`` and ``import onnx`` do. Commands import the modules of this package before they know
-whether there is a model to read, and processes under a memory limit import some of them and read none.
+replaces ``import numpy as np`` and ``import onnx``. Commands import the modules of this package before they know
+whether they read a model, and processes under a memory limit import some of the modules without reading any.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 else:
 
     class _Lazy(ModuleType):
-        """Stands for a module until one of its names is used."""
+        """Placeholder of a module until one of its names is used."""
 
         def __getattr__(self, name: str) -> Any:
             try:
                 return getattr(import_module(self.__name__), name)
-            except AttributeError:  # a submodule that the package does not load by itself
+            except AttributeError:  # a submodule that the package does not import itself
                 return import_module(f"{self.__name__}.{name}")
 
     np, onnx = _Lazy("numpy"), _Lazy("onnx")

@@ -1,8 +1,8 @@
-"""A language model as its configuration describes it: how many layers of which widths, no weights and no graph.
+"""Language models described by a configuration: numbers and widths of layers, without weights or graph.
 
 ``llm:config.json`` is what Hugging Face stores beside a model, ``llm:config.yaml`` may be six numbers written by hand:
-layers, hidden, heads, kv_heads, vocab, ffn. What a family leaves unsaid in its file (GPT-2 ties its embeddings, Qwen2
-has biases on queries, keys and values) is in ``FAMILIES``.
+layers, hidden, heads, kv_heads, vocab, ffn. Properties of a family that its file omits (GPT-2 ties its embeddings,
+Qwen2 has biases on queries, keys and values) are in ``FAMILIES``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.workloads.workload import Workload
 PREFIX = "llm:"
 _MOST_BYTES = 1 << 20
 _MOST = 1_000_000_000
-"""Largest size of anything in a configuration, and of the file: far above real ones, far below any overflow."""
+"""Limit of the numbers in a configuration and of the file's bytes: far above real ones, far below overflow."""
 
 Norm = Literal["rms", "layer"]
 
@@ -32,7 +32,7 @@ class Decoder:
     """A decoder-only transformer.
 
     Args:
-        name: Family, as ``model_type`` says it; empty where it does not.
+        name: Family from ``model_type``; empty without one.
         layers: Blocks of attention and feed-forward network.
         hidden: Width of the residual stream.
         heads, kv_heads: Query heads, and heads of keys and values that they share.
@@ -42,16 +42,16 @@ class Decoder:
         gated: Whether the feed-forward network has a gate beside its first product (SwiGLU, GeGLU).
         activation: Its activation as an ONNX operator: ``Silu``, ``Gelu`` or ``Relu``.
         norm: ``rms`` or ``layer``.
-        norms: Normalisations per layer: 2, or 1 where attention and feed-forward network run side by side.
+        norms: Normalisations per layer: 2, or 1 if attention and feed-forward network are parallel.
         tied: Whether the output projection is the embedding table.
         rotary: Whether queries and keys are rotated by position.
         positions: Rows of a learned table of positions; 0 without one.
         qkv_bias, out_bias, ffn_bias, head_bias: Biases of the products.
         qk_norm: Whether each head of queries and keys is normalised.
-        window: Most keys a query sees; 0 for all.
-        weight_bits: Bits of a weight of the layers' products where they are quantised in groups; 0 where they are
-            stored at the precision of the table.
-        group: Weights that share a scale.
+        window: Most keys that a query attends to; 0 for all.
+        weight_bits: Bits per weight of the layers' products if they are quantised in groups; 0 if they are stored at
+            the precision of the table.
+        group: Number of weights that share a scale.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Decoder:
 
     @property
     def parameters(self) -> int:
-        """Weights of the model, a tied table once."""
+        """Number of weights; a tied table counts once."""
         queries, keys = self.heads * self.head_size, self.kv_heads * self.head_size
         norm = self.hidden * (2 if self.norm == "layer" else 1)
         attention = self.hidden * (2 * queries + 2 * keys)
@@ -113,8 +113,8 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "phi": {**_PLAIN, **_BIASED, "norms": 1, "head_bias": True},
     }
 )  # fmt: skip
-"""What each family's file leaves unsaid, by ``model_type``; a file's own words win. Source: the configuration and model
-classes of Hugging Face transformers; the published parameter counts of a model of each are in the tests."""
+"""Properties that each family's file omits, by ``model_type``; entries of the file override them. Source: configuration
+and model classes of Hugging Face transformers; the tests compare published parameter counts of a model of each."""
 
 _KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -161,7 +161,7 @@ def resolve_llm(reference: str) -> Workload:
 
 
 def _name(path: Path) -> str:
-    """Return the file's stem, or its folder's name: Hugging Face calls every file ``config.json``."""
+    """Return the file's stem, or the folder's name for ``config.json``, Hugging Face's name of every file."""
     folder = path.resolve().parent.name
     return folder if path.stem == "config" and folder else path.stem
 
@@ -170,23 +170,23 @@ def read_decoder(path: Path) -> Decoder:
     """Return the model that a configuration describes.
 
     Args:
-        path: JSON as Hugging Face exports it, or YAML of the same or of this class's own keys.
+        path: JSON as Hugging Face exports it, or YAML with the same keys or those of this module.
 
     Raises:
-        InputError: unreadable, no configuration, of an encoder or a mixture of experts, a size that is missing, none or
-            does not fit another.
+        InputError: the file is unreadable, is no configuration, describes an encoder or a mixture of experts, or a size
+            is missing, invalid or does not fit another.
     """
     return decoder(_read(path), str(path))
 
 
 def decoder(config: Mapping[str, Any], name: str) -> Decoder:
-    """Return the model that the entries of a configuration describe; ``name`` is for its errors.
+    """Return the model that the entries of a configuration describe; errors use ``name``.
 
     Raises:
         InputError: see ``read_decoder``.
     """
     if isinstance(config.get("text_config"), Mapping):
-        config = config["text_config"]  # a model that also sees or hears
+        config = config["text_config"]  # a multimodal model
     _refuse_others(config, name)
     kind = str(config.get("model_type", ""))
     family = FAMILIES.get(kind, _unknown_family(config))
@@ -210,7 +210,7 @@ def decoder(config: Mapping[str, Any], name: str) -> Decoder:
         heads=heads,
         kv_heads=kv_heads,
         head_size=sizes["head_size"] or hidden // heads,
-        ffn=sizes["ffn"] or 4 * hidden,  # GPT's ratio, which configurations leave out or null when they have it
+        ffn=sizes["ffn"] or 4 * hidden,  # GPT's ratio, the default of an omitted or null entry
         vocab=vocab,
         activation=_activation(config, family),
         norm="layer" if config.get("norm", family.get("norm", "rms")) == "layer" else "rms",
@@ -256,7 +256,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _refuse_others(config: Mapping[str, Any], name: str) -> None:
-    """Refuse what is no dense decoder: it would be costed wrongly."""
+    """Raise ``InputError`` for any model other than a dense decoder, since its costs would be wrong."""
     experts = next((key for key in _EXPERTS if isinstance(config.get(key), int) and config[key] > 1), None)
     if experts:
         raise InputError(
@@ -272,7 +272,7 @@ def _refuse_others(config: Mapping[str, Any], name: str) -> None:
 
 
 def _unknown_family(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the shape of a family that is not listed: GPT-NeoX's where it has plain layer norms, else Llama's."""
+    """Return the properties of a family that is not listed: GPT-NeoX's with plain layer norms, else Llama's."""
     plain = any(key in config for key in ("layer_norm_eps", "layer_norm_epsilon"))
     return FAMILIES["gpt_neox" if plain else "llama"]
 
@@ -291,7 +291,7 @@ def _size(config: Mapping[str, Any], key: str, name: str, default: int | None) -
 
 
 def _from_key(config: Mapping[str, Any], key: str | None, name: str) -> int:
-    """Return the number a family keeps under a name of its own; 0 where it keeps none."""
+    """Return the number under a key that is particular to a family; 0 without such a key."""
     value = config.get(key) if key else None
     if value is None:
         return 0
@@ -311,7 +311,7 @@ def _activation(config: Mapping[str, Any], family: Mapping[str, Any]) -> str:
 
 
 def _quantisation(config: Mapping[str, Any], sizes: Mapping[str, int | None], name: str) -> tuple[int, int]:
-    """Return bits of a weight and weights per scale: the file's own keys, or its ``quantization_config``."""
+    """Return bits per weight and weights per scale, from the file's own keys or its ``quantization_config``."""
     stored = config.get("quantization_config")
     stored = stored if isinstance(stored, Mapping) else {}
     bits = sizes["weight_bits"]

@@ -1,11 +1,11 @@
-"""Language models: their operators at the two operating points of a decoder, and what one run of them is.
+"""Operators of language models in prefill and decode, and the conditions of a run for the operator table.
 
-A decoder processes many tokens at once (prefill), or one on a cache (decode). Each layer is the operators that an
-inference engine runs, with attention as one operator over the key-value cache; the formulas are those of any ONNX file.
+A decoder processes many tokens at once (prefill), or one token with a cache (decode). Its operators are those of an
+inference engine, with attention as one operator over the key-value cache; the cost formulas are those of ONNX files.
 
-The operator table records of a run how many tokens it processes, on how many earlier ones, and in how much memory. A
-decoder exported to ONNX with a key-value cache has inputs called past or cache, each of samples x heads x tokens x
-elements, beside integers of samples x tokens, the first of which are the new tokens.
+The conditions of a run are its new tokens, its cached tokens, and the bytes of weights and cache. A decoder exported to
+ONNX with a key-value cache has inputs called past or cache, of samples x heads x tokens x elements, and integer inputs
+of samples x tokens, the first of which are the new tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import Decoder
 
 ID_BYTES = 8
-"""Token numbers are stored as int64, as exporters do."""
+"""Token ids are int64, as exporters write them."""
 SCALE_BYTES = 2
 """A group of quantised weights has a half-precision scale. Source: GPTQ, AWQ and GGUF's Q4_0 alike."""
 
@@ -50,12 +50,12 @@ class Pass:
 
 
 def pass_of(samples: int, dimensions: Mapping[str, int]) -> Pass:
-    """Return the run that the dimensions ``tokens`` and ``past`` describe: one is enough.
+    """Return the run described by the dimensions ``tokens`` and ``past``, one of which may be left out.
 
     ``tokens`` alone is prefill, ``past`` alone is decoding one token.
 
     Raises:
-        InputError: neither is given, or another.
+        InputError: neither is given, or another dimension is.
     """
     for name in dimensions:
         if name not in ("tokens", "past"):
@@ -71,11 +71,11 @@ def pass_of(samples: int, dimensions: Mapping[str, int]) -> Pass:
 def decoder_nodes(decoder: Decoder, run: Pass, precision: str) -> tuple[OperatorNode, ...]:
     """Return the operators of one run, in order.
 
-    Logits are made for the last new token of each sequence only, which is what generation needs.
+    Logits are computed for the last new token of each sequence only, as generation needs them.
 
     Args:
         decoder: The model.
-        run: How many tokens, on how long a cache.
+        run: Numbers of samples, new tokens and cached tokens.
         precision: Storage of weights, activations and cache.
 
     Raises:
@@ -98,7 +98,7 @@ def decoder_nodes(decoder: Decoder, run: Pass, precision: str) -> tuple[Operator
 
 @dataclass(slots=True)
 class _Writer:
-    """Writes nodes one after the other; each method returns the tensor that the next one reads."""
+    """Writes the nodes in order; each method returns the tensor that the next one reads."""
 
     decoder: Decoder
     run: Pass
@@ -182,7 +182,7 @@ class _Writer:
         return self._add(name, op, (x, *weights), x.dims)
 
     def _product(self, name: str, x: GraphTensor, width: int, biased: bool) -> GraphTensor:
-        """Write a product with a weight, which is packed where weights are quantised."""
+        """Write a product with a weight, which is packed if weights are quantised."""
         decoder, inner = self.decoder, x.dims[-1]
         shape = (*x.dims[:-1], width)
         bias = self._weight(f"{name}.bias", width) if biased else None
@@ -219,15 +219,15 @@ class _Writer:
 
 _CACHE_WORDS = ("past", "cache")
 _CACHE_AXIS = -2
-"""Of a cache, the axis along which it grows. Source: Hugging Face Optimum and onnxruntime-genai write it so."""
+"""Axis along which a cache grows. Source: exports of Hugging Face Optimum and onnxruntime-genai."""
 _CACHE_RANK = 3
 _TOKENS_RANK = 2
 
 
 def decoder_conditions(decoder: Decoder, run: Pass, nodes: Sequence[OperatorNode], precision: str) -> dict[str, object]:
-    """Return what a run of a configured model is: phase, context and new tokens, and bytes of weights and cache.
+    """Return the conditions of a run of a configured model: phase, context, new tokens, bytes of weights and cache.
 
-    ``context`` is the tokens at hand: those of a prefill, else those whose keys and values are in the cache.
+    ``context`` is the number of new tokens in prefill, otherwise the number of cached tokens.
     """
     return {
         "dimensions": {"tokens": run.tokens, "past": run.past},
@@ -243,12 +243,12 @@ def _run(run: Pass) -> dict[str, object]:
 
 
 def stored_bytes(tensors: Sequence[GraphTensor]) -> int:
-    """Return the bytes of the weights among tensors, one that is used twice once."""
+    """Return the bytes of the weights among tensors; each name counts once."""
     return sum({tensor.name: tensor.size_bytes for tensor in tensors if tensor.constant}.values())
 
 
 def cache_bytes(decoder: Decoder, run: Pass, precision: str) -> int:
-    """Return the bytes of keys and values after a run: one of each per layer, key head and token that is still seen."""
+    """Return the bytes of keys and values after a run, for every layer, key head and token within the window."""
     kept = min(run.past + run.tokens, decoder.window or run.past + run.tokens)
     elements = 2 * decoder.layers * run.samples * decoder.kv_heads * kept * decoder.head_size
     return elements * FLOAT_PRECISIONS[precision][1]
@@ -257,12 +257,12 @@ def cache_bytes(decoder: Decoder, run: Pass, precision: str) -> int:
 def graph_conditions(
     model: onnx.ModelProto, parameters: Sequence[GraphTensor], precision: str | None = None
 ) -> dict[str, object]:
-    """Return the same of a decoder in ONNX whose dimensions are fixed; nothing for another network.
+    """Return the conditions of an ONNX decoder with fixed dimensions; empty for another network.
 
     Args:
         model: The decoder.
-        parameters: Its weights, as they are stored.
-        precision: How its cache is stored where it is of floats; without it as the graph declares.
+        parameters: Its weights as stored.
+        precision: Storage of a floating-point cache; ``None`` for the type that the graph declares.
     """
     specs = input_specs(model)
     ids = [shape for _, shape, dtype in specs if dtype in ("int64", "int32") and len(shape) == _TOKENS_RANK]
@@ -270,7 +270,7 @@ def graph_conditions(
     if not ids or not caches:
         return {}
     samples, new = ids[0]
-    grown = [each for each in caches if "encoder" not in each[0].lower()]  # a translator's cache of what it reads stays
+    grown = [each for each in caches if "encoder" not in each[0].lower()]  # the cross-attention cache does not grow
     past = grown[0][1][_CACHE_AXIS] if grown else 0
     kept = 0
     for name, shape, dtype in caches:
@@ -283,18 +283,18 @@ def graph_conditions(
 
 
 def is_cache(name: str, rank: int) -> bool:
-    """Whether an input is a key-value cache, by its name and number of dimensions."""
+    """Return whether an input is a key-value cache, judged by its name and rank."""
     return rank >= _CACHE_RANK and any(word in name.lower() for word in _CACHE_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The open dimensions of a decoder that say how long its sequences are, by name.
+    """Names of the open dimensions that are sequence lengths of a decoder.
 
     Args:
-        new: New tokens of a sequence.
-        past: Tokens in its cache.
-        total: Both together, where an input (a mask) has a name of its own for that.
+        new: Name for the new tokens of a sequence.
+        past: Name for the tokens in its cache.
+        total: Names for the sum of both, as masks may have.
     """
 
     new: str
@@ -303,16 +303,16 @@ class Lengths:
 
     @property
     def names(self) -> frozenset[str]:
-        """All of them."""
+        """All names."""
         return frozenset((self.new, self.past, *self.total))
 
     def sizes(self, new: int, past: int) -> dict[str, int]:
-        """Return the size of each."""
+        """Return the size of each dimension by name."""
         return {self.new: new, self.past: past} | dict.fromkeys(self.total, new + past)
 
 
 def open_lengths(model: onnx.ModelProto) -> Lengths | None:
-    """Return the lengths that an ONNX decoder leaves open; ``None`` where it is none, or they have no names."""
+    """Return the open lengths of an ONNX decoder; ``None`` for another network or for lengths without names."""
     past = ""
     firsts: list[str] = []
     masks: list[str] = []

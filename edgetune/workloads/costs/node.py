@@ -1,11 +1,11 @@
-"""What a cost formula sees of an operator and what it returns; the precision and the chains of operators.
+"""Operators with their tensors, the costs that formulas return, precisions, and chains of operators.
 
-The precision of an operator follows from its tensors: it is the roof that the operator is compared with.
+The precision of an operator follows from its tensors and selects its roof.
 
 ``collapse`` joins operator chains of an ONNX export that are one kernel in an eager framework: SiLU, hard swish and
 GELU. ONNX before opset 20 has no such operators, so an exporter writes ``Sigmoid`` and ``Mul``, or five nodes around
-``Erf``. PyTorch runs each as one kernel that reads and writes once; costing the nodes one by one would count three to
-five times the bytes. A chain is collapsed only where nothing else reads its inner tensors.
+``Erf``. PyTorch runs each as one kernel that reads and writes once; the nodes one by one would cost three to five times
+the bytes. A chain is collapsed only if no other operator reads its inner tensors.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ FLOAT_PRECISIONS: Mapping[str, tuple[str, int]] = {
     "fp8": ("float8", 1),
     "int8": ("int8", 1),
 }
-"""How a floating-point tensor is stored when the network runs at each precision: element type and bytes.
-TF32 changes the multiplier, not the storage."""
+"""Storage of a floating-point tensor at each precision of the network: element type and bytes.
+TF32 changes the multiplication, not the storage."""
 
 FLOAT_BYTES: Mapping[str, int] = {
     **dict(FLOAT_PRECISIONS.values()),
     **dict.fromkeys(("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0"), 1),
 }
-"""Bytes of an element of each floating-point type; ``int8`` is what ``--precision int8`` stores in place of one."""
+"""Bytes per element of each floating-point type, and of ``int8``, which replaces them with ``--precision int8``."""
 
 _PER_BYTE: Mapping[str, int] = {"int4": 2, "uint4": 2, "float4e2m1": 2, "int2": 4, "uint2": 4}
 """Elements per byte of ONNX's packed types."""
 
 
 class UnknownShapeError(InputError):
-    """A formula needs the shape of a tensor that neither inference nor a run of the network gives."""
+    """A formula needs the shape of a tensor, which neither inference nor a run of the network gives."""
 
     def __init__(self, tensor: str) -> None:
-        written = repr(tensor)[1:-1]  # of a damaged model a name may hold anything
+        written = repr(tensor)[1:-1]  # in a damaged model a name may contain any characters
         super().__init__(
             f"the shape of tensor {tensor!r} is unknown", f"say its sizes, e.g. --dim {written}:0=100 for the first"
         )
@@ -58,11 +58,11 @@ class GraphTensor:
 
     Args:
         name: Name in the graph.
-        shape: Sizes of its dimensions, ``()`` for a scalar, ``None`` where shape inference found none.
+        shape: Sizes of its dimensions, ``()`` for a scalar, ``None`` if unknown.
         dtype: Element type as stored at the table's precision, e.g. ``float16``.
         item_bytes: Bytes of one element.
         constant: Whether its value is known before the network runs (a weight, or computed from weights alone).
-        scales_bytes: Bytes of the scales and zero points that are read with it, of a quantised weight.
+        scales_bytes: Bytes of the scales and zero points that are read with a quantised weight.
     """
 
     name: str
@@ -74,7 +74,7 @@ class GraphTensor:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape, for a formula that cannot do without.
+        """The shape, for a formula that requires it.
 
         Raises:
             UnknownShapeError: the shape is unknown.
@@ -107,11 +107,11 @@ class OperatorNode:
     Args:
         name: Unique name.
         op: Operator type, e.g. ``Conv``.
-        inputs, outputs: Tensors in the operator's order; ``None`` where an optional one is left out.
+        inputs, outputs: Tensors in the operator's order; ``None`` for an omitted optional one.
         attributes: The operator's attributes as Python values (strings decoded).
-        training: Whether this is the forward pass of training: BatchNormalization takes statistics, Dropout drops.
+        training: Whether this is the forward pass of training, where BatchNormalization and Dropout differ.
         domain: Operator set, empty for ONNX's own.
-        repeats: How often it runs in one execution of the network: more than once inside a loop.
+        repeats: Runs per execution of the network; more than one inside a loop.
     """
 
     name: str
@@ -127,7 +127,7 @@ class OperatorNode:
         """Return a required input.
 
         Raises:
-            InputError: the node leaves it out.
+            InputError: the node omits the input.
         """
         tensor = self.optional(index)
         if tensor is None:
@@ -137,7 +137,7 @@ class OperatorNode:
         return tensor
 
     def optional(self, index: int) -> GraphTensor | None:
-        """Return an input, or ``None`` where it is left out."""
+        """Return an input, or ``None`` if it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     @property
@@ -150,7 +150,7 @@ class OperatorNode:
         """The first output.
 
         Raises:
-            InputError: the node has none.
+            InputError: the node has no output.
         """
         if not self.outputs or self.outputs[0] is None:
             raise InputError(f"node {self.name!r} ({self.op}) has no output", "the model is malformed; export it again")
@@ -159,11 +159,11 @@ class OperatorNode:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an operator that is one kernel would move and launch more, were each of its parts a kernel of its own.
+    """Additional bytes and launches of an operator if each of its parts were a separate kernel.
 
     Args:
-        bytes_read, bytes_written: Of what lies between the parts.
-        kernels: Launches beyond those of the one kernel.
+        bytes_read, bytes_written: Bytes of the tensors between the parts.
+        kernels: Additional launches.
     """
 
     bytes_read: int = 0
@@ -177,9 +177,9 @@ WHOLE = Parts()
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one operator costs once; the fields mean what they mean in ``OpRow``.
+    """The cost of one run of an operator; see ``OpRow`` for the fields.
 
-    ``parts`` is what it costs besides where its parts are kernels of their own, see ``eager_view``.
+    ``parts`` is the additional cost if the parts of the operator are separate kernels, see ``views.apart``.
     """
 
     op_class: OpClass
@@ -196,10 +196,10 @@ class Cost:
 
 
 ZERO = Cost("view", kernels=0, ledger="zero")
-"""No work by definition: a view, or a value known before the network runs."""
+"""Cost of a view, or of a value known before the network runs."""
 
 UNMODELLED = Cost("unmodelled", kernels=0, ledger="unmodelled")
-"""No formula is known; the ledger says so, the figures are not to be believed as zero."""
+"""Cost of an operator without a formula: unknown, as its ledger says, not zero."""
 
 
 def streamed(
@@ -217,8 +217,8 @@ def streamed(
 
     Args:
         node: The operator.
-        op_class: How it uses the hardware.
-        reads: Inputs that are read from memory; all of the node's by default.
+        op_class: Class of the operator.
+        reads: Inputs that are read from memory; by default all inputs of the node.
         macs, flops_other, channels_in, channels_out, kernels: As in ``Cost``.
     """
     present = [tensor for tensor in (node.inputs if reads is None else reads) if tensor is not None]
@@ -239,7 +239,7 @@ _ARITHMETIC: Mapping[str, str] = MappingProxyType(
     {"float64": "fp64", "float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 )
 _QUANTISES_INSIDE = frozenset(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"))
-"""Operators that are given floats and multiply them as 8-bit integers."""
+"""Operators that take floats and multiply them as 8-bit integers."""
 _CHANGES_TYPE = frozenset(("Cast", "CastLike", "DequantizeLinear"))
 _DEFAULT = "fp32"
 
@@ -247,9 +247,8 @@ _DEFAULT = "fp32"
 def precision_of(node: OperatorNode) -> str | None:
     """Return the precision of an operator's arithmetic; ``None`` for one on wide integers, booleans or text alone.
 
-    The type of the first operand decides: 8-bit integers are multiplied as such whatever their scales are, and floats
-    as floats even where the weights beside them are stored in fewer bits. An operator that changes types computes in
-    the type that it makes.
+    The type of the first operand decides: 8-bit integers are multiplied as integers whatever the type of their scales,
+    floats as floats even if the weights are stored in fewer bits. A type conversion has the precision of its output.
     """
     if node.op in _QUANTISES_INSIDE:
         return "int8"
@@ -267,7 +266,7 @@ def _float(tensor: GraphTensor | None) -> str | None:
 
 
 def main_precision(rows: Sequence[OpRow]) -> str:
-    """Return the precision in which most is multiplied; without products, computed or else moved."""
+    """Return the precision of most MACs; without MACs, of most FLOP, and without FLOP, of most bytes."""
     weights: tuple[Callable[[OpRow], int], ...] = (
         lambda row: row.macs,
         lambda row: row.flops,
@@ -287,11 +286,11 @@ _GATES: Mapping[str, str] = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
 
 
 def collapse(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> list[OperatorNode]:
-    """Return ``nodes`` with every recognised chain replaced by one node, in the place of the chain's last.
+    """Return ``nodes`` with every recognised chain replaced by one node, at the position of its last node.
 
     Args:
         nodes: Operators in the order of the graph.
-        outputs: Names of the graph's outputs, which must stay visible.
+        outputs: Names of the graph's outputs, which are never removed.
     """
     chains = _Chains(nodes, outputs)
     replaced: dict[int, OperatorNode] = {}
@@ -312,7 +311,7 @@ def collapse(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> list[Ope
 
 
 class _Chains:
-    """Who makes and who reads each tensor, to walk from node to node."""
+    """The nodes that compute and read each tensor, to match chains."""
 
     def __init__(self, nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> None:
         self._nodes = nodes
@@ -336,7 +335,7 @@ class _Chains:
         return self._fuse(_GATES[self._nodes[gate].op], x, [gate, product])
 
     def gelu(self, erf: int) -> tuple[OperatorNode, list[int]] | None:
-        """Match x/2 (1 + erf(x / sqrt 2)), the halving before or after the product."""
+        """Match x/2 (1 + erf(x / sqrt 2)), halved before or after the product."""
         scale = self._makers.get(self._nodes[erf].x.name)
         if scale is None or self._nodes[scale].op not in ("Div", "Mul") or self._only_reader(scale, "Erf") is None:
             return None
@@ -367,7 +366,7 @@ class _Chains:
         return readers[0]
 
     def _other_inputs(self, index: int, source: int) -> list[str]:
-        """Names of the inputs of node ``index`` that node ``source`` does not make."""
+        """Return the names of the inputs of node ``index`` that node ``source`` does not compute."""
         made = self._nodes[source].y.name
         return [tensor.name for tensor in self._nodes[index].inputs if tensor is not None and tensor.name != made]
 

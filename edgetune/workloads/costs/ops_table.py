@@ -1,4 +1,4 @@
-"""The operator table of a workload and its provenance: a graph costed, or a peak kernel as often as a step runs it."""
+"""The operator table of a workload with its provenance: the costs of a graph's operators, or of a peak kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from edgetune.workloads.workload import Workload
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 _RANDOM = Feed()
 View = Literal["fused", "eager"] | None
-"""Operators as they are, joined into fewer kernels, or taken apart into more."""
+"""Operators fused into fewer kernels, split into more kernels, or (``None``) unchanged."""
 Run = Callable[[], tuple[Observation, str | None]]
 _DEFAULT = "fp32"
 _IMAGE_RANK = 4
@@ -50,29 +50,29 @@ def operator_table(
     eager: bool = False,
     feed: Feed = _RANDOM,
 ) -> OpsTable:
-    """Return what each operator of a workload costs.
+    """Return the costs of each operator of a workload.
 
-    Where the workload comes with an operator table, that is it. A kernel has a row for each run in its step. Of a
-    network the graph is read, not the weights; where shapes, trip counts or branches depend on the data, an ONNX file
-    runs once to show them, see ``observed``. What is still unknown then is unmodelled.
+    If the workload comes with an operator table, that table is returned. A kernel has a row for each run in its step.
+    For a network the graph is read, not the weights. Where shapes, trip counts or branches depend on the data, an ONNX
+    file runs once to observe them, see ``observed``. Operators that are still unknown are unmodelled.
 
     Args:
         workload: An ONNX file, a network of the zoo, a kernel, or a language model.
         task: ``infer`` for the forward pass, ``train`` for a whole step.
         batch_size: Samples per minibatch.
-        precision: How the device is asked to store every floating-point tensor and to compute on it: ``fp32``,
-            ``fp16``, ``bf16``, ``fp8``, ``int8``; of a kernel what it computes in, ``tf32`` too. Without it each tensor
-            has its own type in the graph; a language model's configuration and a kernel are taken in ``fp32``.
-        dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``; of a language model see
+        precision: Storage and arithmetic of every floating-point tensor: ``fp32``, ``fp16``, ``bf16``, ``fp8``,
+            ``int8``; for a kernel also ``tf32``. ``None`` for the types that the graph declares; a language model's
+            configuration and a kernel then have ``fp32``.
+        dimensions: Sizes of open dimensions other than the batch, see ``fix_dimensions``; for a language model see
             ``pass_of``.
-        fused: Whether element-wise chains and normalisations by batch are folded into their producer, see ``fuse``;
-            of inference only.
-        eager: Whether the parts of attention, GELU, LSTM and the like are kernels of their own, see ``apart``; of
+        fused: Whether element-wise chains and batch normalisations are folded into their producer, see ``fuse``;
             inference only.
-        feed: Inputs of that run.
+        eager: Whether the parts of attention, GELU, LSTM and the like are separate kernels, see ``apart``; inference
+            only.
+        feed: Inputs of the run that observes shapes.
 
     Raises:
-        InputError: see ``load_model`` and ``fix_dimensions``; an unknown precision; a given table that is for another
+        InputError: see ``load_model`` and ``fix_dimensions``; the precision is unknown; the given table is for another
             task, batch size or precision.
     """
     if workload.ops is not None:
@@ -102,7 +102,7 @@ def _operator_table(
     feed: Feed,
     view: View,
 ) -> OpsTable:
-    # Safe to remember: a workload carries the hash of its definition.
+    # Safe to cache: a workload carries the hash of its definition.
     if workload.kind == "llm":
         return _decoder_table(workload, task, batch_size, precision or _DEFAULT, dict(dimensions), view=view)
     return model_table(
@@ -138,13 +138,13 @@ def model_table(
     """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
 
     Args:
-        model: Its dimensions may be open.
+        model: The model, whose dimensions may be open.
         name: Name of the network in the table.
         loads_images: Whether training samples are images that CPU cores decode; guessed from the inputs when ``None``.
         inputs: Provenance for the header.
-        fused: Short for the view ``fused``.
+        fused: Whether to return the view ``fused``.
         view: ``fused`` or ``eager``, see ``operator_table``.
-        run: Runs the network once, where its graph does not tell all; see ``observe``.
+        run: Runs the network once if its graph does not determine all shapes, see ``observe``; ``None`` for no run.
         batch_axes: See ``fix_dimensions``.
 
     Raises:
@@ -188,13 +188,13 @@ def model_table(
 
 
 def _has_shapes(item: Costed) -> bool:
-    """Return whether an operator is costed, or could not be whatever its shapes are."""
+    """Return whether an operator has a cost, or lacks one for other reasons than unknown shapes."""
     known = all(tensor is None or tensor.shape is not None for tensor in (*item.node.inputs, *item.node.outputs))
     return item.cost.ledger != "unmodelled" or (known and item.node.op not in CONTROL_FLOW)
 
 
 def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
-    """Return which shapes are missing to operators that could be costed."""
+    """Return a warning if shapes are missing to operators that have a formula."""
     missing: dict[str, None] = {}
     for item in costed:
         if not _has_shapes(item) and has_formula(item.node):
@@ -202,14 +202,14 @@ def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
             missing.update(dict.fromkeys(each.name for each in tensors if each is not None and each.shape is None))
     if not missing:
         return []
-    first = repr(next(iter(missing)))[1:-1]  # of a damaged model a name may hold anything
+    first = repr(next(iter(missing)))[1:-1]  # in a damaged model a name may contain any characters
     more = f" and of {len(missing) - 1} more" if len(missing) > 1 else ""
     advice = f"the shape of tensor '{first}'{more} is unknown; --dim {first}:0=100 would say its first size"
     return [DataWarning("unknown-shapes", advice, {"tensors": float(len(missing))})]
 
 
 def _observed(failed: str | None) -> DataWarning:
-    """Return what is to be known of shapes that the graph does not tell."""
+    """Return the warning about shapes that depend on the data; ``failed`` is why no run observed them."""
     if failed is None:
         told = "shapes, trip counts and branches that depend on the data are those of one run, fed as to measure it"
         return DataWarning("shapes-of-a-run", told, {})
@@ -224,7 +224,7 @@ def _observed(failed: str | None) -> DataWarning:
 def _decoder_table(
     workload: Workload, task: Task, batch_size: int, precision: str, dimensions: Mapping[str, int], *, view: View
 ) -> OpsTable:
-    """Return the table of a language model at one operating point, which the header names."""
+    """Return the table of a language model in one run, whose conditions are in the header."""
     if task != "infer":
         raise InputError(f"{workload.reference} is costed for inference only", "ask for its inference")
     assert workload.path is not None
@@ -279,7 +279,7 @@ def _forward(costed: Sequence[Costed]) -> list[OpRow]:
 def _viewed(
     costed: Sequence[Costed], view: str, outputs: frozenset[str], conditions: dict[str, object]
 ) -> list[Costed]:
-    """Return the fused or the eager view, and record what the operators one by one would move and launch."""
+    """Return the fused or the eager view; record the bytes and launches of the plain operators in ``conditions``."""
     moved = sum(item.cost.bytes_read + item.cost.bytes_written for item in costed)
     conditions[view] = True
     conditions["unfused"] = {"bytes_moved": moved, "kernels": sum(item.cost.kernels for item in costed)}
@@ -301,7 +301,7 @@ def _origin(workload: Workload) -> dict[str, object]:
 
 
 def _zoo_loads_images(workload: Workload) -> bool | None:
-    """Return what the zoo says of its own network; ``None`` for any other."""
+    """Return whether a network of the zoo loads images; ``None`` for another workload."""
     if workload.kind != "zoo":
         return None
     from edgetune.workloads import zoo
@@ -312,7 +312,7 @@ def _zoo_loads_images(workload: Workload) -> bool | None:
 def _loads_images(model: onnx.ModelProto) -> bool:
     """Return whether samples are images that CPU cores decode: an input of rank 4 with one or three channels.
 
-    A heuristic, for data loading is not in the graph: N C H W, or N H W C as TensorFlow exports.
+    A heuristic, because the graph does not contain data loading: N C H W, or N H W C as TensorFlow exports.
     """
     shapes = [shape for _, shape, _ in input_specs(model) if len(shape) == _IMAGE_RANK]
     return any(shape[1] in _IMAGE_CHANNELS or shape[3] in _IMAGE_CHANNELS for shape in shapes)
@@ -322,10 +322,10 @@ def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
     """Return the table of one step of a kernel.
 
     Args:
-        workload: Its name and provenance.
-        kernel: What it runs.
+        workload: Name and provenance.
+        kernel: The kernel of the workload.
     """
-    row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # its operands do not tell TF32 from FP32
+    row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # operands of TF32 and FP32 are alike
     conditions = {"task": "infer", "batch_size": 1, "precision": kernel.precision, "dimensions": {}}
     return OpsTable(
         header=Header.new(

@@ -1,4 +1,4 @@
-"""The one place where an operator type meets its formula."""
+"""The cost formula of each operator type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgetune.workloads.model_limits import refuse_malformed
 Formula = Callable[[OperatorNode], Cost]
 
 FORMULAS: dict[str, Formula] = {}
-"""Formula by operator type of ONNX's own operator set. Fill it with ``register``."""
+"""Formula by operator type of ONNX's own operator set; ``register`` adds entries."""
 
 CONTRIB: dict[str, Formula] = {}
 """Formula by operator type of ONNX Runtime's own operator set, ``com.microsoft``."""
@@ -21,10 +21,10 @@ _DOMAINS = {"": FORMULAS, "ai.onnx": FORMULAS, "com.microsoft": CONTRIB}
 
 
 def register(formula: Formula, ops: Iterable[str], formulas: dict[str, Formula] = FORMULAS) -> None:
-    """Let ``formula`` cost the operators ``ops``, in the operator set of ``formulas``.
+    """Register ``formula`` for the operators ``ops`` in ``formulas``.
 
     Raises:
-        ValueError: one of them has a formula already.
+        ValueError: an operator has a formula already.
     """
     for op in ops:
         if op in formulas:
@@ -33,7 +33,7 @@ def register(formula: Formula, ops: Iterable[str], formulas: dict[str, Formula] 
 
 
 def cost_of(node: OperatorNode) -> Cost:
-    """Return the cost of one operator; ``UNMODELLED`` where no formula is known.
+    """Return the cost of one operator; ``UNMODELLED`` without a formula.
 
     A value that can be computed before the network runs (all inputs constant, or the shape of a tensor) costs nothing.
 
@@ -45,7 +45,7 @@ def cost_of(node: OperatorNode) -> Cost:
     formula = _DOMAINS.get(node.domain, {}).get(node.op)
     if formula is None:
         return UNMODELLED
-    # A rank, an attribute or a missing input that the operator cannot have.
+    # The operator has an invalid rank or attribute, or an input is missing.
     with refuse_malformed(f"node {node.name!r} ({node.op})"):
         try:
             return _repeated(formula(node), node.repeats)
@@ -59,7 +59,7 @@ def has_formula(node: OperatorNode) -> bool:
 
 
 def _repeated(cost: Cost, times: int) -> Cost:
-    """Return the cost of running ``times`` over; weights are read again each time."""
+    """Return the cost of ``times`` runs, each of which reads the weights."""
     if times == 1:
         return cost
     return replace(

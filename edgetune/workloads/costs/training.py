@@ -1,4 +1,4 @@
-"""From the forward pass to a training step: gradients of inputs and of weights, and the optimiser."""
+"""Costs of a training step from the forward pass: gradients of inputs and of weights, and the optimiser."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.walk import Costed, to_row
 
 PRODUCTS = frozenset(("conv", "depthwise", "gemm", "rnn"))
-"""Classes whose backward pass is as many products as operands that need a gradient."""
+"""Classes whose backward pass has one product for each operand that needs a gradient."""
 
 ATTENTION = frozenset(("Attention", "MultiHeadAttention", "GroupQueryAttention"))
-"""Two products in one operator, scores and their sum of values: each has a gradient for either operand, so the backward
-pass is one kernel of twice the forward's products. Source: T. Dao et al., FlashAttention, arXiv:2205.14135, without the
-scores computed anew."""
+"""Operators of two products, scores and weighted values. Each product has a gradient for both operands, so the backward
+pass is one kernel of twice the forward MACs. Source: T. Dao et al., FlashAttention, arXiv:2205.14135, without
+recomputation of the scores."""
 
 BACKWARD_FLOPS_FACTOR = 2
 BACKWARD_BYTES_FACTOR = 1.5
-"""Backward of an operator without products: input, gradient in and gradient out, where the forward moved two."""
+"""Backward of an operator without products moves three tensors (input and two gradients), forward two."""
 
 OPTIMISER_PASSES = 5
 OPTIMISER_FLOPS = 4
@@ -30,11 +30,10 @@ m = mu m + g and w = w - lr m are two operations each. Source: the definition, a
 def training_rows(forward: Sequence[Costed], parameters: Sequence[GraphTensor]) -> list[OpRow]:
     """Return the rows of one training step: forward, backward in reverse order, then the optimiser.
 
-    Backward of a product Y = X W of M MACs (convolution, matrix product, recurrent layer) is M MACs for each operand
-    that needs a gradient: dX reads dY and W and writes dX, dW reads dY and X and writes dW. The first layers
-    have an input without gradient and so only dW. Of everything else it is one kernel of twice the FLOP and 1.5
-    times the bytes. Views cost nothing. Nothing is charged before the first parameter. The loss is left out: it is
-    smaller than any layer.
+    The backward pass of a product Y = X W of M MACs (convolution, matrix product, recurrent layer) costs M MACs for
+    each operand that needs a gradient: dX reads dY and W and writes dX, dW reads dY and X and writes dW. The first
+    layers have only dW. The backward pass of any other operator is one kernel of twice the FLOP and 1.5 times the
+    bytes. Views, operators before the first parameter, and the loss, which is smaller than any layer, cost nothing.
 
     Args:
         forward: The forward pass, costed with ``OperatorNode.training`` set.
@@ -47,7 +46,7 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[GraphTensor]) 
     for item in forward:
         rows.append(to_row(item.node, item.cost))
         wanted = [tensor for tensor in item.node.inputs if tensor is not None and tensor.name in needs]
-        # A constant made from weights (a transposed one) carries its gradient on; one made from shapes never does.
+        # A constant computed from weights (a transposed one) passes a gradient on; one computed from shapes does not.
         if not wanted:
             continue
         needs.update(tensor.name for tensor in item.node.outputs if tensor is not None)
@@ -78,8 +77,8 @@ def _backward(item: Costed, wanted: Sequence[GraphTensor], trainable: set[str]) 
 def _product_gradients(
     node: OperatorNode, cost: Cost, wanted: Sequence[GraphTensor], trainable: set[str]
 ) -> list[OpRow]:
-    """Return the gradient rows of a product: one of its inputs, one of its weights, where they are needed."""
-    operands = [tensor for tensor in wanted if len(tensor.dims) > 1]  # biases ride along with the weights
+    """Return the rows of a product's gradients: one per input, one for all weights, where they are needed."""
+    operands = [tensor for tensor in wanted if len(tensor.dims) > 1]  # gradients of biases belong to the weights' row
     weights = [tensor for tensor in operands if tensor.constant or tensor.name in trainable]
     inputs = [tensor for tensor in operands if tensor not in weights]
     rows = []
@@ -96,8 +95,8 @@ def _product_gradients(
 
 
 def _gradient(cost: Cost, operand_bytes: int, *, of_weights: bool = False) -> Cost:
-    """Return one gradient product: reads the output's gradient and the other operands, writes this operand's."""
-    if cost.op_class == "rnn":  # walks the same steps backwards: the same products and the same traffic
+    """Return the cost of one gradient: reads the output's gradient and the other operands, writes this operand's."""
+    if cost.op_class == "rnn":  # the same steps backwards: the same products and the same bytes
         return replace(cost, flops_other=0 if of_weights else cost.flops_other)
     others = max(cost.bytes_read - operand_bytes, 0)
     return replace(
@@ -110,7 +109,7 @@ def _gradient(cost: Cost, operand_bytes: int, *, of_weights: bool = False) -> Co
 
 
 def _embedding_gradient(node: OperatorNode, cost: Cost) -> OpRow:
-    """Return the gradient of looked-up rows: the dense gradient of the whole table is cleared, then rows are added."""
+    """Return the row of an embedding's gradient: the dense gradient of the table is cleared, then rows are added."""
     added = replace(
         cost,
         flops_other=node.y.elements,

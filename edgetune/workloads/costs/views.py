@@ -1,15 +1,15 @@
 """The operator table as two other runtimes execute the network.
 
 ``apart``: an eager framework without kernels for composed operators. Every part of an operator is a kernel: the scores
-of attention, the values between the five kernels of a GELU, and every gate of an LSTM go to memory and come back.
+of attention, the values between the five kernels of a GELU, and every gate of an LSTM are written and read back.
 Studies that count an exported graph node by node count this way. Softmax and normalisations stay one kernel, as in
-eager frameworks. Operations stay the same; bytes and launches grow.
+eager frameworks. FLOP stay the same; bytes and launches grow.
 
-``fuse``: a compiler such as TensorRT or torch.compile, which does not write the result of a convolution to memory to
-read it back for the activation. Element-wise chains and batch normalisation are folded into the operator that makes
-their input: one row per chain, nothing written or read between its operators, the products unchanged. Source of what is
-folded: NVIDIA TensorRT's developer guide, "Types of Fusions" (convolution, scale, element-wise); X. Ding et al.,
-RepVGG, arXiv:2101.03697, for batch normalisation as new weights.
+``fuse``: a compiler such as TensorRT or torch.compile, which applies an activation before it writes the result of a
+convolution. Element-wise chains and batch normalisation are folded into the operator that computes their input: one row
+per chain, no bytes between its operators, the same products. Source of the fusions: NVIDIA TensorRT's developer guide,
+"Types of Fusions" (convolution, scale, element-wise); X. Ding et al., RepVGG, arXiv:2101.03697, for batch normalisation
+folded into weights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgetune.workloads.costs.walk import Costed
 
 
 def apart(costed: Sequence[Costed]) -> list[Costed]:
-    """Return the operators with what their parts move and launch as kernels of their own, a row for each as before."""
+    """Return the operators with the bytes and launches of their parts as separate kernels, still one row each."""
     return [
         Costed(
             item.node,
@@ -39,23 +39,23 @@ def apart(costed: Sequence[Costed]) -> list[Costed]:
 
 
 _PRODUCERS = frozenset(("conv", "depthwise", "gemm", "elementwise", "normalisation"))
-"""Classes whose kernels take further element-wise work on each value before they write it."""
+"""Classes whose kernels can apply element-wise operators before they write."""
 _PRODUCTS = frozenset(("conv", "depthwise", "gemm"))
 _FOLDS_SCALES: Mapping[str, int] = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2}
-"""Products whose weights take up a scale per channel, and where their bias is."""
+"""Products that a scale per channel can be folded into, with the index of their bias."""
 _SHIFT_FLOPS = 1
 _UNPACKS = _PRODUCERS | {"pooling", "reduction"}
-"""Classes whose kernels read quantised values as they are stored."""
+"""Classes whose kernels can read quantised values."""
 
 
 @dataclass(slots=True)
 class _Chain:
-    """A producer and the element-wise operators after it, that become one kernel.
+    """A producer and the element-wise operators behind it, which become one kernel.
 
     Args:
         members: The operators, in order.
-        extra: What members after the first read besides the chain's own value.
-        cost: Of the whole chain.
+        extra: Tensors from outside the chain that members after the first read.
+        cost: Cost of the whole chain.
     """
 
     members: list[OperatorNode]
@@ -80,13 +80,13 @@ class _Chain:
 
 
 def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
-    """Return the operators with every chain as one row, named as its first.
+    """Return the operators with every chain as one row, named after its first operator.
 
-    An operator joins the producer of one of its inputs when nothing else reads that tensor, it is no output of the
-    network, and it has as many elements as the operator's own result (a tensor that is broadcast has been written
-    before it is spread). Where two producers offer themselves, as to the sum of a residual block, it joins the one with
-    products, and of two the later. A ``DequantizeLinear`` joins what reads it instead, which then reads the quantised
-    values: that is how engines run a network exported with quantisation nodes.
+    An operator joins the producer of an input if no other operator reads that tensor, it is no output of the network,
+    and it has as many elements as the operator's result (it is not broadcast). With two such producers, as for the sum
+    of a residual block, the operator joins the one with products, and the later one of two. A ``DequantizeLinear``
+    joins its readers instead, which then read the quantised values, as in engines that run a network exported with
+    quantisation nodes.
 
     Args:
         costed: Operators of a forward pass, in order.
@@ -110,7 +110,7 @@ def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
 
 
 def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
-    """Return the operators with each ``DequantizeLinear`` folded into all that reads it, where all of that can."""
+    """Return the operators with each ``DequantizeLinear`` folded into its readers, if all of them can unpack."""
     readers: dict[str, list[int]] = {}
     for index, item in enumerate(costed):
         for name in {tensor.name for tensor in item.node.inputs if tensor is not None}:
@@ -131,12 +131,12 @@ def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> l
 
 def _unpacks(reader: Costed, tensor: GraphTensor) -> bool:
     cost = reader.cost
-    whole = cost.bytes_read >= tensor.size_bytes * reader.node.repeats  # not an operator that reads parts
+    whole = cost.bytes_read >= tensor.size_bytes * reader.node.repeats  # operators that read a part are left out
     return cost.ledger == "modelled" and cost.op_class in _UNPACKS and whole
 
 
 def _reading_packed(reader: Costed, unpacking: Costed, *, pays: bool) -> Costed:
-    """Return a reader of the quantised values; one of the readers is charged with the work of unpacking them."""
+    """Return ``reader`` reading the quantised values; with ``pays``, its cost includes the FLOP of unpacking."""
     packed, wide = unpacking.node.x, unpacking.node.y
     inputs = tuple(packed if t is not None and t.name == wide.name else t for t in reader.node.inputs)
     times = sum(t is not None and t.name == wide.name for t in reader.node.inputs) * reader.node.repeats
@@ -163,7 +163,7 @@ def _producer(
     readers: Mapping[str, int],
     outputs: frozenset[str],
 ) -> int | None:
-    """Return the chain that an operator joins, or ``None``."""
+    """Return the index of the chain that an operator joins, or ``None``."""
     cost = item.cost
     if cost.ledger != "modelled" or (cost.op_class != "elementwise" and item.node.op != "BatchNormalization"):
         return None
@@ -206,7 +206,7 @@ def _takes_scales(node: OperatorNode) -> bool:
 
 
 def _with_folded_scale(cost: Cost, producer: OperatorNode, norm: OperatorNode) -> Cost:
-    """Return the cost of a product whose weights took up the scale: at most a bias is new."""
+    """Return the cost of a product with a scale folded into its weights; a bias is added if there was none."""
     if producer.optional(_FOLDS_SCALES[producer.op]) is not None:
         return cost
     bias_bytes = norm.input(2).size_bytes * norm.repeats

@@ -1,4 +1,4 @@
-"""From an ONNX graph with fixed shapes to cost formulas' nodes, and from their costs to rows."""
+"""Conversion of an ONNX graph with fixed shapes to nodes of the cost formulas, and of their costs to rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHAPE_OF = ("Shape", "Size")
 
 @dataclass(frozen=True, slots=True)
 class Costed:
-    """A node and what its forward pass costs."""
+    """A node and the cost of its forward pass."""
 
     node: OperatorNode
     cost: Cost
@@ -39,14 +39,14 @@ class Costed:
 
 @dataclass(frozen=True, slots=True)
 class CostGraph:
-    """A network ready to be costed.
+    """The operators and weights of a network, as input of the cost formulas.
 
     Args:
         nodes: Operators in the order of the graph, activation chains collapsed.
         parameters: Trainable weights, in the graph's order.
-        weights: Those and the others that operators work with, see ``stored_otherwise``.
-        quantised: How many operators between quantisation nodes are taken as 8-bit kernels, see ``quantised.as_run``.
-        settled: Whether the graph tells which bodies of control flow run and how often, or a run has shown it.
+        weights: The trainable weights and those of ``stored_otherwise``.
+        quantised: Number of operators between quantisation nodes that became 8-bit kernels, see ``weights.as_run``.
+        settled: Whether the graph or a run determines which bodies of control flow run and how often.
     """
 
     nodes: tuple[OperatorNode, ...]
@@ -66,11 +66,11 @@ def read_graph(
     """Return the operators and parameters of a model whose dimensions are fixed.
 
     Args:
-        model: As ``onnx_file.fix_dimensions`` returns it.
-        precision: A key of ``FLOAT_PRECISIONS``: how every floating-point tensor is stored, others keep their type.
-            Without it each tensor has the type that the graph declares.
+        model: A result of ``fix_dimensions``.
+        precision: Storage of every floating-point tensor, a key of ``FLOAT_PRECISIONS``; other tensors keep their type.
+            ``None`` for the types that the graph declares.
         training: See ``OperatorNode``.
-        observed: What a run of the network showed, of which loops and branches it took above all.
+        observed: Observation of a run of the network: shapes, and runs of loops and branches.
 
     Raises:
         InputError: unknown precision.
@@ -94,7 +94,7 @@ def _read(model: onnx.ModelProto, precision: str | None, training: bool, observe
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """Where a body stands: what its names and its paths (see ``observed``) begin with, and how often it runs."""
+    """The scope of a graph: prefix of its names, prefix of its paths (see ``observed``), and how often it runs."""
 
     prefix: str
     repeats: int
@@ -110,7 +110,7 @@ class _Reader:
 
     Args:
         precision, training, observed: As for ``read_graph``.
-        outputs: Names of outputs of the graph and of bodies, found on the way.
+        outputs: Names of outputs of the graph and of the bodies read so far.
         settled: See ``CostGraph``.
     """
 
@@ -121,7 +121,7 @@ class _Reader:
     settled: bool = True
 
     def nodes(self, model: onnx.ModelProto, tensors: dict[str, GraphTensor], scope: _Scope) -> list[OperatorNode]:
-        """Return the operators of a graph in order, those of a body behind the operator it belongs to."""
+        """Return the operators of a graph in order; those of a body follow its operator."""
         found: list[OperatorNode] = []
         around: EnclosingGraph | None = None
         for proto, name in zip(model.graph.node, unique_names(model.graph.node), strict=True):
@@ -151,7 +151,7 @@ class _Reader:
     def _body(
         self, found: Sequence[Body], node: OperatorNode, tensors: Mapping[str, GraphTensor], scope: _Scope, path: str
     ) -> list[OperatorNode] | None:
-        """Return the operators of the bodies that ran, else of the dearest one; ``None`` where none is known."""
+        """Return the operators of the bodies that ran; without a run, of the costliest; ``None`` if none is known."""
         choices = []
         for body in found:
             repeats = scope.repeats * body.repeats if body.runs is None else body.runs
@@ -172,7 +172,7 @@ def _scoped(tensor: GraphTensor, prefix: str) -> GraphTensor:
 
 
 def _work(nodes: Sequence[OperatorNode]) -> tuple[int, int]:
-    """Return FLOP and bytes, to compare two branches by."""
+    """Return FLOP and bytes of the nodes, to compare branches."""
     costs = [item.cost for item in cost_nodes(nodes)]
     flops = sum(2 * cost.macs + cost.flops_other for cost in costs)
     return flops, sum(cost.bytes_read + cost.bytes_written for cost in costs)
@@ -181,13 +181,12 @@ def _work(nodes: Sequence[OperatorNode]) -> tuple[int, int]:
 def _kept_packed(
     tensors: dict[str, GraphTensor], name: str, inputs: Sequence[GraphTensor | None]
 ) -> GraphTensor | None:
-    """Return a quantised weight as it is stored, with its scales: engines unpack it inside the product that reads it.
+    """Return a quantised weight as stored, with its scales: engines unpack it inside the product that reads it.
 
     Args:
-        tensors: Of the graph; the weight is replaced there.
-        name: Of the weight.
-        inputs: Of the operator that unpacks it: the stored values, scales and zero points. A single scale is part of
-            the kernel.
+        tensors: Tensors of the graph; the weight is replaced there.
+        name: Name of the weight.
+        inputs: Inputs of its ``DequantizeLinear``: stored values, scales, zero points. A scalar scale costs no bytes.
     """
     tensor, (stored, *scaling) = tensors[name], inputs
     if stored is not None:
@@ -201,16 +200,16 @@ def cost_nodes(nodes: Sequence[OperatorNode]) -> list[Costed]:
     """Return each node with its cost.
 
     Raises:
-        InputError: a formula needs a shape that is unknown, or gives less than nothing.
+        InputError: a formula needs a shape that is unknown, or returns a negative amount.
     """
     return [Costed(node, _checked(node, cost_of(node))) for node in nodes]
 
 
 def _checked(node: OperatorNode, cost: Cost) -> Cost:
-    """Return the cost of a node, none of whose amounts is negative.
+    """Return ``cost`` after checking that no amount is negative.
 
     Raises:
-        InputError: one is: the shapes around the operator contradict each other.
+        InputError: an amount is negative, because the shapes of the operator's tensors contradict each other.
     """
     amounts = {
         "multiply-accumulates": cost.macs, "operations": cost.flops_other, "bytes read": cost.bytes_read,
@@ -227,7 +226,7 @@ def _checked(node: OperatorNode, cost: Cost) -> Cost:
 
 
 def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str = "") -> OpRow:
-    """Return the table's row of one node in one phase; ``suffix`` tells apart several rows of a node."""
+    """Return the table's row of one node in one phase; ``suffix`` distinguishes several rows of a node."""
     return OpRow(
         name=node.name + suffix,
         op=node.op,
@@ -251,9 +250,9 @@ def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str
 
 
 def _is_repeatable(proto: onnx.NodeProto) -> bool:
-    """Whether equal inputs give equal outputs, so that a node with constant inputs is itself a constant.
+    """Whether a node with constant inputs is a constant.
 
-    A control-flow body may read tensors of the graph around it that are not among its inputs.
+    Random operators are not, nor is control flow, whose bodies may read tensors that are not among its inputs.
     """
     bodies = any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute)
     return bool(proto.input) and not bodies and not proto.op_type.startswith("Random")
@@ -264,7 +263,7 @@ def _unknown(name: str) -> GraphTensor:
 
 
 def _output(tensors: dict[str, GraphTensor], name: str, constant: bool) -> GraphTensor:
-    """Return an output's tensor, remembering for later readers whether it is constant."""
+    """Return an output's tensor; record in ``tensors`` whether it is constant."""
     tensor = tensors.get(name) or _unknown(name)
     if constant:
         tensor = replace(tensor, constant=True)
@@ -293,7 +292,7 @@ def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, GraphTe
 
 
 def _storage(elem_type: int, precision: str | None) -> tuple[str, int]:
-    """Return the element type and bytes of an ONNX element type, a float's at ``precision`` where one is asked for."""
+    """Return name and bytes of an ONNX element type; of floats wider than 8 bits at ``precision``, if given."""
     name = _LONG_NAMES.get(elem_type) or onnx.TensorProto.DataType.Name(elem_type).lower()
     if name in FLOAT_BYTES:
         wide = FLOAT_BYTES[name] > 1
@@ -302,7 +301,7 @@ def _storage(elem_type: int, precision: str | None) -> tuple[str, int]:
 
 
 _LONG_NAMES: Mapping[int, str] = {1: "float32", 11: "float64"}
-"""ONNX calls them FLOAT and DOUBLE."""
+"""Names of ONNX's FLOAT and DOUBLE."""
 
 
 _INTEGER_BYTES: Mapping[str, int] = {
@@ -311,11 +310,11 @@ _INTEGER_BYTES: Mapping[str, int] = {
     **dict.fromkeys(("int16", "uint16"), 2),
     "complex128": 16,
 }
-"""Bytes of the types that are not floating-point; one where not listed (bool, int8, uint8)."""
+"""Bytes of the types that are not floating-point; 1 if not listed (bool, int8, uint8)."""
 
 
 def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
-    """Return the attributes that formulas use: numbers, lists of numbers and strings."""
+    """Return the attributes that formulas use: numbers, lists of integers and strings."""
     found: dict[str, Any] = {}
     for attribute in proto.attribute:
         if attribute.type == onnx.AttributeProto.INT:
@@ -330,7 +329,7 @@ def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
 
 
 def unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """Return a name per node: its own, or ``Conv_12`` by position, with ``#2`` where the name is taken."""
+    """Return a unique name per node: its own, or ``Conv_12`` by position, with ``#2`` if the name is taken."""
     taken: set[str] = set()
     names = []
     for index, node in enumerate(nodes):

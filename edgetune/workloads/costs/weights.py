@@ -1,16 +1,16 @@
-"""Which tensors of a graph are weights, and quantised operators as the 8-bit kernels that run them.
+"""The weights of a graph, and the replacement of quantised operators by the 8-bit kernels that run them.
 
-Weights are what a network has learnt, as opposed to settings of operators.
+Weights are learnt, unlike settings of operators.
 
 A quantised network is often exported as floats with ``DequantizeLinear`` before each operator and ``QuantizeLinear``
-behind it (QDQ). A runtime does not compute so: it replaces
+behind it (QDQ). A runtime replaces
 
     int8 -> DequantizeLinear -> Conv, Relu -> QuantizeLinear -> int8        by        int8 -> QLinearConv -> int8
 
-``as_run`` does the same before anything is costed. Source of what is replaced: ONNX Runtime, "Quantize ONNX Models",
-and its QDQ selectors (``qdq_selector_action_transformer.cc``), which take an operator only if all its data comes from
-``DequantizeLinear`` and, but for matrix products, goes to ``QuantizeLinear`` alone; TensorRT's "Explicit Quantization"
-does likewise. ONNX Runtime does so on ARM for all 8-bit values, on x86 for unsigned ones, and not on CUDA alone.
+``as_run`` does the same before costs are computed. Source of the replacements: ONNX Runtime, "Quantize ONNX Models",
+and its QDQ selectors (``qdq_selector_action_transformer.cc``). They require that all data of an operator comes from
+``DequantizeLinear`` and, except for matrix products, goes to ``QuantizeLinear`` alone. TensorRT's "Explicit
+Quantization" does the same. ONNX Runtime replaces all 8-bit values on ARM, unsigned ones on x86, none on CUDA alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgetune.workloads.costs.node import GraphTensor, OperatorNode
 from edgetune.workloads.lazy import onnx
 
 _RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
-"""Inputs that look like weights and that training updates without a gradient."""
+"""Inputs that training updates without a gradient; they are no parameters."""
 _MAKERS = ("Constant", "ConstantOfShape")
 _OPERANDS: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("Conv", "ConvTranspose", "Gemm", "PRelu"), (1, 2)),
@@ -32,7 +32,7 @@ _OPERANDS: Mapping[str, tuple[int, ...]] = {
     "MatMul": (0, 1),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), (1, 2, 3)),
 }
-"""Inputs that are weights where they are constant, by operator."""
+"""Inputs that are weights if they are constant, by operator."""
 _ARGUMENTS: Mapping[str, tuple[int, ...]] = {
     "Resize": (1, 2, 3),
     "Upsample": (1,),
@@ -54,8 +54,8 @@ def parameters_of(
 ) -> tuple[GraphTensor, ...]:
     """Return the trainable weights: initialisers of more than one element that arithmetic reads as numbers.
 
-    Left out: running statistics, integer tensors that say where or how many, and single numbers, which are the
-    constants of formulas (sqrt 2, epsilon) rather than weights.
+    Left out are running statistics, integer tensors (indices and sizes), and single numbers, which are constants of
+    formulas (sqrt 2, epsilon).
     """
     read = _read_as_numbers(nodes)
     return _of_numbers(tensors[weight.name] for weight in graph.initializer if weight.name in read)
@@ -64,11 +64,11 @@ def parameters_of(
 def stored_otherwise(
     graph: onnx.GraphProto, nodes: Sequence[OperatorNode], tensors: Mapping[str, GraphTensor]
 ) -> tuple[GraphTensor, ...]:
-    """Return the weights that are no dense initialisers, which training leaves as they are.
+    """Return the weights that are no dense initialisers, which training does not change.
 
-    These are sparse initialisers, with all of their elements since a runtime unpacks them, and what ``Constant`` and
-    ``ConstantOfShape`` make where an operator takes weights (see ``_OPERANDS``), directly or through other operators
-    on constants. Elsewhere such a constant is a mask or a first state.
+    These are sparse initialisers, with all elements since a runtime unpacks them, and outputs of ``Constant`` and
+    ``ConstantOfShape`` that an operator reads as weights (see ``_OPERANDS``), directly or through other operators
+    on constants. Elsewhere such a constant is a mask or an initial state.
     """
     read = _read_as_numbers(nodes)
     sparse = [tensors[each.values.name] for each in graph.sparse_initializer if each.values.name in read]
@@ -92,7 +92,7 @@ def stored_otherwise(
 
 
 def _read_as_numbers(nodes: Sequence[OperatorNode]) -> set[str]:
-    """Return the names of the tensors that an operator reads other than as a setting or a running statistic."""
+    """Return the names of the tensors that some operator reads as numbers: no settings, no running statistics."""
     read: set[str] = set()
     for node in nodes:
         skipped = (*_RUNNING_STATISTICS.get(node.op, ()), *_ARGUMENTS.get(node.op, ()))
@@ -113,7 +113,7 @@ def _of_numbers(tensors: Iterable[GraphTensor]) -> tuple[GraphTensor, ...]:
 _BYTES = frozenset(("int8", "uint8"))
 _CONTRIB = "com.microsoft"
 _CLAMPS = frozenset(("Relu", "Clip"))
-"""Activations that the rounding of the result does by itself, since it saturates."""
+"""Activations that the saturating quantisation of the result includes."""
 _PRODUCTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"Conv": ("QLinearConv", ""), "MatMul": ("QLinearMatMul", ""), "Gemm": ("QGemm", _CONTRIB)}
 )
@@ -125,15 +125,15 @@ _MOVES = (
 _DATA_INPUTS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Resize", "Gather", "Slice", "Tile", "Expand", "Pad", "Split"), 1)
 )
-"""Operators whose further inputs say where or how many, and are never quantised."""
+"""Number of data inputs of operators whose further inputs are indices or sizes and never quantised."""
 
 
 def as_run(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> tuple[list[OperatorNode], int]:
-    """Return the operators with each quantised one as the kernel that runs it, and how many those are.
+    """Return the operators with quantised ones replaced by 8-bit kernels, and the number of those.
 
     Args:
-        nodes: In the order of the graph.
-        outputs: Names of tensors that stay visible whatever reads them.
+        nodes: Operators in the order of the graph.
+        outputs: Names of outputs, which are never removed.
     """
     graph = _Graph(nodes, outputs)
     for index, node in enumerate(nodes):
@@ -160,7 +160,7 @@ class _Graph:
                     self.makers[tensor.name] = index
 
     def replace(self, index: int) -> None:
-        """Replace a node by its 8-bit kernel, if it is between quantisation nodes."""
+        """Replace a node by its 8-bit kernel if it is between quantisation nodes."""
         node = self.nodes[index]
         count = _DATA_INPUTS.get(node.op, len(node.inputs))
         given = node.inputs[:count]
@@ -175,7 +175,7 @@ class _Graph:
         self.dropped |= {index, *(behind or ())}
 
     def _stored(self, tensor: GraphTensor) -> tuple[OperatorNode, GraphTensor] | None:
-        """Return the node that unpacks a tensor and the quantised values, where it is unpacked from 8 or 32 bits."""
+        """Return the ``DequantizeLinear`` of a tensor and its quantised input; ``None`` if not from 8 or 32 bits."""
         maker = self.makers.get(tensor.name)
         if maker is None or self.nodes[maker].op != "DequantizeLinear":
             return None
@@ -183,7 +183,7 @@ class _Graph:
         return (self.nodes[maker], stored) if stored.dtype in _BYTES or stored.dtype == "int32" else None
 
     def _behind(self, index: int) -> list[int] | None:
-        """Return the nodes after one, up to and with the ``QuantizeLinear`` that all of its result goes to."""
+        """Return the nodes behind one up to the ``QuantizeLinear``, included, that alone reads the result."""
         found: list[int] = []
         while True:
             made = [tensor for tensor in self.nodes[found[-1] if found else index].outputs if tensor is not None]
@@ -200,7 +200,7 @@ class _Graph:
                 return None
 
     def kept(self) -> list[OperatorNode]:
-        """Return the nodes that are left; a ``DequantizeLinear`` goes with the last of its readers."""
+        """Return the remaining nodes; a ``DequantizeLinear`` without readers is removed."""
         still = {
             tensor.name
             for index, node in enumerate(self.nodes)
@@ -217,7 +217,7 @@ class _Graph:
         return found
 
     def _is_unread(self, node: OperatorNode, still: set[str]) -> bool:
-        """Whether a node unpacked values, for kernels that read them as they are stored."""
+        """Whether a node is a ``DequantizeLinear`` whose readers all became 8-bit kernels."""
         if node.op != "DequantizeLinear" or node.y.constant or node.y.name in self.outputs:
             return False
         return node.y.name not in still and bool(self.readers.get(node.y.name))
@@ -226,7 +226,7 @@ class _Graph:
 def _kernel(
     node: OperatorNode, data: Sequence[tuple[OperatorNode, GraphTensor] | None], quantise: OperatorNode | None
 ) -> OperatorNode:
-    """Return the 8-bit kernel in place of a node, of its unpacked inputs and of what rounds its result."""
+    """Return the 8-bit kernel that replaces a node, its ``DequantizeLinear`` inputs and its ``QuantizeLinear``."""
     outputs = node.outputs if quantise is None else quantise.outputs
     if node.op not in _PRODUCTS:
         rest = node.inputs[len(data) :]
