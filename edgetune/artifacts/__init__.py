@@ -1,1 +1,1 @@
-"""The nouns: profile, plan, trace and operator table, and how they are read and written."""
+"""Artifacts: profiles, plans, traces, timelines and other files of edgetune, with their formats and readers."""

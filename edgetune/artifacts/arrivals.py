@@ -1,8 +1,8 @@
-"""Traces of requests: when they arrived, or how many per second, as other people publish them.
+"""Reads published traces of requests: their arrival times or their rates.
 
-A trace is a CSV file of which one column counts: ``arrival_s``, ``time_s`` or ``timestamp_s`` (seconds since any
-start), the same in ``_ms``, or ``rate_per_s`` (the rate of one window after another). Without a header line the first
-column is taken as seconds.
+A trace is a CSV file with one relevant column: ``arrival_s``, ``time_s`` or ``timestamp_s`` (seconds since any start),
+the same in ``_ms``, or ``rate_per_s`` (the rates of consecutive windows). Without a header line the first column is
+read as seconds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HINT = f"name the column {', '.join(COLUMNS)}; or give seconds, one per line, w
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Requests as read: ``values`` are seconds since the first, ascending; or, with ``rates``, rates per s in turn."""
+    """The content of a trace: ``values`` are ascending times since the first request, s, or, with ``rates``, rates."""
 
     name: str
     values: tuple[float, ...]
@@ -40,8 +40,8 @@ def read_arrivals(source: str) -> Arrivals:
     """Return the requests in a file or, for ``-``, on standard input.
 
     Raises:
-        InputError: it cannot be read, has no column of arrivals, or a value that is no time or rate: not a number,
-            negative, or earlier than the one before. The line is named.
+        InputError: the file is unreadable, has no column of arrivals, or a value is not a number, negative, or earlier
+            than the one before. The line is named.
     """
     name = name_of(source)
     try:

@@ -1,13 +1,13 @@
-"""What every artifact can do: be written to a file, become an Arrow or pandas table, and show itself in a notebook.
+"""The base classes of artifacts: reading, writing, conversion to Arrow and pandas, and display in a notebook.
 
-A kind of artifact is one file of this package, named as the kind, and one row of ``kinds.KINDS``:
+Each kind of artifact is one file of this package, named as the kind, and one row of ``kinds.KINDS``:
 
     Table      a header and rows       Parquet, CSV, JSON      a dataclass of one row declares the columns
     Document   a header and keys       YAML, JSON              the dataclass itself declares the keys
 
-The file declares ``KIND``, ``VERSION``, the dataclasses, and what holds beyond single values (``check``). When the
-layout changes: raise ``VERSION``, append the step from the old version to ``UPGRADES``, and add a golden file with
-``tests/golden/add.py``. Files ever written stay readable.
+The file declares ``KIND``, ``VERSION``, the dataclasses, and conditions between values (``check``). To change a layout,
+raise ``VERSION``, append the step from the old version to ``UPGRADES``, and add a golden file with
+``tests/golden/add.py``. All files of earlier versions stay readable.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SHOWN_ROWS = 20
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """An artifact as stored, before it is validated.
+    """The stored content of an artifact, before validation.
 
     Args:
-        head: The header and, for a table, the fields of the table as a whole.
+        head: The header and, for a table, the fields of the whole table.
         body: A ``pyarrow.Table``, or the rest of a YAML document as a mapping.
     """
 
@@ -47,7 +47,7 @@ class Raw:
 
 
 class Artifact:
-    """Base of every kind."""
+    """Base class of every kind."""
 
     __slots__ = ()
 
@@ -60,12 +60,12 @@ class Artifact:
         """Return the validated artifact; ``name`` is what messages call it.
 
         Raises:
-            InputError: a value that cannot be, or one that is missing.
+            InputError: a value is impossible or missing.
         """
         raise NotImplementedError
 
     def to_bytes(self, form: Format | None = None) -> bytes:
-        """Return the file of the artifact in a format, by default the usual one of its kind."""
+        """Return the file's bytes in a format, by default the usual one of its kind."""
         raise NotImplementedError
 
     def to_arrow(self) -> Any:
@@ -86,16 +86,16 @@ class Artifact:
         return self.to_arrow().to_pandas()
 
     def save(self, path: Path | str) -> Path:
-        """Write the artifact to a file in the format that its ending says, and return where it is.
+        """Write the artifact to a file in the format of its ending, and return its path.
 
         Raises:
-            InputError: artifacts of this kind have no such ending; or the folder is missing or read-only, the disk is
-                full, ...: an old file is left as it was.
+            InputError: artifacts of this kind have no such ending, or the file cannot be written (missing or read-only
+                folder, full disk, ...); an old file then stays unchanged.
         """
         return write_atomically(self.to_bytes(format_of(path, self.header.kind)), path)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the kind, when and from what it was made, and the first rows."""
+        """Return the display in a notebook: the kind, creation time, inputs and first rows."""
         table, head = self.to_arrow(), self.header
         device = head.conditions.get("device", "unknown device")
         facts = [f"{head.kind} of {device}", f"created {head.created}", f"{table.num_rows} rows"]
@@ -126,7 +126,7 @@ class Table(Artifact):
 
     @classmethod
     def from_table(cls: type[AnyTable], header: Header, table: Any, *, name: str) -> AnyTable:
-        """Return the artifact of a ``pyarrow.Table`` that holds its columns, of any castable types.
+        """Return the artifact of a ``pyarrow.Table`` with its columns in any castable types.
 
         Raises:
             InputError: a missing column, or a value that its column cannot hold.
@@ -140,16 +140,16 @@ class Table(Artifact):
 
     @classmethod
     def from_foreign(cls, table: Any, *, name: str) -> Any:  # noqa: ARG003
-        """Return a table that edgetune did not write with the columns of this kind; ``None`` for kinds without such.
+        """Convert a foreign table to the columns of this kind; return ``None`` for kinds that accept none.
 
         Raises:
-            InputError: a column or a value that cannot be of this kind.
+            InputError: a column or a value does not fit this kind.
         """
         return None
 
     @classmethod
     def check(cls, table: Any, *, name: str) -> Any:
-        """Return the typed table if its columns can be true.
+        """Check conditions on the columns of a typed table, and return the table.
 
         Raises:
             InputError: they cannot; the row is named.
@@ -158,7 +158,7 @@ class Table(Artifact):
 
     @classmethod
     def check_rows(cls, rows: tuple[Any, ...], *, name: str) -> tuple[Any, ...]:  # noqa: ARG003
-        """Return the rows if they can be true together, missing cells filled in where others tell them.
+        """Check conditions between rows, and return the rows with missing cells filled in from others.
 
         Raises:
             InputError: they cannot; the row is named.
@@ -170,7 +170,7 @@ class Table(Artifact):
         return table_of(self.rows, self.ROW)
 
     def to_bytes(self, form: Format | None = None) -> bytes:
-        """Return the file, by default Parquet; CSV has the rows only, and lists in it are JSON text."""
+        """Return the file's bytes, by default Parquet; CSV has the rows only, with lists as JSON text."""
         if form == "csv":
             return csv_bytes(self.to_arrow())
         head = plain(self.header) | {field: getattr(self, field) for field in self.HEAD}
@@ -178,7 +178,7 @@ class Table(Artifact):
 
 
 def _shown(cell: Any) -> str:
-    """Return a cell in few letters; a list by its length."""
+    """Return a short text of a cell; a list as its length."""
     if isinstance(cell, float):
         return f"{cell:.6g}"
     return f"{len(cell)} values" if isinstance(cell, list) and len(cell) > 4 else "" if cell is None else str(cell)

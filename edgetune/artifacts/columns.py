@@ -4,9 +4,9 @@ A column is one line of the dataclass, and is declared nowhere else:
 
     power_w: PositiveFloat | None = None
 
-The suffix of the name is the unit (W), the type says what a cell holds, which numbers are possible and whether the cell
-may be empty, the default is what rows of files without the column have, and ``Args`` of the docstring describes it. The
-metadata of the Parquet field repeats the unit for readers that do not know this convention.
+The suffix of the name is the unit (W). The type declares the content of a cell, the limits of numbers and whether the
+cell may be empty. The default is the value for files without the column. ``Args`` of the docstring describes it. The
+metadata of the Parquet field repeats the unit for other readers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Annotated, Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Which numbers are possible; all of them are finite.
+    """The range of permitted finite numbers.
 
     Args:
         rule: In words, e.g. ``above zero``; empty for any finite number.
-        lowest, highest: Of the possible numbers; ``None`` for no bound.
-        above: Whether ``lowest`` itself is impossible.
+        lowest, highest: Bounds of the range; ``None`` for no bound.
+        above: Whether the range excludes ``lowest``.
     """
 
     rule: str
@@ -35,7 +35,7 @@ class Limit:
     above: bool = False
 
     def allows(self, number: float) -> bool:
-        """Return whether a finite number is possible."""
+        """Return whether a finite number is permitted."""
         high_enough = self.lowest is None or (number > self.lowest if self.above else number >= self.lowest)
         return high_enough and (self.highest is None or number <= self.highest)
 
@@ -87,12 +87,12 @@ class Column:
 
     Args:
         name: Its name, the unit as suffix.
-        storage: What one cell holds: a text, integer, number or flag, or a list of numbers, integers, texts or samples.
+        storage: Type of a cell: a text, integer, number or flag, or a list of numbers, integers, texts or samples.
         nullable: Whether a cell may be empty.
-        default: What a row has when the column is absent; ``dataclasses.MISSING`` for a required column.
-        choices: The texts permitted, when only some are.
-        unit: Its unit, or ``None`` where it has none.
-        limit: Which numbers are possible, or ``None`` for any.
+        default: The value if the column is absent; ``dataclasses.MISSING`` for a required column.
+        choices: The permitted texts; empty for any.
+        unit: Its unit; ``None`` without one.
+        limit: The permitted numbers; ``None`` for any.
         sample: The dataclass of one sample, whose fields are numbers.
     """
 
@@ -107,12 +107,12 @@ class Column:
 
     @property
     def required(self) -> bool:
-        """Whether a table without this column cannot be read."""
+        """Whether a table must have this column."""
         return self.default is dataclasses.MISSING
 
 
 def unit_of(name: str) -> str | None:
-    """Return the unit that a column's name declares, e.g. ``MHz`` for ``gpu_mhz``; ``None`` where there is none."""
+    """Return the unit that a column's name declares, e.g. ``MHz`` for ``gpu_mhz``; ``None`` without one."""
     if name in _UNIT_OF_NAME:
         return _UNIT_OF_NAME[name]
     return next((unit for suffix, unit in _UNIT_OF_SUFFIX if name.endswith(suffix)), None)
@@ -123,7 +123,7 @@ def columns_of(row_type: type) -> tuple[Column, ...]:
     """Return the columns of a table whose rows are ``row_type``, in the order of its fields.
 
     Raises:
-        TypeError: a field has a type that no column can store.
+        TypeError: no column can store the type of a field.
     """
     hints = typing.get_type_hints(row_type, include_extras=True)
     return tuple(_column(field, hints[field.name]) for field in dataclasses.fields(row_type))

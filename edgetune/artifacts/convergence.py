@@ -1,4 +1,4 @@
-"""The convergence table: how often a network must see its data until it is good enough, by batch size.
+"""The convergence table: the epochs that a network needs to reach a target accuracy, by batch size.
 
     accuracy                              ______ batch 32
       |  target - - - - - - - - - -x- - /- - - - -
@@ -7,9 +7,9 @@
       |              .---'  .---'
       +--------------------------------------> epochs: how much data has been seen, whatever the device
 
-A larger batch runs faster per sample and sees more samples until it is as good. The first is a profile's business; the
-second needs no particular device and is here, one row per training run. Only the ratios between batch sizes matter to
-a search, so a small task of the same kind (a proxy) may stand for the real one.
+A larger batch runs faster per sample, but needs more samples to reach the same accuracy. A profile has the former; this
+table has the latter, which does not depend on the device, one row per training run. A search uses only the ratios
+between batch sizes, so a small task of the same kind (a proxy) may replace the real one.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class ConvergenceRow:
         workload: The network that was trained, e.g. ``proxy:cnn``.
         batch_size: Samples per minibatch.
         epochs: Passes over the data set until the target accuracy was first seen, fractional; ``None`` if never.
-        dataset: What it was trained on, e.g. ``shapes``.
+        dataset: The training data set, e.g. ``shapes``.
         seed: Of the initial weights and of the order of the samples.
-        target_accuracy: Share of held-out samples to be classified correctly, 0 to 1; other tables may have another
-            figure of merit here.
+        target_accuracy: Target share of held-out samples classified correctly, 0 to 1; foreign tables may have
+            another figure of merit here.
         optimizer: E.g. ``adam``.
         learning_rate: At this batch size.
         samples: Training samples seen until the target: ``epochs`` x the samples of the data set.
         accuracy: Best accuracy seen on held-out samples, 0 to 1.
         status: See ``RunStatus``.
-        reason: Why it is not ``reached``.
-        duration_s: Time the run took, s.
+        reason: Why the status is not ``reached``.
+        duration_s: Duration of the run, s.
         started: UTC time, ISO 8601.
-        device: Where it was trained, e.g. ``cpu``; it tells how long a run took, not how many epochs.
+        device: The training device, e.g. ``cpu``; it affects the duration of a run, not its epochs.
     """
 
     workload: str
@@ -89,11 +89,11 @@ class Convergence(Table):
 
     @classmethod
     def from_foreign(cls, table: Any, *, name: str) -> Any:
-        """Return a foreign table with the status that the epochs imply where it has none.
+        """Return a foreign table, with the status derived from the epochs if it has none.
 
         Raises:
-            InputError: a column that a convergence table does not have, or a value that no training run can have. An
-                ignored column might tell rows apart (another target), and their mean would be of different things.
+            InputError: a column is unknown, or a value is impossible. An unknown column is an error because it might
+                distinguish rows, e.g. by their targets, whose mean would have no meaning.
         """
         import pyarrow.compute as pc
 
@@ -109,7 +109,7 @@ class Convergence(Table):
 
     @classmethod
     def check_rows(cls, rows: tuple[ConvergenceRow, ...], *, name: str) -> tuple[ConvergenceRow, ...]:
-        """Return the rows if each has epochs exactly where it reached the target."""
+        """Check that exactly the rows that reached the target have epochs, and return the rows."""
         if not rows:
             raise InputError(f"{name} has no rows", "give it at least one training run")
         for number, row in enumerate(rows, start=1):
@@ -132,11 +132,11 @@ def _refuse_unknown_columns(found: Sequence[str], *, name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """What a table says of one task.
+    """The epochs of one task.
 
     Args:
         by_batch: Epochs until the target, by batch size, ascending.
-        absent: Why there is no figure, by batch size: it was trained at, and most runs missed the target.
+        absent: Why a batch size has no figure although it was trained: at least half of the runs missed the target.
     """
 
     by_batch: dict[int, float]
@@ -153,17 +153,17 @@ def epochs_of(
 ) -> Epochs:
     """Return the epochs until the target by batch size, over the runs that reached it.
 
-    The mean is what a training is expected to take; in a table that counts whole epochs a median would jump by as many.
-    A batch size at which no more than half of the runs reached the target has no figure: those that did are the lucky
-    ones. Runs that failed tell nothing and are left out.
+    The mean is the expected duration of a training; a median would jump by whole epochs in a table that counts those.
+    A batch size at which no more than half of the runs reached the target has no figure, because the successful runs
+    are a biased sample. Failed runs are left out.
 
     Args:
-        table: Runs of one network on one data set until one target.
+        table: Runs of one network on one data set to one target.
         name: What messages call the table.
-        average: Of the runs that reached the target.
+        average: Averages the runs that reached the target.
 
     Raises:
-        InputError: runs of several tasks, or a target that no batch size reaches.
+        InputError: the runs are of several tasks, or no batch size reaches the target.
     """
     _refuse_several_tasks(table.rows, name=name)
     by_batch: dict[int, float] = {}

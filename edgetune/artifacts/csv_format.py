@@ -1,6 +1,6 @@
-"""CSV with a header line, as any program writes it, as a ``pyarrow.Table`` of texts; and a table as CSV.
+"""Reads CSV of any program with a header line as a ``pyarrow.Table`` of texts, and writes tables as CSV.
 
-Numbers may be as spreadsheets write them, with a decimal comma and marks between thousands:
+Numbers may have a decimal comma and thousands separators, as spreadsheets write them:
 
     1234.5      1,234.5      1234,5      1.234,5        1,234 alone may be either, and is refused
 """
@@ -25,13 +25,13 @@ _EXCEL_FIRST_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 
 
 def csv_table(text: str, *, name: str) -> Any:
-    """Return every column as texts, empty cells null; the types are decided by who asks for the columns.
+    """Return every column as texts, with empty cells null; the caller converts the types.
 
-    Commas separate the fields, or semicolons or tabs where that gives the header more fields, or what a first line
-    ``sep=;`` says. Rows and columns without any text are left out: spreadsheets add them.
+    The delimiter is that of a first line ``sep=;``, else the one of comma, semicolon and tab that gives the header the
+    most fields. Rows without any text and empty nameless columns, as spreadsheets add them, are left out.
 
     Raises:
-        InputError: a row has more or fewer fields than the header, a quote never ends, there are no rows, or more
+        InputError: a row has more or fewer fields than the header, a quote is not closed, there are no rows, or more
             columns than the limit allows.
     """
     import pyarrow as pa
@@ -72,7 +72,7 @@ def _parts(text: str) -> tuple[str, str, str]:
 
 
 def _fields(header: str, delimiter: str) -> list[str]:
-    """Return the names in a header line; where its quotes are broken, all that stands between delimiters."""
+    """Return the names in a header line; if its quotes are broken, split it at the delimiters."""
     try:
         fields = next(csv.reader([header], delimiter=delimiter, skipinitialspace=True), [""])
     except csv.Error:
@@ -81,7 +81,7 @@ def _fields(header: str, delimiter: str) -> list[str]:
 
 
 def _without_blanks(table: Any) -> Any:
-    """Return the table without rows and nameless columns that hold nothing."""
+    """Return the table without empty rows and without empty nameless columns."""
     import pyarrow.compute as pc
 
     places = [
@@ -96,7 +96,7 @@ def _without_blanks(table: Any) -> Any:
 
 
 def _block_bytes(data: bytes) -> int:
-    """Return how many bytes are parsed at a time: all, because a row of raw times may be longer than a usual block."""
+    """Return the parser's block size, bytes: the whole file, because a row of raw times may exceed a usual block."""
     return min(max(len(data), 1), 2**31 - 1)
 
 
@@ -122,13 +122,13 @@ _GROUPED = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mar
 
 
 def plain_numbers(table: Any, *, name: str) -> Any:
-    """Return a table of texts with the numbers in it as computers write them: ``1234.5``.
+    """Return a table of texts with its numbers in the form ``1234.5``.
 
-    Which mark is the decimal one is decided for the whole table, from the cells that leave no choice. A column counts
-    as numbers when all its cells do.
+    The decimal mark is decided for the whole table, from its unambiguous cells. A column is numeric if all its cells
+    are numbers.
 
     Raises:
-        InputError: some cells have a decimal comma and others a decimal point, or every comma could be either.
+        InputError: cells have a decimal comma and others a decimal point, or every comma is ambiguous.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -156,7 +156,7 @@ def _plain(cell: str | None, mark: str, thousands: str) -> str | None:
 
 
 def _decimal_mark(numbers: dict[str, list[str]], *, name: str) -> str:
-    """Return the decimal mark of a table; the point where nothing has a comma."""
+    """Return the decimal mark of a table; the point if no cell has a comma."""
     sure: dict[str, tuple[str, str]] = {}
     doubtful: tuple[str, str] | None = None
     for column, cells in numbers.items():
@@ -178,7 +178,7 @@ def _decimal_mark(numbers: dict[str, list[str]], *, name: str) -> str:
 
 
 def _mark_of(cell: str) -> str | None:
-    """Return the decimal mark of a cell; ``None`` where it has no mark, or could have either."""
+    """Return the decimal mark of a cell; ``None`` if it has no mark or is ambiguous."""
     last = max(",.", key=cell.rfind)
     other = "," if last == "." else "."
     if last not in cell:

@@ -1,4 +1,4 @@
-"""Artifacts that people read and write: YAML documents whose dataclass declares every key, type and limit."""
+"""Artifacts as YAML documents, whose dataclass declares every key, type and limit."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Document(Artifact):
         """Return the validated document.
 
         Raises:
-            InputError: an unknown key, a missing one, a value of the wrong type, or an impossible number.
+            InputError: a key is unknown or missing, a value has the wrong type, or a number is impossible.
         """
         example: str = cls.EXAMPLE  # type: ignore[attr-defined]
         return validated({"header": stated(raw.head), **raw.body}, cls, name=name, example=example)
 
     def document(self) -> dict[str, Any]:
-        """Return the keys and values in the order in which they are written."""
+        """Return the keys and values in the order of the file."""
         raise NotImplementedError
 
     def to_bytes(self, form: Format | None = None) -> bytes:
-        """Return the file, by default YAML."""
+        """Return the file's bytes, by default YAML."""
         return json_document(self.document()) if form == "json" else dump_yaml(self.document()).encode()
 
     def to_arrow(self) -> Any:
@@ -69,7 +69,7 @@ def _flat(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
 
 
 def stated(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the head of a document, which a file written by hand leaves out in part."""
+    """Return the head of a document, which may be incomplete in a file written by hand."""
     return {"created": "unknown", "tool": "unknown", **head}
 
 
@@ -79,7 +79,7 @@ def head_of(header: Header) -> dict[str, Any]:
 
 
 def present(value: Any) -> Any:
-    """Return a mapping without the keys that hold nothing, at any depth."""
+    """Return a mapping without its empty keys, at any depth."""
     if not isinstance(value, dict):
         return value
     return {key: present(item) for key, item in value.items() if item is not None}
@@ -92,10 +92,10 @@ def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, examp
         document: Keys and values.
         kind: The dataclass.
         name: What messages call the document.
-        example: Where a right one can be seen, for the hint of a missing key.
+        example: A source of valid documents, for the hint of a missing key.
 
     Raises:
-        InputError: an unknown key, a missing one, a value of the wrong type, or an impossible number.
+        InputError: a key is unknown or missing, a value has the wrong type, or a number is impossible.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -112,9 +112,9 @@ def validated(document: Mapping[str, Any], kind: type[Noun], *, name: str, examp
 
 
 def _why_invalid(error: ValidationError, document: Mapping[str, Any], *, name: str, example: str) -> InputError:
-    """Return the error that names the first key at fault; ``example`` says where a right one can be seen.
+    """Return the error that names the first invalid key; ``example`` names a source of valid documents.
 
-    Where a value may be of several kinds, each of them has errors. That which got furthest tells what was meant.
+    For a value of a union type, the member whose validation got furthest determines the error.
     """
     errors = error.errors(include_url=False)
     paths = [_path_there(each["loc"], document) for each in errors]
@@ -131,7 +131,7 @@ def _why_invalid(error: ValidationError, document: Mapping[str, Any], *, name: s
 
 
 def _path_there(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, ...]:
-    """Return the parts of an error's place that a document has; others name the kind that a value was taken for."""
+    """Return the keys and indices in an error's location, without the names of union members."""
     path: list[str | int] = []
     for part in loc:
         try:
@@ -143,9 +143,9 @@ def _path_there(loc: tuple[str | int, ...], document: Any) -> tuple[str | int, .
 
 
 def check(value: Any, hint: Any, path: tuple[str | int, ...], *, name: str) -> None:
-    """Refuse keys that no field has and numbers that a field declares impossible, at any depth.
+    """Refuse unknown keys and numbers beyond the limits of their fields, at any depth.
 
-    A mapping whose keys are free (``Mapping[str, Any]``) is not looked into; a mapping may stand for a list of pairs.
+    A mapping of free keys (``Mapping[str, Any]``) is not checked; a mapping may replace a list of pairs.
     """
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         for kind in typing.get_args(hint):
@@ -169,7 +169,7 @@ def check(value: Any, hint: Any, path: tuple[str | int, ...], *, name: str) -> N
 
 
 def _pair_of(hint: Any) -> tuple[Any, ...]:
-    """Return the types of key and value of a mapping, or of a list of pairs."""
+    """Return the types of key and value of a mapping or of a list of pairs."""
     arguments = typing.get_args(hint)
     return typing.get_args(arguments[0]) if typing.get_origin(hint) is tuple else arguments
 
@@ -183,7 +183,7 @@ def _check_limit(value: Any, limit: Limit, path: tuple[str | int, ...], *, name:
 
 
 def unknown_key(key: str, known: list[str], path: tuple[str | int, ...], *, name: str) -> InputError:
-    """Return the error for a key that a document does not have there; the hint names the nearest that it has."""
+    """Return the error for an unknown key; the hint names the nearest known one."""
     near = difflib.get_close_matches(key, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
     return InputError(f"{name}: unknown key {_dotted((*path, key))!r}", hint)

@@ -1,4 +1,4 @@
-"""Kept pieces of elastic kernels: what to launch beside a critical kernel, by what that leaves of the GPU.
+"""Kept pieces of elastic kernels: the pieces to launch beside a critical kernel, by the part of the GPU it leaves.
 
     kernel  critical blocks  critical threads  rank   blocks  on blocks  of threads   score
             (mod SMs)        (up to)
@@ -29,25 +29,25 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ElasticRow:
-    """One piece that was kept for one leftover, or one that was kept for none.
+    """One piece kept for one leftover, or one dropped piece.
 
     Args:
         kernel: Name of the original.
-        symbol: Of the form to launch.
+        symbol: Symbol of the form to launch.
         grid: Of the logical launch, along x, y, z.
         block: Of the logical launch, along x, y, z.
         dynamic_shared_bytes: Of a block.
         count: Logical blocks of the piece.
-        per_thread: Logical threads in a physical one.
-        threads: Of a physical block.
-        status: ``dropped``: it is never launched, and the columns below say no more than why.
+        per_thread: Logical threads per physical thread.
+        threads: Threads of a physical block.
+        status: ``dropped`` for a piece that is never launched; of the columns below it has only the reason.
         reason: Why it was dropped.
         critical_blocks: Physical blocks of the critical kernel modulo multiprocessors.
         critical_threads: Threads of a block of the critical kernel, at most.
         rank: Place among the pieces kept for this leftover; 0 is the best.
         blocks: Physical blocks.
-        score: By which pieces were ranked.
-        registers_per_thread: Of the form; ``None`` where nobody compiled it.
+        score: Score of the ranking.
+        registers_per_thread: Of the form; ``None`` if it was not compiled.
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class ElasticRow:
 
 @dataclass(frozen=True, slots=True)
 class ElasticTable(Table):
-    """The table: kept rows of a launch by leftover, the best first, then those dropped.
+    """The table: the kept rows of a launch by leftover, the best first, then the dropped rows.
 
     ``header.conditions["gpu"]`` has the limits of the GPU: ``sm_count``, ``threads_per_sm`` and more.
     """
@@ -82,10 +82,10 @@ class ElasticTable(Table):
 
     @classmethod
     def from_table(cls, header: Header, table: Any, *, name: str) -> ElasticTable:
-        """Return the table if every row of it can be launched.
+        """Return the table after checking that every row can be launched.
 
         Raises:
-            InputError: no rows, no limits of the GPU, or a row that fits neither its launch nor its leftover.
+            InputError: there are no rows or no limits of the GPU, or a row does not fit its launch or leftover.
         """
         made = super(ElasticTable, cls).from_table(header, table, name=name)
         gpu = header.conditions.get("gpu")
@@ -102,12 +102,12 @@ class ElasticTable(Table):
 
     @property
     def sm_count(self) -> int:
-        """Multiprocessors of the GPU that it is for."""
+        """Number of multiprocessors of the GPU."""
         return int(self.header.conditions["gpu"]["sm_count"])
 
     @property
     def threads_per_sm(self) -> int:
-        """Threads that are resident on each of them at most."""
+        """Maximum number of resident threads per multiprocessor."""
         return int(self.header.conditions["gpu"]["threads_per_sm"])
 
 
@@ -147,7 +147,7 @@ def _wrong(row: ElasticRow, table: ElasticTable) -> Iterator[str]:
 
 
 def _check_ranks(rows: Sequence[ElasticRow], name: str) -> None:
-    """Refuse a leftover without a best piece, or with two: what is looked up must be one."""
+    """Check that every leftover has exactly one best piece."""
     seen = set()
     for key, group in groupby(rows, key=_leftover):
         ranks = [row.rank for row in group]

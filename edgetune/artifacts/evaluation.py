@@ -1,7 +1,7 @@
-"""The evaluation: how strategies fared on problems whose best answer is known, one row per problem and run.
+"""The evaluation: results of strategies on problems with a known best answer, one row per problem and run.
 
-A run is one strategy with one number of points and one seed on one case. There may be a million rows, so in memory a
-run keeps its columns as arrays; ``EvaluationRow`` says what a row of the file is.
+A run is one strategy with one number of points and one seed on one case. A file may have a million rows, so in memory
+a run keeps its columns as arrays; ``EvaluationRow`` describes a row of the file.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """How one strategy fared on one problem.
+    """The result of one strategy on one problem.
 
     Args:
         family: Of the problem: ``train``, ``infer``, ``train+infer``, ``infer+infer``, ``accuracy`` or ``dynamic``.
         table: File of the measurements.
-        workload: The one network, or the one of two that requests wait for.
-        background: The other of two.
+        workload: The network; of two networks the one that answers requests.
+        background: The other of two networks.
         strategy: Its name; ``nn-predicted`` answers from predictions.
-        max_points: Points it was allowed; ``None`` for its own number.
+        max_points: Limit on measured points; ``None`` for the strategy's own number.
         seed: Of its random choices and of the noise.
-        problem: Number of the problem in its grid; of ``dynamic``, of the window.
-        power_budget_w, latency_budget_s, arrival_rate_per_s: The problem.
+        problem: Number of the problem in its grid; for ``dynamic`` the number of the window.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: The constraints of the problem.
         solvable: Whether some point of the table keeps every budget.
-        solved: Whether the answer does, by the table's own figures.
-        violated: Whether there is an answer that does not.
-        excess: Time or latency of the answer over that of the best, less one; of two workloads the share of background
-            throughput lost; ``None`` unless solved.
+        solved: Whether the answer keeps every budget, by the table's own figures.
+        violated: Whether there is an answer that exceeds a budget.
+        excess: Time or latency of the answer over that of the best, less one; of two workloads the lost share of
+            background throughput; ``None`` unless solved.
         points: Points measured for this problem; by strategies that measure once, for all problems together.
-        strategy_s: Own computation for this problem, s; of those that measure once, its share of all of it.
-        measurement_s: Time spent measuring for this problem, s; ``None`` when not reckoned.
+        strategy_s: Computation for this problem, s; of strategies that measure once, this problem's share of it.
+        measurement_s: Measuring time for this problem, s; ``None`` if not accounted.
     """
 
     family: str
@@ -77,7 +77,7 @@ PROBLEM_COLUMNS = tuple(field.name for field in fields(EvaluationRow))[7:]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationRun:
-    """The rows of one run: what they share, then a value per problem; not a number where a row has ``None``."""
+    """The rows of one run: the shared values, then one value per problem, NaN for ``None``."""
 
     family: str
     table: str
@@ -100,12 +100,12 @@ class EvaluationRun:
 
     @property
     def label(self) -> str:
-        """The workload; of two, the background one first."""
+        """The workload; of two workloads, the background one first."""
         return self.workload if self.background is None else f"{self.background}+{self.workload}"
 
     @property
     def contender(self) -> str:
-        """The strategy and its number of points, as people write them."""
+        """The strategy and its number of points as one text."""
         return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
 
 

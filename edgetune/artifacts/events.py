@@ -1,4 +1,4 @@
-"""Tables of events, checked for impossible ones: before the run began, or over before they started."""
+"""Tables of events, with checks for events before the start of the run and for ends before starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Needed = Mapping[str, tuple[str, ...]]
 
 
 class Events(Table):
-    """A table of events: rows with ``event``, ``finished_s`` and perhaps other times, ``status`` and ``met``."""
+    """A table of events: rows with ``event``, ``finished_s`` and optional other times, ``status`` and ``met``."""
 
     __slots__ = ()
 
@@ -28,10 +28,10 @@ class Events(Table):
 
     @classmethod
     def check(cls, table: Any, *, name: str) -> Any:
-        """Return the typed table if its events can have happened.
+        """Check that the events of a typed table are possible, and return the table.
 
         Raises:
-            InputError: a value that cannot be, or one that is missing; the row is named.
+            InputError: a value is impossible or missing; the row is named.
         """
         table = check_limits(table, cls.ROW, name=name)
         for first, second in _IN_ORDER:
@@ -71,7 +71,7 @@ def _check_present(table: Any, event: str, column: str, *, name: str) -> None:
 
 
 def _check_met(table: Any, *, name: str) -> None:
-    """Refuse a request said to be in time that came after its deadline: violations would be counted wrongly."""
+    """Refuse a request marked ``met`` that finished after its deadline, because violations would be miscounted."""
     import pyarrow.compute as pc
 
     late = pc.subtract(table.column("finished_s"), table.column("deadline_s")).combine_chunks()

@@ -1,7 +1,7 @@
-"""Names of files that are not UTF-8, which Python has as lone surrogates, and no artifact can hold.
+"""File names that are not UTF-8, which Python represents by lone surrogates and no artifact can store.
 
-They are stored as ``visible`` shows them, ``model-\\xff.onnx``, and found again under that: also where somebody copies
-one from a message.
+They are stored as ``visible`` shows them, ``model-\\xff.onnx``. A file is also found by that text, e.g. copied from a
+message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
 
 
 def storable(text: str) -> str:
-    """Return ``text`` with an escape for each byte that is not UTF-8; any other text as it is."""
+    """Return ``text`` with an escape for each byte that is not UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -27,25 +27,25 @@ def storable(text: str) -> str:
 
 
 def as_found(name: str) -> str:
-    """Return the name by which a file can be opened that is stored as ``name``.
+    """Return the name to open a file by that is stored as ``name``.
 
-    That is ``name`` itself where there is such a file, or where no file has the bytes that its escapes stand for.
+    This is ``name`` itself if such a file exists, or if no file has the name with its escapes as bytes.
     """
     meant = _BYTE.sub(lambda found: chr(0xDC00 + int(found[1], 16)), name)
     return meant if meant != name and not os.path.lexists(name) and os.path.lexists(meant) else name
 
 
 def is_utf8(path: Path) -> bool:
-    """Return whether the whole path of a file, from the root, is UTF-8: libraries written in C++ open no other."""
+    """Return whether the absolute path of a file is UTF-8, which C++ libraries require."""
     whole = str(path.resolve())
     return storable(whole) == whole
 
 
 def require_utf8(path: Path) -> None:
-    """Refuse a path that ONNX Runtime could not open.
+    """Refuse a path that ONNX Runtime cannot open.
 
     Raises:
-        InputError: it is not UTF-8.
+        InputError: the path is not UTF-8.
     """
     if not is_utf8(path):
         raise InputError(

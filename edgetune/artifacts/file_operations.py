@@ -1,4 +1,4 @@
-"""Every system call that changes an output file or its folder, so that a test can make any one of them fail.
+"""All system calls that change an output file or its folder, so that a test can make any of them fail.
 
 The functions do what their namesakes in ``os`` do. Other modules call them as ``file_operations.write(...)``, through
 the module, so that a replaced function takes effect everywhere.
@@ -16,7 +16,7 @@ _RENAME_EXCHANGE = 2
 
 
 def create(name: str, flags: int, mode: int, *, folder: int | None) -> int:
-    """Open a file relative to a folder's descriptor, made where ``flags`` say so."""
+    """Open a file relative to a folder's descriptor, and create it if ``flags`` say so."""
     return os.open(name, flags, mode, dir_fd=folder)
 
 
@@ -26,12 +26,12 @@ def write(descriptor: int, data: memoryview) -> int:
 
 
 def sync(descriptor: int) -> None:
-    """Force a file or a folder to the disk."""
+    """Flush a file or a folder to the disk."""
     os.fsync(descriptor)
 
 
 def truncate(descriptor: int, size_bytes: int) -> None:
-    """Cut a file."""
+    """Truncate a file."""
     os.ftruncate(descriptor, size_bytes)
 
 
@@ -41,12 +41,12 @@ def change_mode(descriptor: int, mode: int) -> None:
 
 
 def rename(source: str, target: str, *, source_folder: int, folder: int) -> None:
-    """Give a file another name, in place of a file of that name."""
+    """Rename a file, replacing a file of the new name."""
     os.rename(source, target, src_dir_fd=source_folder, dst_dir_fd=folder)
 
 
 def link(source: str, target: str, *, source_folder: int, folder: int) -> None:
-    """Give a file a second name, which no file may have."""
+    """Give a file a second name that no file has."""
     os.link(source, target, src_dir_fd=source_folder, dst_dir_fd=folder, follow_symlinks=False)
 
 
@@ -61,10 +61,10 @@ def make_folder(name: str, mode: int, *, folder: int | None = None) -> None:
 
 
 def put_folder(source: Path, target: Path) -> None:
-    """Give the folder ``source`` the name ``target``; a folder of that name gets the name ``source``, in one step.
+    """Exchange the names of the folders ``source`` and ``target`` atomically; without a ``target``, rename ``source``.
 
-    On a file system that cannot exchange names there are two steps, and a crash between them leaves the older folder
-    beside the target, under the name of ``source`` with ``.old`` behind it.
+    A file system that cannot exchange names needs two steps. A crash between them leaves the older folder beside the
+    target, as the name of ``source`` with ``.old`` appended.
     """
     if not os.path.lexists(target):
         os.rename(source, target)

@@ -1,4 +1,4 @@
-"""Bytes in and out: a file or standard input read whole, a file written so that nothing is ever lost."""
+"""Reads a file or standard input whole, and writes a file atomically."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ _WRITE_HINTS = {
 
 
 def name_of(source: str | Path) -> str:
-    """Return how messages call ``source``."""
+    """Return the name of ``source`` for messages."""
     return STDIN_NAME if source == STDIN else str(source)
 
 
 def read_source(source: str | Path) -> bytes:
-    """Return every byte of a file, or of standard input for ``-``; a file of that name is ``./-``, or a ``Path``.
+    """Return the bytes of a file, or of standard input for ``-``; a file of that name is ``./-``, or a ``Path``.
 
     Raises:
-        InputError: there is no such file, it is a folder, it cannot be read, it has more bytes than the limit allows (a
-            device has no end), or standard input is a terminal.
+        InputError: the file is missing, a folder, unreadable or longer than the limit allows (a device has no end), or
+            standard input is a terminal.
     """
     if source == STDIN:
         return _read_standard_input()
@@ -72,10 +72,10 @@ def _read_standard_input() -> bytes:
 
 
 def read_whole(file: BinaryIO, *, name: str) -> bytes:
-    """Return what is left of a file, a pipe or a device.
+    """Return the remaining bytes of a file, a pipe or a device.
 
     Raises:
-        InputError: it has more bytes than the limit allows.
+        InputError: there are more bytes than the limit allows.
     """
     most = limits.limit("file_bytes")
     whole = io.BytesIO()
@@ -95,15 +95,15 @@ def _neighbour_hint(path: Path) -> str:
 
 
 def write_atomically(data: bytes, target: Path | str) -> Path:
-    """Write ``data`` to ``target`` so that at any moment there is either the old file or the whole new one.
+    """Write ``data`` to ``target`` atomically: at any moment there is either the old file or the whole new one.
 
     A device or a pipe (``/dev/null``, ``>(command)``) is written directly.
 
     Returns:
-        Where the file is: at ``target``, unless another program has written that since ``opened.note`` was called.
+        The path of the file: ``target``, unless another program has written that since ``opened.note`` was called.
 
     Raises:
-        InputError: the folder is missing or read-only, the disk is full, ...; the message says what is there now.
+        InputError: the folder is missing or read-only, the disk is full, ...; the message says which file exists now.
     """
     with writing(target) as output:
         output.write(data)
@@ -112,11 +112,11 @@ def write_atomically(data: bytes, target: Path | str) -> Path:
 
 @contextlib.contextmanager
 def writing(target: Path | str, hint: str | None = None) -> Iterator[OutputFile]:
-    """Yield an output to write to, and turn what goes wrong into an error that says which file is there now.
+    """Yield an output to write to, and turn failures into an error that says which file exists now.
 
     Args:
         target: See ``write_atomically``.
-        hint: What to do about a failure, where the file is not named with ``-o``.
+        hint: The remedy for a failure if the file is not named with ``-o``.
 
     Raises:
         InputError: see ``write_atomically``.

@@ -1,4 +1,4 @@
-"""Tables of other programs: what their columns mean, and layouts brought to one row per measured point.
+"""Tables of other programs: the meanings of their columns, and conversion of layouts to one row per measured point.
 
     power_w        as it is                     Power (mW)     power_w, divided by 1000
     latency_ms     minibatch_s, by 1000         gpu_freq_ghz   gpu_mhz, times 1000
@@ -7,7 +7,7 @@
     wide    model, mode, latency_ms_b1, latency_ms_b4        one column per batch size
     long    model, mode, batch, metric, value                one row per figure
 
-Only unambiguous names are known; for any other, ``--column theirs=ours`` states the meaning.
+Only unambiguous names are recognised; for any other, ``--column theirs=ours`` states the meaning.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OURS: tuple[str, ...] = tuple(column.name for column in columns_of(ProfileRow))
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A column of a profile, and what brings figures to its unit: ``times``, then divided by ``over``."""
+    """A column of a profile, and the conversion to its unit: multiply by ``times``, then divide by ``over``."""
 
     column: str
     times: int = 1
@@ -69,13 +69,13 @@ class Meaning:
 
 
 def normal(name: str) -> str:
-    """Return a column's name in one spelling: ``Power (mW)`` is ``power_mw``."""
+    """Return a column's name in normal form: ``Power (mW)`` is ``power_mw``."""
     lower = name.lower().replace("\u00b5", "u").replace("\u03bc", "u")  # micro sign and Greek letter
     return re.sub(r"[^a-z0-9]+", "_", lower).strip("_")
 
 
 def meaning_of(name: str) -> Meaning | None:
-    """Return what a column of that name means; ``None`` where that is not sure."""
+    """Return the meaning of a column's name; ``None`` if it is unknown or ambiguous."""
     spelled = normal(name)
     if spelled in OURS:
         return Meaning(spelled)
@@ -91,17 +91,17 @@ def meaning_of(name: str) -> Meaning | None:
 
 
 def stems_of(ours: str) -> tuple[str, ...]:
-    """Return the names of a profile's column without a unit: its own, and those that others use."""
+    """Return the names, without unit, of a profile's column in edgetune and in other programs."""
     return (ours.rpartition("_")[0], *_ALSO.get(ours, ()))
 
 
 def units_of(ours: str) -> Mapping[str, tuple[int, int]]:
-    """Return the units that figures of a profile's column may come in; none for a column without a unit."""
+    """Return the accepted units of a profile's column; none for a column without a unit."""
     return next((units for suffix, units in _UNITS.items() if ours.endswith(suffix)), {})
 
 
 def unit_in(name: str, ours: str) -> tuple[int, int] | None:
-    """Return what the unit at the end of any name does to figures of a profile's column, if there is one."""
+    """Return the conversion of the unit at the end of a name to that of a profile's column; ``None`` without a unit."""
     return units_of(ours).get(normal(name).rpartition("_")[2])
 
 
@@ -112,16 +112,16 @@ _UNIT = ("unit", "units")
 
 
 def one_row_per_point(table: Any, *, name: str) -> Any:
-    """Return the table with a row per point, whichever of the layouts it has.
+    """Return a table of any layout with one row per point.
 
     Raises:
-        InputError: a layout that leaves open what its figures are.
+        InputError: the layout does not determine the quantity of its figures.
     """
     return _from_wide(_from_long(table, name=name), name=name)
 
 
 def _from_long(table: Any, *, name: str) -> Any:
-    """Return a table of one row per figure with a column per metric; any other table as it is."""
+    """Convert a table of one row per figure to one column per metric; return any other table unchanged."""
     import pyarrow as pa
 
     metric, value, unit = (_column(table, names) for names in (_METRIC, _VALUE, _UNIT))
@@ -143,16 +143,16 @@ def _from_long(table: Any, *, name: str) -> Any:
 
 
 def _quantity(metric: Any, unit: Any) -> str:
-    """Return the name of a metric, its unit at the end."""
+    """Return the name of a metric with its unit at the end."""
     text = str(metric)
     return text if unit is None or meaning_of(text) is not None else f"{text}_{unit}"
 
 
 def _from_wide(table: Any, *, name: str) -> Any:
-    """Return a table of one column per batch size with a row per batch size; any other table as it is.
+    """Convert a table of one column per batch size to one row per batch size; return any other table unchanged.
 
     Raises:
-        InputError: the columns do not say of which quantity they are.
+        InputError: the columns do not name their quantity.
     """
     import pyarrow as pa
 

@@ -1,8 +1,8 @@
-"""A table that edgetune did not write, as a profile: its columns by their names, its figures in base units.
+"""Converts a foreign table to a profile: its columns by their names, its figures to base units.
 
-Nothing is guessed in silence. A column read under another name or in another unit is told (``column-read``), and so
-is one that means nothing here (``column-ignored``). A column that means nothing here but tells apart rows which
-would otherwise be one point is an error: the points would be merged.
+Every interpretation is reported. A column read under another name or in another unit gives the warning ``column-read``,
+an unknown column ``column-ignored``. An unknown column that distinguishes rows of one point is an error, because these
+rows would be merged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
 
 
 def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
-    """Return the profile in a table that edgetune did not write; ``data`` is its file, see ``foreign_table``."""
+    """Return the profile in a foreign table; ``data`` is its file, see ``foreign_table``."""
     found = foreign_table(table, columns, name=name)
     rows: tuple[ProfileRow, ...] = rows_of(finite_table(found.table, ProfileRow, name=name), ProfileRow)
     devices = sorted({row.device for row in rows if row.device is not None})
@@ -65,24 +65,24 @@ def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name
 
 @dataclass(frozen=True, slots=True)
 class ForeignTable:
-    """A table whose columns are a profile's, typed and checked, and what there is to say about how it was read."""
+    """A table with a profile's columns, typed and checked, and the warnings on its interpretation."""
 
     table: Any
     data_warnings: tuple[DataWarning, ...]
 
 
 def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> ForeignTable:
-    """Return what a table means as a profile.
+    """Convert a foreign table to a profile's columns.
 
     Args:
         table: A ``pyarrow.Table``; of a CSV file all texts.
-        columns: What people say of their columns, by name: a profile's column, in any unit, or ``-``; and of a
-            column that the table lacks, by a profile's name: what holds for every row.
+        columns: The stated meanings of columns, by name: a profile's column in any unit, or ``-`` to ignore it. For a
+            column that the table lacks, by the profile's name, the value of every row.
         name: The file, for messages.
 
     Raises:
-        InputError: columns are missing (all are named), could be several of a profile's columns, or hold what cannot
-            be measurements; or points that differ would be one.
+        InputError: columns are missing (all are named), ambiguous, or hold impossible measurements, or different points
+            would be merged.
     """
     refuse_twice(table.column_names, name=name)
     table = one_row_per_point(plain_numbers(table, name=name), name=name)
@@ -108,7 +108,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> Forei
 
 
 def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
-    """Return the table with the columns that hold the same in every row, and what is said of the others."""
+    """Return the table with the columns of constant value added, and the statements on all other columns."""
     import pyarrow as pa
 
     said = {}
@@ -121,10 +121,10 @@ def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[s
 
 
 def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str, Meaning]:
-    """Return what each column means that means something, in the order of the table.
+    """Return the meaning of each recognised column, in the order of the table.
 
     Raises:
-        InputError: a column that is named is not there, or two columns would be one of a profile's.
+        InputError: a named column is missing, or two columns have the same meaning.
     """
     stated = {theirs: _stated(theirs, ours, table.column_names, name=name) for theirs, ours in columns.items()}
     chosen = {meaning.column for meaning in stated.values() if meaning is not None}
@@ -146,7 +146,7 @@ def _meanings(table: Any, columns: Mapping[str, str], *, name: str) -> dict[str,
 
 
 def _named(table: Any, theirs: str) -> Meaning | None:
-    """Return what a column means by its name; ``mode`` is the task where it holds nothing else."""
+    """Return the meaning of a column by its name; a column ``mode`` is the task if it holds only tasks."""
     meaning = meaning_of(theirs)
     if meaning is not None and meaning.column == "power_mode":
         words = {str(cell).strip().lower() for cell in table.column(theirs).to_pylist() if cell is not None}
@@ -156,7 +156,7 @@ def _named(table: Any, theirs: str) -> Meaning | None:
 
 
 def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meaning | None:
-    """Return what somebody says of a column; ``None`` for nothing that matters."""
+    """Return the meaning stated for a column; ``None`` if it is to be ignored."""
     if theirs not in names:
         near = difflib.get_close_matches(theirs, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"it has {_listed(names)}"
@@ -176,7 +176,7 @@ def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meani
 
 
 def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -> None:
-    """Refuse a table that lacks columns; all are named, with those that were probably meant."""
+    """Refuse a table that lacks columns; the error names all, with the probable candidates."""
     missing = [ours for ours in REQUIRED_COLUMNS if ours not in used]
     has_knob = any(knob in used for knob in SETTINGS)
     if not missing and has_knob:
@@ -192,26 +192,26 @@ def _refuse_missing(used: Sequence[str], unknown: Sequence[str], *, name: str) -
 
 
 def _describe(name: str, *pairs: str) -> str:
-    """Return the command that says what columns are, once for every command that then reads the table."""
+    """Return the command that converts the table, with stated meanings, for all later commands."""
     return f"edgetune show {name} {' '.join(f'--column {shlex.quote(pair)}' for pair in pairs)} -o NEW.parquet"
 
 
 def _example(ours: str, unknown: Sequence[str]) -> str:
-    """Return what ``--column`` may say of a column that is missing: a probable one, else what holds for every row."""
+    """Return an example of ``--column`` for a missing column: a probable candidate, else a constant value."""
     probable = _probable(ours, unknown)
     same = {"workload": "workload=NAME", "task": "task=infer", "batch_size": "batch_size=1"}
     return f"{probable[0]}={ours}" if probable else same.get(ours, f"THEIRS={ours}")
 
 
 def _probable(ours: str, unknown: Sequence[str]) -> list[str]:
-    """Return the columns that may well be a profile's: that name without its unit, or nearly that name."""
+    """Return the probable candidates for a profile's column: its name without the unit, or a similar name."""
     stems = [theirs for theirs in unknown if units_of(ours) and normal(theirs) in stems_of(ours)]
     spelled = {normal(theirs): theirs for theirs in unknown}
     return stems + [spelled[near] for near in difflib.get_close_matches(ours, spelled, n=1, cutoff=0.7)]
 
 
 def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:
-    """Return the columns that mean something, under a profile's names; tasks in its words."""
+    """Return the recognised columns under a profile's names, with tasks in its words."""
     import pyarrow as pa
 
     arrays = {meaning.column: table.column(theirs) for theirs, meaning in meanings.items()}
@@ -221,7 +221,7 @@ def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:
 
 
 def _in_base_units(table: Any, meanings: Mapping[str, Meaning]) -> Any:
-    """Return the table in base units, converted in decimal: 5.1 ms is 0.0051 s, not 0.0050999999999999995 s."""
+    """Convert the table to base units in decimal arithmetic: 5.1 ms is 0.0051 s, not 0.0050999999999999995 s."""
     import pyarrow as pa
 
     for meaning in meanings.values():
@@ -236,7 +236,7 @@ def _in_base_units(table: Any, meanings: Mapping[str, Meaning]) -> Any:
 
 
 def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str) -> None:
-    """Refuse a table in which a column that means nothing here tells apart rows that would otherwise be one point."""
+    """Refuse a table in which an unknown column distinguishes rows of one point."""
     merged = _rows_of_one_point(typed)
     cells = {theirs: table.column(theirs).to_pylist() for theirs in unknown} if merged else {}
     repeats = [theirs for theirs in cells if normal(theirs) in _REPEAT]
@@ -256,7 +256,7 @@ def _refuse_merging(table: Any, typed: Any, unknown: Sequence[str], *, name: str
 
 
 def _rows_of_one_point(typed: Any) -> list[list[int]]:
-    """Return the rows of each point that has several."""
+    """Return the rows of each point with several rows."""
     keys = [ours for ours in ("device", "workload", "task", "batch_size", *SETTINGS) if ours in typed.column_names]
     points: dict[tuple[Any, ...], list[int]] = {}
     for row, key in enumerate(zip(*(typed.column(key).to_pylist() for key in keys), strict=True)):
@@ -265,13 +265,13 @@ def _rows_of_one_point(typed: Any) -> list[list[int]]:
 
 
 def _two(cells: Sequence[Any], rows: Sequence[int]) -> tuple[int, int] | None:
-    """Return the first two of these rows whose cells differ; ``None`` where none do."""
+    """Return the first two of these rows with different cells; ``None`` without such rows."""
     other = next((row for row in rows if cells[row] != cells[rows[0]]), None)
     return None if other is None else (rows[0], other)
 
 
 def _is_setting(theirs: str, cells: Sequence[Any]) -> bool:
-    """Return whether a column holds what was set rather than measured: texts, whole numbers, or by its name."""
+    """Return whether a column holds a setting rather than a measurement, by its name, texts or whole numbers."""
     if _SETTING.search(normal(theirs)):
         return True
     return not any(_is_fraction(cell) for cell in cells)
@@ -285,7 +285,7 @@ def _is_fraction(cell: Any) -> bool:
 
 
 def _ignored(unknown: Sequence[str], used: Mapping[str, str]) -> str:
-    """Return what to say of columns that nothing is taken from, and of those that lack no more than a unit."""
+    """Return the warnings on ignored columns, and on those that lack only a unit."""
     text = f"nothing is taken from {_listed(unknown)}"
     for theirs in unknown:
         ours = next((o for o in OURS if units_of(o) and o not in used and normal(theirs) in stems_of(o)), None)
@@ -300,7 +300,7 @@ def _listed(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ceiling:
-    """A value that no device reaches: above it, the column is in another unit."""
+    """An upper bound of a column on any device: larger values mean another unit."""
 
     highest: float
     other_unit: str
@@ -329,10 +329,10 @@ _LOWEST_CLOCK_MHZ = 10.0
 
 
 def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
-    """Return what looks odd about the units of a table that edgetune did not write; arguments as above.
+    """Return the warnings on suspicious units of a foreign table; arguments as above.
 
     Raises:
-        InputError: a column is plainly in another unit than its name says.
+        InputError: the values of a column show another unit than its name.
     """
     for column in table.column_names:
         _check_unit(table, column, name=name)

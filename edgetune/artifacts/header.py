@@ -1,4 +1,4 @@
-"""What every artifact says about itself: kind, version, origin, conditions and warnings."""
+"""The header of every artifact: kind, version, origin, conditions and warnings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MAPPINGS = {
 
 @dataclass(frozen=True, slots=True)
 class DataWarning:
-    """A typed warning that travels with the data and is worded later.
+    """A typed warning stored with the data and worded when printed.
 
     Args:
         code: Stable identifier, explained in ``manual/files.md``, e.g. ``too-few-power-samples``.
-        numbers: The figures behind it, units in their names.
-        advice: What the reader may do about it, one line.
+        numbers: The figures behind the warning, units in their names.
+        advice: The remedy, one line.
     """
 
     code: str
@@ -44,9 +44,9 @@ class Header:
         version: Version of that kind's layout.
         created: UTC time, ISO 8601 to the second.
         tool: Name and version of the program that wrote it.
-        inputs: What it was made from, by role: ``{"workload": {"name": ..., "sha256": ...}}``.
+        inputs: The inputs by role: ``{"workload": {"name": ..., "sha256": ...}}``.
         conditions: Device, whether simulated, software versions, power source, temperature, options, seed.
-        warnings: Cautions raised while it was made.
+        warnings: Warnings of its creation.
     """
 
     kind: str
@@ -64,7 +64,7 @@ class Header:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Options of the command that measured, by name; none where the file lists them otherwise."""
+        """Options of the measuring command by name; empty if the file stores them in another way."""
         found = self.conditions.get("options")
         return found if isinstance(found, Mapping) else {}
 
@@ -92,7 +92,7 @@ class Header:
 
     @classmethod
     def of(cls, head: Mapping[str, Any], *, name: str) -> Header:
-        """Return the header that a file states.
+        """Return the header in a file.
 
         Raises:
             InputError: a field is missing or has another type.
@@ -106,14 +106,14 @@ class Header:
 
     @classmethod
     def foreign(cls, kind: str, version: int, data: bytes, *, name: str, **stated: Any) -> Header:
-        """Return the header of a table that edgetune did not write: its hash is all the provenance there is.
+        """Return the header of a foreign table, whose only provenance is its hash.
 
         Args:
-            kind: What the table is read as.
+            kind: The kind that the table is read as.
             version: Version of that kind's layout.
             data: The file.
             name: The file's name.
-            stated: ``columns`` that people describe, ``conditions`` and ``warnings``.
+            stated: ``columns`` with stated meanings, ``conditions`` and ``warnings``.
         """
         table: dict[str, Any] = {"name": name, "sha256": hashlib.sha256(data).hexdigest()}
         if columns := stated.pop("columns", None):
@@ -122,7 +122,7 @@ class Header:
 
 
 def validated_head(form: type[Head], head: Mapping[str, Any], *, name: str) -> Head:
-    """Return what the head of a file states, as the dataclass ``form``.
+    """Return the head of a file as the dataclass ``form``.
 
     Raises:
         InputError: a field is missing or has another type.

@@ -1,8 +1,8 @@
-"""Artifacts to files and back: what the rest of the package reads and writes files with.
+"""Reads and writes the files of artifacts.
 
-What is written has the format that the ending of the file's name says. What is read is told by its content: ``PAR1``
-is Parquet, a JSON object with ``rows`` is a table, other text with a ``kind:`` is YAML, and the rest is CSV with a
-header line. ``-`` is standard input, read whole.
+A file is written in the format of its ending. The format of a file to read follows from its content: ``PAR1`` is
+Parquet, a JSON object with ``rows`` is a table, other text with a ``kind:`` is YAML, and the rest is CSV with a header
+line. ``-`` is standard input, read whole.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read(kind: type[A], source: str) -> A:
     A profile, a convergence table and layer costs may also be any table with the needed columns.
 
     Raises:
-        InputError: it cannot be read, is something else, or holds an unknown key, a missing one, or what cannot be.
+        InputError: the file is unreadable or of another kind, a key is unknown or missing, or a value is impossible.
     """
     return from_bytes(read_source(source), kind=kind, name=name_of(source))
 
@@ -74,14 +74,14 @@ read_kernel_tasks = partial(read, KernelTasks)
 
 
 def read_profile(source: str, columns: Mapping[str, str] | None = None) -> Profile:
-    """Return the profile in a file or, for ``-``, on standard input: ours, or any table with the needed columns.
+    """Return the profile in a file or, for ``-``, on standard input: a profile, or any table with the needed columns.
 
     Args:
         source: The file.
-        columns: What the columns of a table of others hold, where their names do not say it; see ``foreign_table``.
+        columns: Stated meanings of a foreign table's columns; see ``foreign_table``.
 
     Raises:
-        InputError: it cannot be read, is something else, or its figures cannot be measurements.
+        InputError: the file is unreadable or of another kind, or its figures cannot be measurements.
     """
     return profile_of_bytes(read_source(source), columns, name=name_of(source))
 
@@ -104,7 +104,7 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
     """Return the artifact in a file, whatever its kind; ``columns`` as in ``read_profile``.
 
     Raises:
-        InputError: it cannot be read, or is no artifact.
+        InputError: the file is unreadable or not an artifact.
     """
     data, name = read_source(file), name_of(file)
     if columns:
@@ -125,7 +125,7 @@ def write(artifact: Artifact, target: Path | str) -> Path:
 
 
 def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:
-    """Return the file of an artifact; see ``Artifact.to_bytes``."""
+    """Return the file's bytes; see ``Artifact.to_bytes``."""
     return artifact.to_bytes(form)
 
 
@@ -139,7 +139,7 @@ def from_bytes(data: bytes, *, kind: type[A] | str, name: str) -> Any:
     Args:
         data: The file.
         kind: The class of the artifact, or its name in ``KINDS``.
-        name: What messages call the file.
+        name: The file's name in messages.
 
     Raises:
         InputError: see ``read``.
@@ -170,7 +170,7 @@ def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
 
 
 def _foreign(artifact: type[Table], table: Any, data: bytes, *, kind: str, name: str) -> Artifact:
-    """Return the artifact in a table without a header, which edgetune did not write."""
+    """Return the artifact in a foreign table, which has no header."""
     if kind == "profile":
         return foreign_profile(table, data, {}, name=name)
     ours = artifact.from_foreign(table, name=name)
@@ -191,7 +191,7 @@ def sniff(data: bytes, *, name: str) -> Format:
     """Return the format of ``data``: of a table Parquet, CSV, or JSON with ``rows``; of a document YAML, JSON included.
 
     Raises:
-        InputError: empty, or neither Parquet nor UTF-8 text.
+        InputError: the file is empty, or neither Parquet nor UTF-8 text.
     """
     if data.startswith(MAGIC):
         return "parquet"
@@ -209,16 +209,16 @@ def sniff(data: bytes, *, name: str) -> Format:
 
 
 def table_in(data: bytes, form: Format, columns: Sequence[str] = (), *, name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Return the ``pyarrow.Table`` in ``data``, and its head where edgetune wrote it.
+    """Return the ``pyarrow.Table`` in ``data`` and its head, which is ``None`` for a foreign table.
 
     Args:
         data: The file.
-        form: What ``sniff`` found, and not YAML.
-        columns: That a table has of which no row tells them.
+        form: The result of ``sniff``, except YAML.
+        columns: The columns of a table without rows.
         name: The file, for messages.
 
     Raises:
-        InputError: damaged, or not regular.
+        InputError: the file is damaged or irregular.
     """
     if form == "csv":
         return csv_table(text_of(data), name=name), None
@@ -226,7 +226,7 @@ def table_in(data: bytes, form: Format, columns: Sequence[str] = (), *, name: st
 
 
 def document_kind(data: bytes) -> str:
-    """Return the kind of a YAML document without parsing it: a plan unless it says otherwise."""
+    """Return the kind of a YAML document without parsing it, by default a plan."""
     found = _DOCUMENT_KIND.search(text_of(data))
     return "plan" if found is None else found[1]
 
@@ -242,16 +242,16 @@ def columns_by_kind() -> dict[str, tuple[Column, ...]]:
 
 
 def columns_kind(table: Any) -> str | None:
-    """Return the kind whose rows have exactly these columns, as CSV of edgetune has; ``None`` where no kind's have."""
+    """Return the kind whose rows have exactly these columns, as in CSV of edgetune; ``None`` without such a kind."""
     kinds = columns_by_kind().items()
     return next((kind for kind, columns in kinds if table.column_names == [column.name for column in columns]), None)
 
 
 def upgrade(raw: Raw, *, kind: str, name: str) -> Raw:
-    """Return an artifact as stored in the layout of the current version.
+    """Convert a stored artifact to the layout of the current version.
 
     Raises:
-        InputError: it is of another kind, of an unknown kind, or of a version this program does not know.
+        InputError: the kind differs from the wanted one, or the kind or version is unknown.
     """
     found, version, newest = raw.head.get("kind"), raw.head.get("version"), current_version(kind)
     if found != kind:

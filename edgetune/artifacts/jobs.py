@@ -1,4 +1,4 @@
-"""Jobs: which networks are to be run together in how much memory, when requests for them come, and when they are due.
+"""Jobs: the networks to run together, their memory, and the arrivals and deadlines of requests.
 
 kind: jobs
 version: 1
@@ -41,16 +41,16 @@ DEFAULT_POLICY = "reuse"
 
 @dataclass(frozen=True, slots=True)
 class NetworkSource:
-    """One of the networks, and where its layers come from.
+    """One network and the source of its layers.
 
     Args:
-        name: What jobs call it; unique.
+        name: Its name in jobs; unique.
         reference: A workload (``zoo:NAME``, an ONNX file), or a folder made by ``edgetune schedule prepare``; ``None``
-            where it is known by its costs alone, and can only be simulated.
+            if only its costs are known, so that it can only be simulated.
         costs: A table of layers with their bytes and times.
-        costs_name: What that table calls the network.
+        costs_name: The network's name in that table.
         inputs: ``.npz`` with a sample of each input; random ones without it.
-        handler: Python file that makes samples and takes answers.
+        handler: Python file that makes samples and receives answers.
     """
 
     name: str
@@ -67,14 +67,14 @@ class Job:
 
     Args:
         name: Unique.
-        networks: Names of the networks that every arrival is for; one request each.
-        arrivals: How they come, in words (``batch``, ``normal:2s``, ``trace:FILE``, ...).
-        times_s: When they come, s, ascending, where they are listed; ``arrivals`` is ``list`` then.
-        intensity: Instead of a mean gap: the gap is what an arrival takes alone, divided by this.
-        count: How often something arrives; ``None`` until the run ends.
+        networks: Names of the networks; every arrival is one request to each.
+        arrivals: The arrival process in words (``batch``, ``normal:2s``, ``trace:FILE``, ...).
+        times_s: The listed arrival times, s, ascending; ``arrivals`` is then ``list``.
+        intensity: Replaces a mean gap: the gap is the service time of one arrival alone, divided by this.
+        count: Number of arrivals; ``None`` for arrivals until the run ends.
         choose: Whether an arrival is for all networks, or for one of them at random.
-        deadline_s: How long after its arrival a request is due, s; ``None`` where it is not.
-        after: Names of jobs that must have been answered before this one may begin.
+        deadline_s: Relative deadline of a request, s; ``None`` without one.
+        after: Names of jobs that must be answered before this one begins.
     """
 
     name: str
@@ -127,13 +127,13 @@ class Jobs(Document):
     """Everything that is to run.
 
     Args:
-        header: Of a file written by hand, its kind and version alone.
-        networks: Not empty.
-        jobs: Not empty; none waits for itself, directly or through others.
-        memory_bytes: What may be held; ``None`` where the command line says.
-        workers: How many tasks may run at a time.
-        policy: Which one chooses their order.
-        seed: Of random arrivals.
+        header: The header; of a file written by hand only kind and version.
+        networks: The networks, not empty.
+        jobs: The jobs, not empty; ``after`` has no cycles.
+        memory_bytes: The memory budget; ``None`` leaves it to the command line.
+        workers: Number of parallel tasks.
+        policy: The policy that orders the tasks.
+        seed: Seed of random arrivals.
     """
 
     header: Header
@@ -151,10 +151,9 @@ class Jobs(Document):
         """Return the validated jobs.
 
         Raises:
-            InputError: an unknown key or a missing one, a value of the wrong type, an impossible number, an unknown
-                network or job, two jobs of one name, jobs after each other in a circle, times that do not ascend, a
-                quantity that cannot be parsed. Two networks of one name are one key given twice, which no YAML document
-                here may have.
+            InputError: an unknown or missing key, a value of the wrong type, an impossible number, an unknown network
+                or job, two jobs of one name, a cycle of ``after``, times that do not ascend, or an invalid quantity.
+                Two networks of one name are a duplicate key, which the YAML loader refuses.
         """
         header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
         document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
@@ -238,7 +237,7 @@ def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
 
 
 def _listed_s(word: str, *, where: str) -> float:
-    """Return a time since the run began, s, which may be zero."""
+    """Return a time since the begin of the run, s, which may be zero."""
     return 0.0 if _ZERO.fullmatch(word) else parse_time_s(word, what=f"{where}: a time in arrivals")
 
 
@@ -250,7 +249,7 @@ def _refuse_unless_known(word: str, words: Iterable[str], message: str) -> None:
 
 
 def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
-    """Return the jobs unless two have one name, or some wait for each other."""
+    """Check that names are unique and ``after`` has no cycles, and return the jobs."""
     by_name = {job.name: job for job in jobs}
     if len(by_name) < len(jobs):
         twice = next(job.name for job in jobs if sum(other.name == job.name for other in jobs) > 1)

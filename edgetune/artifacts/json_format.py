@@ -1,6 +1,6 @@
-"""JSON: a table as an object with its header's fields first and its rows last, a document, and the values of both.
+"""JSON files: a table as an object with the fields of its header first and its rows last, or a document.
 
-Values of every document are finite and not nested too deeply.
+All numbers are finite, and the depth of nesting is limited.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def load_json(text: str | bytes, *, name: str) -> Any:
     """Return the values in a JSON text.
 
     Raises:
-        InputError: not JSON, nested deeper than the limit, or a number that is not finite.
+        InputError: the text is not JSON, is nested deeper than the limit, or has a number that is not finite.
     """
     try:
         found = json.loads(text)
@@ -32,10 +32,10 @@ def load_json(text: str | bytes, *, name: str) -> Any:
 
 
 def checked_values(document: Any, *, name: str) -> Any:
-    """Return a document of lists and mappings unless a number in it is not finite, or it is nested too deeply.
+    """Check that the numbers of a document are finite and its depth is within the limit, and return it.
 
     Raises:
-        InputError: a NaN or an infinity, whose key is named, or more levels than the limit allows.
+        InputError: there is a NaN or an infinity, whose key is named, or more levels than the limit allows.
     """
     deepest = limits.limit("document_depth")
     waiting: list[tuple[Any, tuple[Any, ...]]] = [(document, ())]
@@ -67,12 +67,12 @@ def json_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
 
 
 def json_document(document: Any) -> bytes:
-    """Return a document, as YAML holds it, as JSON."""
+    """Return a document as JSON."""
     return f"{json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
 def has_rows(text: str) -> bool:
-    """Return whether a text is a JSON object with a list of rows: a table, and not a document."""
+    """Return whether a text is a JSON object with a list of rows, i.e. a table and not a document."""
     if not text.lstrip().startswith("{"):
         return False
     try:
@@ -86,13 +86,13 @@ def json_table(text: str, columns: Sequence[str], *, name: str) -> tuple[Any, di
     """Return the ``pyarrow.Table`` in a JSON object with ``rows``, and its head: ``None`` if edgetune did not write it.
 
     Args:
-        text: The file, of which ``has_rows`` is true.
-        columns: That the table has if there are no rows to tell.
+        text: The file, for which ``has_rows`` is true.
+        columns: The columns of a table without rows.
         name: The file, for messages.
 
     Raises:
-        InputError: rows are no objects, a column has values of several types, a number of the head is not finite, or
-            more columns or cells than the limits allow.
+        InputError: rows are not objects, a column has values of several types, a number of the head is not finite, or
+            there are more columns or cells than the limits allow.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Kernel tasks: who shares a GPU kernel by kernel, how urgently, and when their requests come and are due.
+"""Kernel tasks: the tasks that share a GPU kernel by kernel, with priorities, arrivals and deadlines.
 
 kind: kernel_tasks
 version: 1
@@ -56,10 +56,10 @@ class KernelCall:
         kernel: Its name in the source.
         grid, block: Blocks, and threads of a block, along x, y and z.
         shared_bytes: Shared memory that the launch gives each block.
-        arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty where it is only simulated.
-        flop_per_block, bytes_per_block: Of one block, for simulation.
-        block_s: What one block takes alone on a multiprocessor, s, instead of these two.
-        registers: Of a thread, where the kernel is not compiled; ``None`` for what simulation assumes.
+        arguments: Names of buffers, and values as ``{int: 5}`` or ``{float: 0.5}``; empty if only simulated.
+        flop_per_block, bytes_per_block: Cost of one block, for simulation.
+        block_s: Duration of one block alone on a multiprocessor, s, which replaces these two.
+        registers: Registers per thread if the kernel is not compiled; ``None`` takes the simulation's default.
         static_shared_bytes: Shared memory that the kernel declares.
     """
 
@@ -77,15 +77,15 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class KernelNetwork:
-    """A network of one's own, or one of the benchmark's in another size.
+    """A user's network, or a network of the benchmark in another size.
 
     Args:
-        name: What tasks call it; unique.
-        mdtb: Name of a network of the benchmark; ``None`` for one of its own.
-        sizes: Of that one, e.g. ``{side: 64}``.
-        source: CUDA C file of all kernels; ``None`` where it is only simulated.
-        calls: In order.
-        buffers: Which arguments name.
+        name: Its name in tasks; unique.
+        mdtb: Name of a network of the benchmark; ``None`` for a user's network.
+        sizes: Sizes of the benchmark's network, e.g. ``{side: 64}``.
+        source: CUDA C file of all kernels; ``None`` if only simulated.
+        calls: The launches in order.
+        buffers: The buffers that arguments name.
     """
 
     name: str
@@ -98,14 +98,14 @@ class KernelNetwork:
 
 @dataclass(frozen=True, slots=True)
 class KernelTask:
-    """Somebody who asks a network again and again.
+    """A stream of requests to a network.
 
     Args:
         name: Unique.
         network: ``mdtb:NAME`` for one of the benchmark's, else one of those in the document.
-        priority: 0 is best effort; of two others the higher one is more critical.
-        arrivals: How requests come, in words (``closed``, ``uniform:10/s``, ``poisson:10/s``, ``trace:FILE``).
-        deadline_s: A request is due this long after it came, s; ``None`` where it never is.
+        priority: 0 is best effort; above it, a higher number is more critical.
+        arrivals: The arrival process in words (``closed``, ``uniform:10/s``, ``poisson:10/s``, ``trace:FILE``).
+        deadline_s: Relative deadline of a request, s; ``None`` without one.
     """
 
     name: str
@@ -175,13 +175,13 @@ class KernelTasks(Document):
     """Everything that is to run.
 
     Args:
-        header: Of a file written by hand, its kind and version alone.
-        tasks: Not empty.
-        networks: Those that tasks name without ``mdtb:``.
-        gpu: Which one is simulated, by name in the catalogue.
-        policy: Which one decides.
-        duration_s: How long requests come, s.
-        seed: Of random arrivals.
+        header: The header; of a file written by hand only kind and version.
+        tasks: The tasks, not empty.
+        networks: The networks that tasks name without ``mdtb:``.
+        gpu: The simulated GPU, by name in the catalogue.
+        policy: The scheduling policy.
+        duration_s: Duration of the arrivals, s.
+        seed: Seed of random arrivals.
     """
 
     header: Header

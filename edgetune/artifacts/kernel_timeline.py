@@ -1,4 +1,4 @@
-"""The kernel timeline: every launch of tasks that shared a GPU, every request, and where blocks were.
+"""The kernel timeline: every launch and request of tasks that shared a GPU, and the residency of blocks.
 
 task detect  [conv1 ][pool1][fc]            [conv1 ]...
 task sort        [sort: 16 of 49 blocks]  [16 of 49 ]         an elastic kernel, piece by piece
@@ -23,32 +23,32 @@ KernelOutcome = Literal["ok", "failed", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class KernelTimelineRow:
-    """One thing that happened. All times are seconds since the run of its policy and turn began.
+    """One event. All times are seconds since the begin of the run of its policy and turn.
 
     Args:
-        event: ``launch`` (of a kernel or a piece of one), ``request`` (one that was answered, or not), ``residency``
-            (blocks of a launch that were on one multiprocessor, one after another or at once, without a pause).
-        policy: What decided; ``solo`` where a task ran alone, for comparison.
-        finished_s: When it was over.
-        turn: How often this policy had run before in this file; of ``solo``, the place of the task.
-        task: Whose.
-        request: Which of its requests, from 0.
+        event: ``launch`` (of a kernel or a piece of one), ``request`` (answered or not), ``residency`` (blocks of a
+            launch on one multiprocessor, one after another or at once, without a pause).
+        policy: The scheduling policy; ``solo`` for a task alone, for comparison.
+        finished_s: End of the event.
+        turn: Number of earlier runs of this policy in this file; for ``solo``, the index of the task.
+        task: Name of the task.
+        request: Number of the request in its task, from 0.
         launch: Number of the launch, unique in a turn.
         call: Place of the kernel in the network, from 0.
-        kernel: Its name.
-        first: Logical block that the launch began with.
-        count: How many logical blocks it took.
-        per_thread: How many logical threads a physical one ran.
-        elastic: Whether the elastic form was launched; else the original.
-        blocks: Physical blocks: of the launch, or of it on this multiprocessor.
+        kernel: Name of the kernel.
+        first: First logical block of the launch.
+        count: Number of logical blocks.
+        per_thread: Logical threads per physical thread.
+        elastic: Whether the elastic form was launched, not the original.
+        blocks: Physical blocks of the launch, or of its part on this multiprocessor.
         threads: Physical threads of a block.
-        sm: Which multiprocessor, from 0.
-        arrived_s: When the request came.
-        launched_s: When the host was done with launching it.
-        started_s: When its first block began, or the first launch of a request was made.
-        deadline_s: When the request was due.
-        met: Whether it was answered by then.
-        status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
+        sm: Number of the multiprocessor, from 0.
+        arrived_s: Arrival of the request.
+        launched_s: End of the launch call on the host.
+        started_s: Start of the first block, or the first launch of a request.
+        deadline_s: Deadline of the request.
+        met: Whether the deadline was met.
+        status: ``failed`` for an event that raised, ``abandoned`` for a request open when the run ended.
         reason: Why it failed.
     """
 
@@ -79,13 +79,13 @@ class KernelTimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class KernelTimeline(Events):
-    """Everything that happened and its header.
+    """The events and their header.
 
-    ``header.conditions`` has ``simulated``, ``device`` (the GPU's name), ``gpu`` (its limits and speeds and where they
-    are from), ``model`` (what a simulation believes, and a note on what it does not know), ``duration_s`` (how long
-    requests came), ``seed``, ``tasks`` (of each its name, network, priority, arrivals and deadline_s) and ``policies``
-    with what deciding cost in each turn, ``stopped_s`` where somebody stopped one before its time, and
-    ``residencies_until_s`` where it was not kept to the end where blocks were.
+    ``header.conditions`` has ``simulated``, ``device`` (the GPU's name), ``gpu`` (its limits and speeds with sources),
+    ``model`` (the assumptions of a simulation, and a note on effects it neglects), ``duration_s`` (duration of the
+    arrivals), ``seed``, ``tasks`` (name, network, priority, arrivals and deadline_s of each) and ``policies`` with the
+    cost of decisions in each turn, ``stopped_s`` of an interrupted turn, and ``residencies_until_s`` where residencies
+    were not recorded to the end.
     """
 
     header: Header

@@ -1,7 +1,7 @@
-"""The kinds of files that edgetune writes, in one table; the format of a file, which the ending of its name says.
+"""The table of the kinds of files that edgetune writes, and their formats by the endings of names.
 
-Nothing is loaded for a row of the table until ``class_of`` or ``current_version`` asks for it: every command reads the
-table when it starts.
+The module of a row is imported only by ``class_of`` and ``current_version``, because every command reads the table when
+it starts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Kind:
 
     Args:
         artifact: Name of its class.
-        endings: Of its files, the usual one first.
-        made_by: The command that writes one, for hints.
+        endings: Endings of its files, the usual one first.
+        made_by: The command that writes it, for hints.
     """
 
     artifact: str
@@ -75,7 +75,7 @@ def current_version(kind: str) -> int:
 
 
 def kind_of(artifact: type) -> str:
-    """Return the kind that a class of artifacts is of."""
+    """Return the kind of an artifact class."""
     return next(name for name, kind in KINDS.items() if kind.artifact == artifact.__name__)
 
 
@@ -85,16 +85,16 @@ def article(kind: str) -> str:
 
 
 def check_ending(name: str | Path, kind: str, option: str) -> None:
-    """Refuse a file name whose ending says another format than files of its kind have.
+    """Refuse a file name whose ending is not a format of its kind.
 
     Args:
-        name: As written after the option. Without an ending it says no format, and gets the usual one of its kind; so
-            does a device or a pipe, e.g. ``/dev/null``.
+        name: As written after the option. A name without an ending, a device or a pipe, e.g. ``/dev/null``, has the
+            usual format of its kind.
         kind: One of ``ENDINGS``.
-        option: That names the file, for the message.
+        option: The option that names the file, for the message.
 
     Raises:
-        InputError: files of this kind have no such ending.
+        InputError: files of this kind do not have this ending.
     """
     endings, path = ENDINGS[kind], Path(name)
     if _ending(path) in (*endings, ""):
@@ -106,10 +106,10 @@ def check_ending(name: str | Path, kind: str, option: str) -> None:
 
 
 def format_of(name: str | Path, kind: str) -> Format:
-    """Return the format of an artifact's file, as its ending says; the usual one of its kind where it has none.
+    """Return the format of an artifact's file by its ending; without one, the usual format of its kind.
 
     Raises:
-        InputError: artifacts of this kind have no such ending.
+        InputError: artifacts of this kind do not have this ending.
     """
     check_ending(name, kind, "-o")
     ending = _ending(Path(name)) or ENDINGS[kind][0]
@@ -117,5 +117,5 @@ def format_of(name: str | Path, kind: str) -> Format:
 
 
 def _ending(path: Path) -> str:
-    """Return the ending of a file's name in small letters; none of a device's or a pipe's."""
+    """Return the ending of a file's name in lower case; empty for a device or a pipe."""
     return "" if os.path.exists(path) and not os.path.isfile(path) else path.suffix.lower()

@@ -1,10 +1,10 @@
-"""Layer costs: what loading and executing each layer of prepared networks takes, measured layer by layer alone.
+"""Layer costs: time and memory to load and execute each layer of prepared networks, each layer measured alone.
 
     layer    kind   weights     load       execute    peak
     conv1    conv    136 KiB    0.1 ms      3.9 ms   3.2 MiB     from these a network can be scheduled on a clock
     fc6      fc      144 MiB     31 ms      9.8 ms   0.1 MiB
 
-Figures are as measured: who reads them adds a margin, and says so.
+Figures are as measured, without a safety margin.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ class LayerCostRow:
     Args:
         network: Name of the network.
         layer: Name of the layer, unique in the network.
-        kind: What its weights are of.
-        weight_bytes: Of its weights on storage.
-        output_bytes: Of its outputs.
-        load_s: Time to bring its weights into its memory when the system has their file cached, s.
+        kind: Operator type of its weights.
+        weight_bytes: Size of its weights on storage.
+        output_bytes: Size of its outputs.
+        load_s: Time to load its weights into memory with their file in the page cache, s.
         execute_s: Time to execute, weights and inputs in memory, s.
-        index: Its place in the network, from 0; the order of rows where nobody says.
-        after: Indices of the layers whose outputs it reads; the layer before it where nobody says.
-        scratch_bytes: Of tensors inside it, as counted from its graph.
-        input_bytes: Of the inputs of the network, the same in each of its rows.
-        peak_bytes: Memory that executing it added at the most, outputs included; ``None`` where the system does not
-            tell. Whole pages, and a few hundred KiB may escape the kernel's count.
-        cold_load_s: Time to load from storage, no part of the file cached, s; ``None`` where not measured.
+        index: Its index in the network, from 0; by default the order of rows.
+        after: Indices of the layers whose outputs it reads; by default the layer before it.
+        scratch_bytes: Size of its internal tensors, counted from its graph.
+        input_bytes: Size of the network's inputs, the same in each of its rows.
+        peak_bytes: Maximum memory added by executing it, outputs included, in whole pages; ``None`` if the system does
+            not count it. The kernel's count may miss a few hundred KiB.
+        cold_load_s: Time to load from storage, with nothing in the page cache, s; ``None`` if not measured.
         load_ci95_low_s, load_ci95_high_s, cold_load_ci95_low_s, cold_load_ci95_high_s, execute_ci95_low_s,
             execute_ci95_high_s: 95 % intervals of the medians; ``None`` with too few samples for one.
         load_samples_s, cold_load_samples_s, execute_samples_s: Every sample in the order taken, warm-up included, s.
-        load_warmups, cold_load_warmups, execute_warmups: Leading samples that the figures leave out.
+        load_warmups, cold_load_warmups, execute_warmups: Number of leading samples that the figures exclude.
         status: ``failed`` for a layer without figures.
         reason: Why it failed, or why a figure is missing.
-        form: ``layers`` for a layer; for a whole network ``default`` or ``external``, see ``schedule.whole_session``:
-            it is executed once after each load then, and ``peak_bytes`` is what loading it adds at the most, weights
-            included.
-        resident_bytes: What a whole network takes while it is loaded.
-        sessions_bytes: What the sessions of all layers of the network take, the same in each of its rows.
+        form: ``layers`` for a layer; for a whole network ``default`` or ``external``, see ``schedule.whole_session``.
+            A whole network is executed once after each load, and its ``peak_bytes`` is the maximum memory added by
+            loading, weights included.
+        resident_bytes: Memory of a whole network while it is loaded.
+        sessions_bytes: Memory of the sessions of all layers of the network, the same in each of its rows.
         first_execute_s: Time of the first execution, s.
         cold_execute_s: Time to execute a whole network that was loaded from storage, s.
-        unload_s: Time to give weights back, s: out of the page cache too, where loads from storage were measured.
+        unload_s: Time to free the weights, s, also from the page cache if loads from storage were measured.
         cold_execute_ci95_low_s, cold_execute_ci95_high_s, unload_ci95_low_s, unload_ci95_high_s,
             cold_execute_samples_s, unload_samples_s, cold_execute_warmups, unload_warmups: As above.
     """
@@ -111,7 +111,7 @@ class LayerCostRow:
 
 @dataclass(frozen=True, slots=True)
 class LayerCosts(Table):
-    """The table: rows of a network in the order of its layers, then whole, where that was measured.
+    """The table: rows of each network in the order of its layers, then of the whole network if measured.
 
     ``header.inputs["networks"]`` says of each network its name, reference, sha256 and batch_size;
     ``header.conditions["machine"]``, where it was measured, what tasks cost each other (``schedule.costs.machine_of``).
@@ -136,7 +136,7 @@ class LayerCosts(Table):
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """Names of the networks, in order of appearance."""
+        """Names of the networks in order of appearance."""
         return tuple(dict.fromkeys(row.network for row in self.rows))
 
 
@@ -181,10 +181,10 @@ def _check_figures(row: LayerCostRow, where: str) -> None:
 
 
 def with_lists(table: Any, *, name: str) -> Any:
-    """Return a ``pyarrow.Table`` whose column ``after``, where it is text such as ``0 2`` or ``[0,2]``, is of lists.
+    """Return a ``pyarrow.Table`` with a text column ``after``, e.g. ``0 2`` or ``[0,2]``, converted to lists.
 
     Raises:
-        InputError: a cell holds something else; the row is named.
+        InputError: a cell has another form; the row is named.
     """
     import pyarrow as pa
 
@@ -203,6 +203,6 @@ def with_lists(table: Any, *, name: str) -> Any:
 
 
 def _words(cell: str) -> list[str]:
-    """Return the numbers in ``0 2`` or ``[0,2]``; there are none in ``[]``, which waits for no other layer."""
+    """Return the numbers in ``0 2`` or ``[0,2]``; none in ``[]``, for a layer without predecessors."""
     in_brackets = cell[1:-1].replace(",", " ") if cell.startswith("[") and cell.endswith("]") else cell
     return in_brackets.split()
