@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Union
 
-from edgetune.artifacts import opened
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.output import begin_outputs
@@ -64,8 +63,7 @@ class _Notes(Screen):
 
 def _begin(*, force: bool = False) -> None:
     """Forget the outputs of the call before; a result whose file another program wrote meanwhile is reported."""
-    opened.on_moved = report_moved
-    begin_outputs(force=force)
+    begin_outputs(report_moved, force=force)
 
 
 def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O], R]], Workflow[P, R]]:

@@ -15,10 +15,9 @@ import typer
 from typer.core import TyperCommand
 
 from edgetune.cli.app import LightGroup
-from edgetune.cli.screen import Screen
+from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.options import Option
-from edgetune.workflows.output import begin_outputs
 
 _NEAR = 0.75
 """Likeness above which a word that names no file is taken for a misspelt subcommand."""
@@ -170,7 +169,9 @@ def command(
 
         @wraps(function)
         def run(**given: Any) -> None:
-            begin_outputs(force=bool(given.get("force")))
+            from edgetune.workflows.output import begin_outputs
+
+            begin_outputs(report_moved, force=bool(given.get("force")))
             function(*(given[_CONTEXT] if kind is typer.Context else _filled(kind, given) for kind in kinds))
 
         parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 
-from edgetune.artifacts import opened
-from edgetune.cli.screen import print_document, print_lines, report_moved, show_warnings
+from edgetune.cli.screen import print_document, print_lines, show_warnings
 from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
 from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
@@ -32,7 +31,6 @@ def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
     """
     hold_closed_streams()
     show_warnings()
-    opened.on_moved = report_moved
     stop_on_signals()
     _heard.clear()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -90,11 +90,18 @@ _force = False
 """Whether the command was given ``--force``."""
 
 
-def begin_outputs(*, force: bool = False) -> None:
-    """Forget the outputs of an earlier command in this process; with ``force`` the new command replaces any file."""
+def begin_outputs(on_moved: Callable[[Path, Path], None] | None = None, *, force: bool = False) -> None:
+    """Forget the outputs of an earlier command in this process.
+
+    Args:
+        on_moved: Called with the name asked for and the name taken, when another program wrote the output meanwhile.
+        force: The new command replaces any file.
+    """
     global _force  # noqa: PLW0603 -- one command runs at a time
     _force = force
     opened.forget_all()
+    if on_moved is not None:
+        opened.on_moved = on_moved
 
 
 def forced() -> bool:
