@@ -1,1 +1,1 @@
-"""Any NVIDIA GPU that NVIDIA's own driver runs: read, set and put back through NVML; a Jetson's own GPU is not one."""
+"""NVIDIA GPUs behind NVIDIA's own driver, measured, set and restored through NVML; excludes a Jetson's own GPU."""

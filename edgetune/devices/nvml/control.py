@@ -1,11 +1,10 @@
-"""A GPU's clock locks and power limit: offered from its own tables, set, read back as far as NVML allows, and put back.
+"""Set a GPU's clock locks and power limit: values from its own tables, verified as far as NVML allows, and restored.
 
-The power limit can be read, so it is verified and put back to the milliwatt. A clock lock cannot: NVML sets and resets
-locks but has no function that tells them. So a lock is held to be obeyed while the clock is not above it (an idle or
-capped GPU is below, and that is no fault), and what is put back is "not locked": a lock that somebody set before
-edgetune did is lost when edgetune sets its own. Where edgetune sets none, none is reset.
+The power limit is readable, so it is verified and restored to the milliwatt. NVML sets and resets clock locks but
+cannot read them. A lock therefore counts as obeyed while the clock is not above it (an idle or capped GPU is below it).
+A restore resets the locks that edgetune set: an earlier lock of another program is then lost.
 
-Neither outlives the driver (NVML API reference). MIG, persistence mode, compute mode and ECC are never touched.
+Neither setting outlives the driver (NVML API reference). MIG, persistence mode, compute mode and ECC are never touched.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from edgetune.errors import DeviceError, NotRestoredError
 
 NEEDS_ROOT = "setting it needs root: edgetune doctor"
 _STEP_MW = 5000
-"""NVML takes any milliwatt between two ends; 5 W is 2 % of a 250 W card, below what two measurements tell apart."""
+"""Step of offered limits; NVML accepts any milliwatt. 5 W is 2 % of a 250 W card, below the measurement error."""
 
 
 def mode_space(gpu: Gpu, *, may_set: bool) -> ModeSpace:
-    """Return the knobs of a GPU: its own clocks, and power limits every 5 W, both ends and the default among them.
+    """Return the knobs of a GPU: its own clocks, and power limits every 5 W, with both ends and the default.
 
     Args:
         gpu: The GPU.
-        may_set: Whether this process is root: NVML refuses all its settings to others.
+        may_set: Whether this process is root, which every NVML setting requires.
     """
     tables: dict[str, tuple[float, ...] | str] = {
         "gpu_mhz": _or_why(lambda: _graphics_clocks(gpu), "this driver does not list the clocks of this GPU"),
@@ -64,10 +63,10 @@ def _graphics_clocks(gpu: Gpu) -> tuple[float, ...] | str:
 
 
 def _memory_clocks(gpu: Gpu) -> tuple[float, ...] | str:
-    """Return the memory clocks that go with every graphics clock, MHz; locking them came with Ampere.
+    """Return the memory clocks that support every graphics clock, MHz; locking them came with Ampere.
 
-    The lowest are idle states with a few low graphics clocks of their own (GeForce): every value of a knob must be free
-    to be joined with every value of another.
+    The lowest memory clocks of GeForce are idle states with only a few low graphics clocks. They are left out, because
+    every value of a knob must combine with every value of another.
     """
     if (gpu.architecture or AMPERE) < AMPERE:
         return "locking the memory clock needs a GPU of the Ampere generation or newer"
@@ -102,8 +101,8 @@ def _ascending(values: Sequence[float]) -> tuple[float, ...]:
 
 LOCK_UNKNOWN = "unknown: NVML cannot read it; put back by unlocking"
 _LIMIT = "power_limit_mw"
-_SAME_W = 0.5  # a driver may round the limit that it is asked for; a read-back further off is another limit
-_ABOVE = 1.02  # read-back of a locked clock, as the profiler holds it: drivers round to their steps
+_SAME_W = 0.5  # tolerance of a limit read back, because a driver may round it
+_ABOVE = 1.02  # tolerance of a locked clock read back, as in the profiler: drivers round to their steps
 _OBEYED_WITHIN_S = 1.0
 _POLL_S = 0.02
 
@@ -113,9 +112,9 @@ class ClockLock:
     """One of the two clocks that can be locked.
 
     Args:
-        knob: As modes call it.
-        setting: As snapshots call it.
-        lock, reset: The functions of NVML.
+        knob: Name in modes.
+        setting: Name in snapshots.
+        lock, reset: NVML functions.
         clock: Its ``nvmlClockType_t``.
     """
 
@@ -144,9 +143,9 @@ class NvmlControl:
     """Sets modes of one GPU; a ``devices.control.BoardControl``.
 
     Args:
-        gpu: Which.
+        gpu: The GPU.
         may_set: Whether this process is root.
-        clock: Waits for a lock to take effect.
+        clock: Clock of the wait until a lock takes effect.
     """
 
     def __init__(self, gpu: Gpu, *, may_set: bool, clock: Clock | None = None) -> None:
@@ -155,17 +154,17 @@ class NvmlControl:
         self.name = f"nvidia:{gpu.index}"
         self.space = mode_space(gpu, may_set=may_set)
         self._ours: dict[str, float | None] = {lock.knob: None for lock in LOCKS}
-        """Locks that are ours, MHz; ``None`` for one that an earlier process of ours, now dead, may have set."""
+        """Locks set by edgetune, MHz; ``None`` for a lock that an earlier, dead edgetune process may have set."""
 
     @property
     def _locks(self) -> list[ClockLock]:
         return [lock for lock in LOCKS if lock.knob in self.space.knobs]
 
     def snapshot(self) -> Snapshot:
-        """Return the power limit as found, mW, and that locks are unknown.
+        """Return the present power limit, mW, and mark the locks as unknown.
 
         Raises:
-            DeviceError: the limit can be set but not read.
+            DeviceError: the limit is settable but not readable.
         """
         self._ours = {knob: mhz for knob, mhz in self._ours.items() if mhz is not None}
         found = {lock.setting: LOCK_UNKNOWN for lock in self._locks}
@@ -174,10 +173,10 @@ class NvmlControl:
         return found
 
     def apply(self, mode: Mode, found: Snapshot) -> Mode:
-        """Set ``mode``; a clock that it leaves out is unlocked if edgetune locked it, a limit is as found.
+        """Set ``mode``; for missing knobs, reset edgetune's clock locks and restore the power limit found.
 
         Raises:
-            DeviceError: a value is not on offer, this process may not set it, or the driver refused or ignored it.
+            DeviceError: a value is not on offer, this process lacks permission, or the driver refused or ignored it.
         """
         self._require(mode)
         wanted = mode.knobs()
@@ -193,7 +192,7 @@ class NvmlControl:
         return self.read()
 
     def read(self) -> Mode:
-        """Return the power limit, and each lock of ours that the clock does not contradict."""
+        """Return the power limit, and each of edgetune's locks that the present clock does not contradict."""
         knobs = {
             lock.knob: mhz
             for lock in self._locks
@@ -205,7 +204,7 @@ class NvmlControl:
         return Mode.of(knobs)
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Reset the locks that are or may be ours, put the power limit back, and say what could not be."""
+        """Reset locks that edgetune set or may have set, restore the power limit, and return failures as sentences."""
         wrong: list[str] = []
         for lock in LOCKS:
             if lock.setting in found and lock.knob in self._ours:
@@ -235,7 +234,7 @@ class NvmlControl:
                 )
 
     def _change(self, knob: str, function: str, *arguments: int) -> None:
-        """Call a function that sets something; ``knob`` is for the message."""
+        """Call an NVML function that changes a setting; ``knob`` is for the message."""
         try:
             self._gpu.ask(function, *arguments)
         except NoPermissionError as error:
@@ -244,7 +243,7 @@ class NvmlControl:
             raise type(error)(f"{self.name} cannot set {knob}: {error.message}", error.hint) from None
 
     def _set_lock(self, lock: ClockLock, mhz: float) -> None:
-        self._ours[lock.knob] = mhz  # before the call: a driver may set it and still report a failure
+        self._ours[lock.knob] = mhz  # before the call: a driver may report a failure and still set the lock
         self._change(lock.knob, lock.lock, round(mhz), round(mhz))
         waited_s = 0.0
         while self._is_above(lock, mhz):
@@ -265,7 +264,7 @@ class NvmlControl:
         return None if now is None else float(now)
 
     def _is_above(self, lock: ClockLock, mhz: float) -> bool:
-        """Whether the clock is higher than its lock allows; a clock that cannot be read contradicts nothing."""
+        """Whether the clock is above its lock; false for an unreadable clock."""
         now = self._mhz(lock)
         return now is not None and now > _ABOVE * mhz
 
@@ -273,7 +272,7 @@ class NvmlControl:
         return int(self._gpu.ask("nvmlDeviceGetPowerManagementLimit"))
 
     def _set_limit(self, limit_mw: int, *, exactly: bool = False) -> None:
-        """Set the power limit, unless it is that already, and read it back."""
+        """Set the power limit unless already set, and read it back."""
         if self._limit_mw() != limit_mw:
             self._change("power_limit_w", "nvmlDeviceSetPowerManagementLimit", limit_mw)
         now_mw = self._limit_mw()
@@ -294,7 +293,7 @@ class NvmlControl:
 
 
 class DirectModes:
-    """A ``ModeControl`` over a ``BoardControl`` in the same process; if that is killed, nothing is put back.
+    """A ``ModeControl`` over a ``BoardControl`` in the same process; nothing is restored if the process is killed.
 
     Args:
         control: Sets the board's knobs.
@@ -310,24 +309,24 @@ class DirectModes:
         return self._control.space
 
     def apply(self, mode: Mode) -> Mode:
-        """Set ``mode``, having noted before the first one how things were found.
+        """Set ``mode`` and return the mode read back; the first call takes the snapshot for the restore.
 
         Raises:
-            DeviceError: the board refused it or reads back otherwise.
+            DeviceError: the device refused the mode, or reads back another.
         """
         if self._found is None:
             self._found = self._control.snapshot()
         return self._control.apply(mode, self._found)
 
     def read(self) -> Mode:
-        """Return the knobs as they are now."""
+        """Return the present knobs."""
         return self._control.read()
 
     def restore(self) -> None:
-        """Put everything back.
+        """Restore every setting.
 
         Raises:
-            NotRestoredError: something is not as it was found.
+            NotRestoredError: a setting is not as it was found.
         """
         wrong = [] if self._found is None else self._control.restore(self._found)
         if wrong:

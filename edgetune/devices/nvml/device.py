@@ -1,6 +1,6 @@
-"""``nvidia:N``: any NVIDIA GPU behind NVIDIA's own driver.
+"""``nvidia:N``: an NVIDIA GPU behind NVIDIA's own driver, as a device.
 
-It has measured and run networks on an H100; its clocks and power limit have been set on a fake of NVML only.
+Tested: measuring and running networks on an H100; setting clocks and the power limit on a fake of NVML only.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def open_nvml_device(
     """Open a GPU as a device.
 
     Args:
-        index: Its number in nvidia-smi.
+        index: GPU number of nvidia-smi.
         library: Used in place of ``pynvml``; see ``tests/fakes/nvml.py``.
         may_set: Whether clocks and limits can be set; by default whether this process holds root.
-        root: Where the file system starts.
-        clock: Times everything; the system's monotonic clock by default.
+        root: Root of the file system.
+        clock: Clock of the device; the system's monotonic clock by default.
 
     Raises:
-        DeviceError: nvidia-ml-py or the driver is missing, there is no such GPU, or it is a Jetson's.
+        DeviceError: nvidia-ml-py or the driver is missing, no GPU has this number, or it is a Jetson's.
     """
     gpu = Gpu(load_nvml(library), index)
     refused = unusable(gpu, on_jetson=detect_board(root) is not None)
@@ -73,14 +73,14 @@ def open_nvml_device(
 
 
 def _modes(control: NvmlControl, library: Any, may_set: bool) -> ModeControl:
-    """Return the modes as the guardian sets them; a library that was passed in exists in this process alone."""
+    """Return modes set by the guardian; with a library passed in, modes set by this process."""
     if library is not None:
         return DirectModes(control)
     return open_guardian_modes(guardian_command(control.name), control, ask=not may_set)
 
 
 def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, DeviceError | None]]:
-    """Return the name of each GPU that NVML knows, and why it cannot be measured, in the order of their numbers.
+    """Return the name of each GPU of NVML, and the error if it cannot be measured, in the order of their numbers.
 
     Raises:
         DeviceError: nvidia-ml-py or the driver is missing.
@@ -91,16 +91,16 @@ def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, De
         try:
             gpu = Gpu(nvml, index)
             found.append((gpu.name, unusable(gpu, on_jetson=on_jetson)))
-        except DeviceError as error:  # one that is lost does not hide the others
+        except DeviceError as error:  # a lost GPU does not hide the others
             found.append(("NVIDIA GPU", error))
     return found
 
 
 def _source(gpu: Gpu) -> LiveSource:
-    """Return how workloads run on this GPU and no other.
+    """Return the source that runs workloads on this GPU only.
 
-    CUDA and NVML count GPUs in different orders (CUDA: fastest first), and ONNX Runtime takes CUDA's first. So the
-    workload's process is shown this GPU alone, by its UUID, and it is device 0 there.
+    CUDA and NVML count GPUs in different orders (CUDA: fastest first), and ONNX Runtime uses CUDA's first. So only
+    this GPU is visible to the workload's process, by its UUID, as device 0.
     """
     uuid = gpu.maybe("nvmlDeviceGetUUID")
     shown = str(gpu.index) if uuid is None else text(uuid)
@@ -112,7 +112,7 @@ def _source(gpu: Gpu) -> LiveSource:
 
 
 def _conditions(gpu: Gpu) -> dict[str, object]:
-    """Return what a result on this GPU depends on, without what names this one card (serial number, UUID)."""
+    """Return the conditions of a result on this GPU, without the identity of the card (serial number, UUID)."""
     cuda = gpu.nvml.call("nvmlSystemGetCudaDriverVersion")
     memory, pci = gpu.maybe("nvmlDeviceGetMemoryInfo"), gpu.maybe("nvmlDeviceGetPciInfo")
     range_mw = gpu.maybe("nvmlDeviceGetPowerManagementLimitConstraints")
@@ -144,10 +144,10 @@ def _watts(milliwatts: int | None) -> float | None:
 
 
 def nvidia_gpus(root: Path = Path("/")) -> int:
-    """Return how many NVIDIA GPUs the driver of this machine knows.
+    """Return the number of NVIDIA GPUs that the kernel driver lists.
 
     Args:
-        root: Where the file system starts; another folder in tests.
+        root: Root of the file system; another folder in tests.
     """
     try:
         return sum(1 for _ in (root / "proc/driver/nvidia/gpus").iterdir())
@@ -156,7 +156,7 @@ def nvidia_gpus(root: Path = Path("/")) -> int:
 
 
 def missing_nvidia(failure: DeviceError, root: Path = Path("/")) -> DeviceError:
-    """Return why no GPU can be opened here: the failure to load NVML, or that there is no GPU to load it for."""
+    """Return the error if no GPU can be opened: the failure to load NVML, or the absence of a GPU."""
     if nvidia_gpus(root):
         return failure
     driver = (root / "proc/driver/nvidia/version").exists()
@@ -166,11 +166,11 @@ def missing_nvidia(failure: DeviceError, root: Path = Path("/")) -> DeviceError:
 
 
 def nvidia_listings(library: Any = None, root: Path = Path("/")) -> list[Listing]:
-    """Return the GPUs that NVML knows, or those of the kernel with why NVML does not.
+    """Return the GPUs of NVML, or those of the kernel with the reason why NVML does not list them.
 
     Args:
         library: Used in place of ``pynvml``.
-        root: Where the file system starts.
+        root: Root of the file system.
     """
     try:
         gpus = list_gpus(library, root)

@@ -1,11 +1,11 @@
-"""NVIDIA's management library (NVML) through nvidia-ml-py, its errors translated in one place, and one GPU behind it.
+"""NVIDIA's management library (NVML) through nvidia-ml-py, with translated errors, and one GPU behind it.
 
-Whatever has the functions of the module ``pynvml`` will do: the module itself, or ``tests/fakes/nvml.py``.
-Error codes are those of ``nvml.h``, enumeration ``nvmlReturn_t``. Nothing here was ever run on a GPU.
+The library is any object with the functions of ``pynvml``: that module, or ``tests/fakes/nvml.py``.
+Error codes are those of ``nvml.h``, enumeration ``nvmlReturn_t``.
 
 On a Jetson NVML initialises, counts one GPU named ``Orin (nvgpu)`` and answers "not supported" to nearly everything
-(spec: NVIDIA/skills, skills/jetson-diagnostic, runtime_probes.sh; HazyResearch/intelligence-per-watt issue 40). So a
-reading is tried, never the initialisation alone.
+(spec: NVIDIA/skills, skills/jetson-diagnostic, runtime_probes.sh; HazyResearch/intelligence-per-watt issue 40). So the
+usability of a GPU is tested by a reading.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class NotSupportedError(DeviceError):
 
 
 class NoPermissionError(DeviceError):
-    """Only root may do that."""
+    """Only root may call this function."""
 
 
 class GpuLostError(DeviceError):
@@ -54,7 +54,7 @@ _KNOWN: dict[int, tuple[type[DeviceError], str, str]] = {
 
 
 class Nvml:
-    """The library, initialised; it stays so until the process ends, as other parts of the process may use it too.
+    """The initialised library; it is never shut down, because other parts of the process may use it.
 
     Args:
         module: The module ``pynvml``, or a fake of it.
@@ -69,9 +69,9 @@ class Nvml:
 
         Raises:
             NotSupportedError: the GPU, the driver or the library lacks it.
-            NoPermissionError: only root may.
+            NoPermissionError: only root may call it.
             GpuLostError: the GPU no longer answers.
-            DeviceError: anything else that NVML reports.
+            DeviceError: any other NVML error.
         """
         found = getattr(self._module, function, None)
         if found is None:
@@ -93,13 +93,13 @@ def _translated(function: str, error: Any) -> DeviceError:
 
 
 def load_nvml(module: Any = None) -> Nvml:
-    """Return the library.
+    """Load and initialise NVML.
 
     Args:
         module: Used in place of ``pynvml``.
 
     Raises:
-        DeviceError: nvidia-ml-py is not installed, or there is no working driver.
+        DeviceError: nvidia-ml-py is not installed, or the driver does not work.
     """
     if module is not None:
         return Nvml(module)
@@ -123,10 +123,10 @@ _VALUE_OF_TYPE = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal"
 
 
 class Gpu:
-    """One GPU, by the number that nvidia-smi gives it: the order of the PCI bus.
+    """One GPU, by its number in nvidia-smi, which is the order on the PCI bus.
 
     Raises:
-        DeviceError: there is no such GPU, or it does not answer.
+        DeviceError: no GPU has this number, or the GPU does not answer.
     """
 
     def __init__(self, nvml: Nvml, index: int) -> None:
@@ -146,7 +146,7 @@ class Gpu:
 
     @property
     def architecture(self) -> int | None:
-        """Number of its architecture, see ``VOLTA``; ``None`` when the driver does not say."""
+        """Architecture number, see ``VOLTA``; ``None`` when the driver gives none."""
         found = self.maybe("nvmlDeviceGetArchitecture")
         return None if found is None else int(found)
 
@@ -161,7 +161,7 @@ class Gpu:
         return self.nvml.call(function, self._handle, *arguments)
 
     def ask_either(self, newer: str, older: str, *arguments: Any) -> Any:
-        """Call a function by its new name, by its old one where the driver or the library lacks that."""
+        """Call a function by its new name, or by its old name where the driver or the library lacks the new."""
         try:
             return self.ask(newer, *arguments)
         except NotSupportedError:
@@ -171,7 +171,7 @@ class Gpu:
         """Call a function and return ``None`` where this GPU does not offer it or does not answer.
 
         Raises:
-            GpuLostError: the GPU is gone, which is no answer at all.
+            GpuLostError: the GPU is lost.
         """
         try:
             return self.ask(function, *arguments)
@@ -184,7 +184,7 @@ class Gpu:
         """Return a field value by its ``NVML_FI_DEV_*`` number.
 
         Raises:
-            NotSupportedError: this GPU does not have it.
+            NotSupportedError: this GPU lacks the field.
         """
         (value,) = self.ask("nvmlDeviceGetFieldValues", [identifier])
         if value.nvmlReturn != 0:
@@ -193,22 +193,22 @@ class Gpu:
 
 
 def gpu_count(nvml: Nvml) -> int:
-    """Return how many GPUs NVML knows."""
+    """Return the number of GPUs that NVML lists."""
     return int(nvml.call("nvmlDeviceGetCount"))
 
 
 def text(value: str | bytes) -> str:
-    """Return what older releases of nvidia-ml-py give as bytes."""
+    """Decode a string, which older releases of nvidia-ml-py return as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def unusable(gpu: Gpu, *, on_jetson: bool, environment: Mapping[str, str] = os.environ) -> DeviceError | None:
-    """Return why a GPU that NVML knows cannot be measured through it, or ``None``.
+    """Return the reason why a GPU cannot be measured through NVML, or ``None``.
 
     Args:
-        gpu: Which.
+        gpu: The GPU.
         on_jetson: Whether this machine is a Jetson; its own GPU need not carry ``(nvgpu)`` in its name (Thor).
-        environment: Where CUDA_VISIBLE_DEVICES may hide the GPU from CUDA, as batch systems do.
+        environment: Environment variables; batch systems hide GPUs by CUDA_VISIBLE_DEVICES.
     """
     if "(nvgpu)" in gpu.name or (on_jetson and not _tells_power(gpu)):
         return DeviceError(f"{gpu.name} is the GPU of a Jetson, which NVML cannot measure", "use the device jetson")

@@ -1,16 +1,16 @@
-"""Temperature, throttling, telemetry and power of a GPU, as NVML shows them.
+"""Temperature, throttling, telemetry and power of a GPU, through NVML.
 
-Power is taken from differences of the energy counter, else from power readings:
+Power is computed from differences of the energy counter, else from power readings:
 
     energy  mJ since the driver was loaded, Volta and newer (nvmlDeviceGetTotalEnergyConsumption)
     instant mW now (field NVML_FI_DEV_POWER_INSTANT)
     power   mW, on Ampere and newer except GA100 the mean of the last second (nvmlDeviceGetPowerUsage)
 
 All three cover "this GPU and its associated circuitry (e.g. memory)", NVML API reference: the board, not the host. None
-is documented to be renewed at any interval (pull request 18 of gpuopenanalytics/pynvml saw 10 ms; "Part-time Power
+has a documented refresh interval (pull request 18 of gpuopenanalytics/pynvml saw 10 ms; "Part-time Power
 Measurements", arXiv 2312.02741, longer ones, and that A100 and H100 sample a quarter of the time), so the interval is
-watched for when the sensor is opened. On an H100 the counter was renewed every 100 ms, and its energy within 2.3 % of
-these readings and 3.5 % of the polled power (tests/benchmarks/nvml_energy.py).
+measured when the sensor is opened. On an H100 the counter was renewed every 100 ms; its energy agreed with these
+readings within 2.3 % and with the polled power within 3.5 % (tests/benchmarks/nvml_energy.py).
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _THERMAL_POLICY = 1  # nvmlPerfPolicyType_t
 
 HW_SLOWDOWN, SW_THERMAL, HW_THERMAL, HW_POWER_BRAKE = 0x8, 0x20, 0x40, 0x80
 THROTTLING = HW_SLOWDOWN | SW_THERMAL | HW_THERMAL | HW_POWER_BRAKE
-"""Reasons of ``nvmlClocksEventReasons`` that spoil a measurement: heat, and a power supply that gives way.
+"""Reasons of ``nvmlClocksEventReasons`` that invalidate a measurement: heat, and a failing power supply.
 
-The others are a setting at work or no work: idle (0x1), applications clocks (0x2), the software power cap (0x4: the
+The others are settings or idleness: idle (0x1), applications clocks (0x2), the software power cap (0x4: the
 power limit is a knob here), sync boost (0x10), display clocks (0x100). Hardware slowdown may also show for a moment
-while the clock changes (NVML API reference); the point is then measured once more for nothing.
+while the clock changes (NVML API reference); the point is then repeated needlessly.
 """
 
 
@@ -61,32 +61,32 @@ class GpuThermometer:
         """Return the hotter of the two, degrees Celsius; ``None`` when neither answers now.
 
         Raises:
-            GpuLostError: the GPU is gone.
+            GpuLostError: the GPU is lost.
         """
         return max((value for read in self._readers if (value := _now(read)) is not None), default=None)
 
 
 class GpuThrottling:
-    """Times that throttling was seen since this was opened.
+    """Number of times that throttling was observed since the counter was opened.
 
-    NVML shows which reasons hold now and, on newer drivers, for how long some have held; neither is a count. So each
-    look at which a reason holds, or since the last of which such a time has grown, counts as one. ``note`` looks, and
-    is called at every power reading.
+    NVML shows the active reasons and, on newer drivers, the accumulated time of some; neither is a count. Each ``note``
+    that finds an active reason, or a time that has grown since the last, counts as one. Every power reading calls
+    ``note``.
 
     Args:
-        reasons: Returns the reasons that hold now, a bit mask; ``None`` where the driver does not show them.
-        held_ns: Times for which throttling has held so far, ns.
+        reasons: Returns the active reasons, a bit mask; ``None`` where the driver does not show them.
+        held_ns: Return the accumulated times of throttling, ns.
     """
 
     def __init__(self, reasons: Callable[[], float] | None, held_ns: list[Callable[[], float]]) -> None:
         self._reasons = reasons
         self._held_ns = held_ns
-        self._lock = threading.Lock()  # power readings are taken by another thread
+        self._lock = threading.Lock()  # another thread takes power readings
         self._seen = 0
         self._before_ns = [_now(read) for read in held_ns]
 
     def note(self) -> None:
-        """Look whether it throttles, or has since the last look."""
+        """Count one if the GPU throttles now, or has throttled since the last call."""
         with self._lock:
             mask = None if self._reasons is None else _now(self._reasons)
             now_ns = [_now(read) for read in self._held_ns]
@@ -96,19 +96,19 @@ class GpuThrottling:
             self._seen += bool(grown or (mask is not None and int(mask) & THROTTLING))
 
     def read(self) -> int:
-        """Return how often it was seen so far."""
+        """Return the number of observations so far."""
         self.note()
         return self._seen
 
 
 class GpuTelemetry:
-    """Clocks, power, temperatures and load, for people who watch."""
+    """Clocks, power, temperatures and load, for live display."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
 
     def read(self) -> Mapping[str, Mapping[str, float | str | None]]:
-        """Return what answers now; ``None`` for what does not."""
+        """Return every reading by group and name; ``None`` for one that fails."""
         gpu = self._gpu
         load = gpu.maybe("nvmlDeviceGetUtilizationRates")
         memory = gpu.maybe("nvmlDeviceGetMemoryInfo")
@@ -136,7 +136,7 @@ class GpuTelemetry:
 
 
 def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
-    """Return the sensors that answer, or why there is none."""
+    """Return the thermometer of the sensors that answer, or the reason why there is none."""
     sensors: tuple[Callable[[], float], ...] = (lambda: _core_c(gpu), lambda: gpu.field(MEMORY_TEMPERATURE))
     readers = [read for read in sensors if _now(read) is not None]
     if not readers:
@@ -145,7 +145,7 @@ def open_thermometer(gpu: Gpu) -> GpuThermometer | Absent:
 
 
 def open_throttling(gpu: Gpu) -> GpuThrottling | Absent:
-    """Return what tells throttling, or why nothing does."""
+    """Return the throttle counter, or the reason why there is none."""
 
     def reasons() -> float:
         names = "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
@@ -181,30 +181,30 @@ def _scaled(value: float | None, factor: float) -> float | None:
 
 
 _USUAL_REFRESH_S = 0.1
-"""Taken where a steady value hides when it is renewed."""
+"""Refresh interval assumed where a constant value hides it, s."""
 
 _SHORTEST_READING_S = 0.05
-"""A counter renewed more often is read over this long: the moment of a renewal is known to a tenth of it."""
+"""Shortest interval of a reading, s, also for faster counters: a renewal is timed to a tenth of it."""
 
 _POLLS_PER_READING = 10
 _WATCHED_CHANGES = 4
 _LONGEST_WATCH_S = 1.0
 _AVERAGED_S = 1.0
 _NEARLY = 0.75
-"""Of a refresh interval, so that polls a little early do not double it."""
+"""Fraction of a refresh interval after which a reading is due, so that an early poll does not skip one."""
 
 _UNCHANGED = 1.1
-"""Refresh intervals, one poll more than one, after which a value counts as renewed although it is the same."""
+"""Refresh intervals after which an unchanged value counts as renewed: one interval and one poll."""
 
 
 class EnergyMeter:
-    """Turns an energy counter into mean power since the reading before.
+    """Converts an energy counter into mean power since the last reading.
 
-    It begins when the counter first moves: until then the age of its value is unknown.
+    It begins when the counter first changes: until then the age of its value is unknown.
 
     Args:
         read_mj: Returns the counter, mJ.
-        clock: Stamps the readings.
+        clock: Clock of the time stamps.
         refresh_s: The length of a reading, s.
     """
 
@@ -216,12 +216,12 @@ class EnergyMeter:
         self._from: tuple[int, float] | None = None
 
     def read(self) -> PowerReading | None:
-        """Return the mean power since the last reading; ``None`` while the counter stands still."""
+        """Return the mean power since the last reading; ``None`` while the counter has not changed."""
         now_mj, now_ns = self._read_mj(), self._clock.now_ns()
         if now_mj == self._last_mj:
             return None
         backwards, self._last_mj = now_mj < self._last_mj, now_mj
-        if self._from is None or backwards:  # it starts at zero again when the driver is reloaded
+        if self._from is None or backwards:  # a reload of the driver resets the counter
             self._from = (now_ns, now_mj)
             return None
         from_ns, from_mj = self._from
@@ -232,12 +232,12 @@ class EnergyMeter:
 
 
 class GaugeMeter:
-    """Gives a power reading whenever the gauge shows a new one, and at times although it shows the same.
+    """Returns a reading when the power value changes, and once per interval while it stays the same.
 
     Args:
-        read_mw: Returns the gauge, mW.
-        clock: Stamps the readings.
-        refresh_s: How often the gauge is renewed, s.
+        read_mw: Returns the power value, mW.
+        clock: Clock of the time stamps.
+        refresh_s: Refresh interval of the value, s.
     """
 
     def __init__(self, read_mw: Callable[[], float], clock: Clock, refresh_s: float) -> None:
@@ -247,7 +247,7 @@ class GaugeMeter:
         self._last: tuple[int, float] = (clock.now_ns(), read_mw())
 
     def read(self) -> PowerReading | None:
-        """Return the power, ``None`` while there is nothing new."""
+        """Return the power; ``None`` while there is no new value."""
         now_mw, now_ns = self._read_mw(), self._clock.now_ns()
         last_ns, last_mw = self._last
         if now_mw == last_mw and now_ns - last_ns < self._longest_ns:
@@ -257,14 +257,14 @@ class GaugeMeter:
 
 
 class NvmlPower:
-    """Power of one GPU board.
+    """Power sensor of one GPU board.
 
     Args:
-        source: Which of NVML's figures it is, e.g. ``nvml:energy``.
-        meter: Makes what turns values into readings.
+        source: NVML quantity, e.g. ``nvml:energy``.
+        meter: Makes the meter that turns values into readings.
         refresh_s: Interval between readings, s.
-        settle_s: Time until a reading no longer holds what was before the work, s.
-        watch: Called at each reading: throttling is only seen while it lasts.
+        settle_s: Time until a reading no longer includes the time before the work, s.
+        watch: Called at each reading, because throttling is visible only while it lasts.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class NvmlPower:
         self._watch = watch
 
     def record(self) -> AbstractContextManager[PolledRecording]:
-        """Take readings for as long as the context is open."""
+        """Record readings while the context is open."""
         meter = self._meter()
 
         def read() -> PowerReading | None:
@@ -292,18 +292,18 @@ class NvmlPower:
                 if reading is not None:
                     self._watch()
                 return reading
-            except DeviceError as error:  # a GPU lost meanwhile ends the recording, not the thread that polls
+            except DeviceError as error:  # a lost GPU ends the recording, not the polling thread
                 raise OSError(error.message) from None
 
         return polled(read, self.refresh_s / _POLLS_PER_READING)
 
 
 def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None) -> NvmlPower | Absent:
-    """Return the best sensor that answers, or why there is none.
+    """Return the best power sensor that answers, or the reason why there is none.
 
     Args:
         gpu: The GPU.
-        clock: Stamps the readings.
+        clock: Clock of the time stamps.
         watch: Called at each reading.
     """
 
@@ -317,7 +317,7 @@ def open_power(gpu: Gpu, clock: Clock, watch: Callable[[], None] = lambda: None)
             "nvml:energy",
             lambda: EnergyMeter(energy_mj, clock, length_s),
             refresh_s=length_s,
-            settle_s=length_s,  # an integral has no lag but that of its renewal
+            settle_s=length_s,  # an integral lags only by its refresh interval
             watch=watch,
         )
     for source, read_mw, settle_s in (
@@ -339,7 +339,7 @@ def _gauge(
 
 
 def _watched_refresh_s(read: Callable[[], float], clock: Clock) -> float | None:
-    """Return the interval at which a value is renewed, s; ``None`` when it stands still for too long to tell."""
+    """Measure the refresh interval of a value, s; return ``None`` when the value does not change in time."""
     start_ns, before = clock.now_ns(), read()
     changes_ns: list[int] = []
     while len(changes_ns) < _WATCHED_CHANGES and clock.now_ns() - start_ns < _LONGEST_WATCH_S * 1e9:

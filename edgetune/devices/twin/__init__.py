@@ -1,10 +1,10 @@
 """Digital twins: a board's time and power from a physical model, calibrated on published measurements.
 
-    open_twin("twin:orin-agx")                    a device like any other, on a virtual clock
-    calibration.check(tables, NAME)               every published figure beside the twin's
+    open_twin("twin:orin-agx")                    a device on a virtual clock
+    calibration.check(tables, NAME)               each published figure with the twin's value
     calibration.calibrate(tables, NAME)           the constants, fitted to another set of operator tables
 
-``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer does not cost networks itself. NumPy, SciPy and
+``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer computes no costs of networks. NumPy, SciPy and
 PyYAML are imported on first use.
 """
 

@@ -1,7 +1,7 @@
-"""Published figures of a board, and what the twin says in their place.
+"""Published figures of a board, and the twin's values of them.
 
-``anchors.yaml`` holds every figure that the studies print, with its source and its role; here each becomes a formula
-over a few predictions, so that checking and calibrating evaluate all of them in milliseconds.
+``anchors.yaml`` holds every published figure with its source and its role. Here each figure is a formula over a few
+predictions, so that a check or calibration evaluates all of them in milliseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAXN = Mode(12, 2201.6, 1300.5, 3199.0)
 _CORES, _CPU_MHZ = (4, 12), (422.4, 1036.8, 1651.2, 2201.6)
 _GPU_MHZ, _MEM_MHZ = (318.75, 726.75, 1134.75, 1300.5), (665.6, 2133.0, 3199.0)
 MODES_96 = tuple(Mode(*values) for values in product(_CORES, _CPU_MHZ, _GPU_MHZ, _MEM_MHZ))
-"""The modes of the roofline study; it names the GPU and memory clocks, the cores and CPU clocks are a choice."""
+"""The modes of the roofline study; GPU and memory clocks are from the study, cores and CPU clocks are our choice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class Figure:
     """One published figure.
 
     Args:
-        name: What it is, for people.
-        quantity: What to compute; see ``_MICRO``, ``_NETWORK`` and ``_ORDER``.
-        published: As printed.
+        name: Description for people.
+        quantity: The formula; see ``_MICRO``, ``_NETWORK`` and ``_ORDER``.
+        published: Published value.
         unit: Of ``published``; ``ratio`` when it is relative to ``versus``.
         group: Names its tolerance and its weight.
-        use: ``fitted`` and ``target`` drive the calibration, ``target`` being a sentence read as a number.
-        source: Where it is printed.
+        use: ``fitted`` and ``target`` drive the calibration; ``target`` is a verbal statement as a number.
+        source: Publication.
         mode: Knobs that differ from the highest mode.
-        versus: The figure is relative to this mode.
+        versus: Reference mode of a relative figure.
         over: Least, greatest or median over the 96 modes (the median over those at its memory clock).
-        network, task, batch_size, precision, versus_precision: What ran, where a network ran.
+        network, task, batch_size, precision, versus_precision: The network of the figure, if any.
         weight: Relative standard deviation in the calibration, instead of its group's.
-        note: What makes it doubtful.
+        note: Reason for doubt.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
@@ -80,13 +80,13 @@ class Figure:
         return Mode.of({**MAXN.knobs(), **knobs})
 
     def key(self, precision: str) -> WorkKey:
-        """Return which operator table it needs."""
+        """Return the key of the operator table that the figure needs."""
         return (self.network or "", self.task, self.batch_size, precision)
 
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """Every published figure of one board and the tolerance of each group, %; ``None``: compared only."""
+    """Every published figure of one board, and the tolerance of each group, %; ``None`` means compared only."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -148,11 +148,11 @@ _ORDER: Mapping[str, Callable[[Microbenchmark], float]] = {
 
 
 class AnchorEvaluator:
-    """Evaluates a list of figures for any constants: the modes and tables they need are gathered once.
+    """Evaluates a list of figures for any constants; it gathers the required modes and tables once.
 
     Args:
-        figures: What to evaluate.
-        tables: Gives FP32 operator tables; asked once per network, task and batch size.
+        figures: The figures.
+        tables: Returns FP32 operator tables; called once per network, task and batch size.
         tf32_matmul: As in ``physics.rates``.
     """
 
@@ -174,7 +174,7 @@ class AnchorEvaluator:
                 modes.setdefault(figure.at(knobs), len(modes))
 
     def values(self, constants: Constants) -> Array:
-        """Return what the twin says for each figure, in its unit."""
+        """Return the twin's value of each figure, in the figure's unit."""
         micro = {p: microbenchmark(constants, self._clocks[None], p) for p in ("fp32", "fp16")}
         predicted = {
             key: predict(constants, work, self._clocks[key], tf32_matmul=self._tf32_matmul)

@@ -1,9 +1,9 @@
-"""A twin beside every published figure, and its constants fitted to these figures on one's own operator tables.
+"""Check a twin against published figures, and fit its constants to these figures on one's own operator tables.
 
-How operators are counted (BatchNorm folded or not, bytes of a layout copy) shifts what the constants must be, so they
-belong to the tables they were fitted on. Two stages: the roofs on roof figures alone, then, with those frozen, all
-the rest. Residuals are logarithms of twin over published, each over how far off a figure may well be; bounds and
-priors keep constants that few figures see at physical values.
+The constants depend on how the tables count operators (BatchNorm folded or not, bytes of a layout copy), so they are
+valid only for the tables of the fit. The fit has two stages: the roofs on roof figures alone; then, with the roofs
+frozen, all other constants. A residual is log(twin / published) over the figure's standard deviation. Bounds and priors
+keep constants that few figures constrain at physical values.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from edgetune.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One published figure beside the twin's.
+    """One published figure and the twin's value.
 
     Args:
-        name: What it is.
+        name: Description.
         published, twin: The two values, in ``unit``.
         unit: ``ratio`` for figures relative to another mode.
-        deviation_pct: The twin's distance, % of the published value; for ratios hundredths of the ratio.
-        tolerance_pct: What is promised, in the same measure; ``None``: compared only.
-        within: Whether the promise holds; ``None`` without one.
-        note: Role of the figure in the calibration and what makes it doubtful.
-        source: Where it is printed.
+        deviation_pct: Deviation of the twin, % of the published value; for ratios hundredths of the ratio.
+        tolerance_pct: Tolerance in the same measure; ``None``: compared only.
+        within: Whether the deviation is within the tolerance; ``None`` without one.
+        note: Role of the figure in the calibration and reason for doubt.
+        source: Publication.
     """
 
     name: str
@@ -48,14 +48,14 @@ class CheckRow:
 
 
 def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
-    """Return every published figure of the board beside the twin's, in the order of the file.
+    """Compare every published figure of the board with the twin, in the order of the file.
 
     Args:
-        tables: Gives FP32 operator tables by network, task and batch size.
+        tables: Returns FP32 operator tables by network, task and batch size.
         name: A twin, as for ``open_twin``.
 
     Raises:
-        InputError: no such twin, or no published figures for its board.
+        InputError: the twin does not exist, or its board has no published figures.
     """
     from edgetune.devices.twin.device import load_twin
 
@@ -73,7 +73,7 @@ def check_file(twin: TwinFile, tables: Tables) -> list[CheckRow]:
 
 
 def deviation(figure: Figure, twin: float) -> float:
-    """Return the twin's distance from a figure: % of it, or hundredths for a ratio."""
+    """Return the twin's deviation from a figure: % of the figure, or hundredths for a ratio."""
     scale = 1.0 if figure.unit == "ratio" else figure.published
     return 100 * (twin - figure.published) / scale
 
@@ -100,13 +100,12 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ConstantRange:
-    """Bounds of a constant and what is believed of it before any figure is seen.
+    """Bounds and prior of a constant.
 
     Args:
         low, high: Bounds.
-        prior, prior_sigma: A log-normal prior, where figures say little; a name stands for another constant's value.
-        neutral: What one would guess of it had no network shown it, or the constant that it would then be taken to
-            equal; used when the network that shows it is left out.
+        prior, prior_sigma: A log-normal prior, where figures constrain little; a name is another constant's value.
+        neutral: Value, or name of a constant with this value, when the only network that constrains it is left out.
     """
 
     low: float
@@ -117,7 +116,7 @@ class ConstantRange:
 
     @property
     def start(self) -> float:
-        """What a fit begins with that must know nothing of the networks: the prior, else the middle of the bounds."""
+        """Starting value of a fit, independent of the networks: the prior, else the middle of the bounds."""
         return self.prior if isinstance(self.prior, float) else math.sqrt(self.low * self.high)
 
 
@@ -131,13 +130,13 @@ ROOFS: Mapping[str, ConstantRange] = {
     "dram_efficiency_2133": ConstantRange(0.7, 1.0),
     "dram_efficiency_3199": ConstantRange(0.7, 1.0),
 }
-"""Stage one. An efficiency above one would be more than the interface carries; 16.3 is the theoretical peak."""
+"""Stage one. An efficiency above one would exceed the interface; 16.3 is the theoretical peak."""
 
 _CUDA_CORES_TFLOPS_PER_GHZ = 3.49 / 1.3005
 _CUDA_CORES_SHARE = _CUDA_CORES_TFLOPS_PER_GHZ / 13.3
-"""Pagoda (2025): FP32 peak without tensor cores. A bound for every operator that runs there, not what to expect of it:
-a network's products reach some share between none and all of a peak, a half as far as one can tell beforehand (which
-is also what is assumed of tensor cores, ``gemm_tensor_share``)."""
+"""Pagoda (2025): FP32 peak without tensor cores. It bounds every operator on these cores. A
+network's products reach a share of the peak between 0 and 1; the prior is one half, as for tensor cores
+(``gemm_tensor_share``)."""
 
 REST: Mapping[str, ConstantRange] = {
     "conv_half_channels": ConstantRange(5, 300, neutral=30.0),
@@ -173,11 +172,11 @@ REST: Mapping[str, ConstantRange] = {
 }
 """Stage two. Lower bounds of the FP32 feed, the FP16 speed, cores' static power and launching power are choices.
 
-Priors: the FP32 share, see above; a call of cuDNN costs as much again as any operator, because convolutional networks
-alone, where one operator in three is one, do not tell the two apart; decoding as long as a JPEG of that size takes; a
-launch 15 us, Miriam's figure for another board. The others (start-up, memory share, overlap, activity, voltage) are
-what the twin's study found on its own operator tables: wide, and without them no leave-one-out error moves by more
-than three points.
+Priors: the FP32 share, see above; a cuDNN call costs as much again as any operator, because convolutional networks,
+where a third of the operators are cuDNN calls, do not separate the two costs; decoding takes the time of a JPEG of that
+size; a launch takes 15 us, Miriam's figure for another board. The others (start-up, memory share, overlap, activity,
+voltage) are the results of the twin's study on its own operator tables, with wide sigmas: without them no leave-one-out
+error moves by more than three points.
 """
 
 REMARKS: Mapping[str, str] = {
@@ -187,20 +186,20 @@ REMARKS: Mapping[str, str] = {
     "resnet18": "the only one measured while training and loading images; with it the fit is hardly nearer in time: "
     "ResNet-50 wants faster convolutions and YOLOv8n slower ones",
 }
-"""What the errors of a left-out network cannot be read without, by ``_family``."""
+"""Remarks on the errors of a left-out network, by ``_family``."""
 
 SIGMA_PER_TOLERANCE = 0.4
 SIGMA_COMPARED_ONLY = 0.4
-"""How far off a figure may well be, as a share of its tolerance; and of the figure itself where none is promised."""
+"""Standard deviation of a figure: as a share of its tolerance, and of the figure itself where it has none."""
 
 
 def calibrate(tables: Tables, name: str = "twin:orin-agx", *, progress: Progress | None = None) -> TwinFile:
     """Return the twin ``name`` with constants fitted to ``tables``, and its leave-one-network-out errors.
 
     Args:
-        tables: Gives FP32 operator tables by network, task and batch size.
+        tables: Returns FP32 operator tables by network, task and batch size.
         name: The twin whose board, knobs and assumed constants to keep, as for ``open_twin``.
-        progress: Told in a line what is being done.
+        progress: Called with one line per step.
     """
     from edgetune.devices.twin.device import load_twin
 
@@ -230,7 +229,7 @@ def calibrate(tables: Tables, name: str = "twin:orin-agx", *, progress: Progress
 def leave_one_out(
     tables: Tables, name: str = "twin:orin-agx", *, progress: Progress | None = None
 ) -> tuple[LeftOut, ...]:
-    """Return how far the twin is from each network's figures when refitted without them."""
+    """Return the twin's deviations from each network's figures after a fit without them."""
     from edgetune.devices.twin.device import load_twin
 
     twin, _ = load_twin(name)
@@ -245,7 +244,7 @@ def _bench(twin: TwinFile, tables: Tables) -> AnchorEvaluator:
 
 
 def _family(figure: Figure) -> str | None:
-    """Return what is left out together: a network, and its sizes where they are the same operators (BERT)."""
+    """Return the name of figures that are left out together: a network, or its sizes with equal operators (BERT)."""
     return figure.network.partition("_")[0] if figure.network else None
 
 
@@ -273,18 +272,18 @@ def _leave_out_each(bench: AnchorEvaluator, fitted: Constants, say: Progress) ->
 
 
 def fresh(constants: Constants, ranges: Mapping[str, ConstantRange]) -> Constants:
-    """Return ``constants`` with those named in ``ranges`` as they stand before any figure is seen.
+    """Return ``constants`` with those in ``ranges`` reset to their starting values.
 
-    A fit that began with fitted values would keep, where figures say little, what a left-out network had taught it.
+    A fit from fitted values would keep information of a left-out network in weakly constrained constants.
     """
     return replace(constants, **{name: r.start for name, r in ranges.items()})
 
 
 def _unseen(bench: AnchorEvaluator, fitted: Constants, keep: Sequence[bool]) -> tuple[str, ...]:
-    """Return the constants with a neutral value that the kept figures hardly see.
+    """Return the constants with a neutral value that the kept figures hardly constrain.
 
-    A constant is seen when multiplying it by e would move the kept figures by more than one standard deviation in
-    all; of the others a fit would keep whatever it started with.
+    A constant is constrained when multiplying it by e moves the kept figures by more than one standard deviation in
+    all; a fit leaves the others at their starting values.
     """
     misfit, step = _Misfit(bench, keep), 0.02
     before = misfit(fitted)
@@ -297,7 +296,7 @@ def _unseen(bench: AnchorEvaluator, fitted: Constants, keep: Sequence[bool]) -> 
 
 
 class _Misfit:
-    """Logarithms of twin over published for the kept figures, each over its standard deviation."""
+    """Residuals of the kept figures: log(twin / published) over the standard deviation."""
 
     def __init__(self, bench: AnchorEvaluator, keep: Sequence[bool]) -> None:
         tolerances = load_anchors()[0].tolerances
@@ -322,8 +321,8 @@ def fit(
 ) -> Constants:
     """Return ``start`` with the constants named in ``ranges`` fitted to the kept figures by least squares.
 
-    Constants vary in the logarithm, within bounds, but for the ``unseen``, which are neutral. Figures that contradict
-    the others are not among them (``use: shown``), so that squares will do.
+    The fit varies the logarithm of each constant within its bounds; ``unseen`` constants are neutral. Contradictory
+    figures are excluded (``use: shown``), so that squares need no robust loss.
     """
     from scipy.optimize import least_squares
 
@@ -345,14 +344,14 @@ def fit(
 
 
 def _believed(belief: float | str | None, constants: Constants) -> float:
-    """Return a prior or neutral value as a number; a name stands for the value of that constant."""
+    """Return a prior or neutral value as a number; a name means the value of that constant."""
     if belief is None:
         raise ValueError("nothing is believed of it")
     return float(getattr(constants, belief)) if isinstance(belief, str) else belief
 
 
 def _surprise(ranges: Mapping[str, ConstantRange], constants: Constants) -> list[float]:
-    """Return how many standard deviations each constant with a prior is away from it, in the logarithm."""
+    """Return the distance of each constant from its prior, in standard deviations of the logarithm."""
     return [
         math.log(getattr(constants, name) / _believed(r.prior, constants)) / r.prior_sigma
         for name, r in ranges.items()

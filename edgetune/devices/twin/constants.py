@@ -26,7 +26,7 @@ _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """Constants of the equations in ``physics``; symbols and sources stand beside each value in the YAML.
+    """Constants of the equations in ``physics``; the YAML gives the symbol and source of each value.
 
     Clocks are GHz, rates TFLOP/s and GB/s, so that a rate per GHz is a count per cycle in thousands.
 
@@ -39,7 +39,7 @@ class Constants:
         dram_bytes_per_cycle: Width of the memory interface, bytes per memory clock cycle.
         dram_latency_ps_ghz_per_byte: Time per byte that shrinks with the GPU clock (lB).
         dram_efficiency_665, dram_efficiency_2133, dram_efficiency_3199: Share of the interface in use (h), each
-            memory step having its own timing table; below 665 MHz the lowest is held, an extrapolation.
+            memory step having its own timing table; below 665 MHz the lowest is used, an extrapolation.
         conv_half_channels: Channels at which a convolution wastes half of its tensor-core tiles (hc).
         gemm_issue_share, gemm_feed_share: FP32 matrix products on CUDA cores, as shares of the TF32 limits (eg, em).
         rnn_issue_share: The same for recurrent layers, whose products are small, one per time step.
@@ -52,14 +52,14 @@ class Constants:
         kernel_latency_us_ghz: GPU time per kernel besides its work, times the GPU clock (t0).
         op_launch_us, cudnn_launch_us, kernel_launch_us: CPU time at full clock per eager operator, in addition per
             cuDNN call, and per kernel after an operator's first (lop, lcv, lk).
-        launch_memory_share: How much of it waits for memory (lam).
+        launch_memory_share: Share of the launch time that scales with the memory clock (lam).
         overlap_norm: How sharply the slowest of GPU, launches and data loading hides the others (q).
         decode_core_ghz_s: Core time times clock to decode one training image (dec).
         loader_workers: Data loading processes.
         soc_w, gpu_static_w, mem_static_w, cpu_static_w: Static power at full clocks (Psoc, Pg, Pm, Pc).
         host_busy_w: A core kept busy launching, at full clock (X).
         gpu_active_w: SMs active, issuing or waiting for memory, at full clock (A).
-        latency_activity: Share of that while a kernel starts and drains (phi).
+        latency_activity: Share of this power while a kernel starts and drains (phi).
         tf32_pj, conv_pj, fp32_pj: Energy per FLOP of TF32 products, convolutions, FP32 and depthwise work at the
             highest voltage (n_t, e).
         byte_pj: Energy per byte moved to or from memory, caches and network on chip included (nd).
@@ -123,7 +123,7 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """One constant as written in the file: its value, its unit, its symbol in the study, and where it comes from."""
+    """One constant in the file: its value, unit, symbol in the study, and source."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -135,7 +135,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """How far the twin is from one network's figures when calibrated without them: mean absolute deviations, %."""
+    """Mean absolute deviations from one network's figures of a twin calibrated without them, %."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -147,7 +147,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationInfo:
-    """When and on what the constants were calibrated."""
+    """Origin of the constants: time and data of the calibration."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -168,10 +168,10 @@ class Sensing:
         refresh_s: Interval between readings, s.
         settle_s: Time from a change of load until readings represent it, s.
         time_constant_s: First-order time constant of power after a change of load, s.
-        lag_s: How far readings are behind, s.
+        lag_s: Delay of the readings, s.
         time_repeat, power_repeat: Log-normal sigma from one measurement of a point to the next.
         time_jitter, power_jitter: Log-normal sigma between minibatches and between readings of one measurement.
-        source: Where these come from.
+        source: Origin of the values.
     """
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
@@ -189,7 +189,7 @@ class Sensing:
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """Permitted values of each knob, ascending, and where the table comes from."""
+    """Permitted values of each knob, ascending, and the source of the table."""
 
     __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid"}
 
@@ -207,8 +207,8 @@ class TwinFile:
     Args:
         board: Name after ``twin:``.
         description: One line for people.
-        catalogue: The board's name among the boards of the project.
-        runtime: What launches the operators; launch costs hold for it alone.
+        catalogue: The board's name in the catalogue.
+        runtime: Runtime that launches the operators; launch costs are valid only for it.
         tf32_matmul: Whether matrix products outside convolutions run on tensor cores too; off in PyTorch since 1.12.
         knobs, presets, grids, grids_source: The power modes.
         sensing: The power sensor.
@@ -234,12 +234,12 @@ class TwinFile:
 
     @property
     def values(self) -> Constants:
-        """The constants as the equations use them."""
+        """The constants as numbers, for the equations."""
         return Constants(**{name: constant.value for name, constant in self.constants.items()})
 
     @property
     def space(self) -> ModeSpace:
-        """The power modes as every device offers them."""
+        """The power modes on offer."""
         return ModeSpace(
             knobs=_knob_values(self.knobs),
             presets={name: Mode(*values) for name, values in self.presets.items()},
@@ -267,7 +267,7 @@ def load_board(board: str) -> tuple[TwinFile, str]:
     """Return a board's twin from this package and the SHA-256 of its file.
 
     Raises:
-        InputError: no such board.
+        InputError: no twin has this name.
     """
     if board not in list_boards():
         raise InputError(f"there is no twin of {board!r}", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
@@ -279,7 +279,7 @@ def load_file(path: str) -> tuple[TwinFile, str]:
     """Return a twin from a file that a calibration wrote, and its SHA-256.
 
     Raises:
-        InputError: unreadable, or not a twin's constants.
+        InputError: the file is unreadable, or does not contain a twin's constants.
     """
     try:
         with Path(path).open("rb") as file:
@@ -326,7 +326,7 @@ def _check_names(twin: TwinFile, name: str, hint: str) -> None:
 
 
 def as_written(values: Constants) -> Constants:
-    """Return ``values`` as a file has them, with six digits, so that what is said of them holds for the file."""
+    """Return ``values`` rounded to six digits as in a file, so that reported errors are valid for the file."""
     return Constants(**{item.name: _six_digits(getattr(values, item.name)) for item in fields(Constants)})
 
 

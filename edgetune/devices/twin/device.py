@@ -26,19 +26,19 @@ from edgetune.units import format_duration
 _NO_HEAT = "the twin has no thermal model"
 _START = "MAXN"
 _LONGEST_RUN_S = 1e6
-"""Virtual time has no end, but each second of it makes a power reading."""
+"""Longest run, s of virtual time: every second adds a power reading."""
 
 
 def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
     """Open the twin called ``name``, in its highest mode, at virtual time zero.
 
     Args:
-        name: ``twin:BOARD``, with options as above; they win over the arguments.
+        name: ``twin:BOARD`` with options as above, which override the arguments.
         seed: Seed of the noise.
         noise: Whether measurements scatter as on the real board.
 
     Raises:
-        InputError: no such board or option, or constants that cannot be used.
+        InputError: the board or an option is unknown, or the constants are invalid.
     """
     options = _parse(name)[1]
     seed, noise = _seed(options.get("seed"), seed), _switch(options.get("noise"), noise)
@@ -59,10 +59,10 @@ def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
 
 
 def load_twin(name: str) -> tuple[TwinFile, str]:
-    """Return the constants that ``name`` stands for, and the SHA-256 of their file.
+    """Return the constants of the twin ``name``, and the SHA-256 of their file.
 
     Raises:
-        InputError: as for ``open_twin``.
+        InputError: see ``open_twin``.
     """
     board, options = _parse(name)
     path = options.get("constants")
@@ -121,7 +121,7 @@ def _conditions(twin: TwinFile, digest: str, *, seed: int, noise: bool) -> dict[
 
 
 class _Board:
-    """What runner, modes, clock and sensor of one opened twin share; also its ``ModelSource``."""
+    """State shared by runner, modes, clock and sensor of one opened twin; also its ``ModelSource``."""
 
     def __init__(self, twin: TwinFile, *, seed: int, noise: bool) -> None:
         self.twin, self.constants, self.space = twin, twin.values, twin.space
@@ -140,12 +140,12 @@ class _Board:
         return float(static_power(self.constants, self.clocks)[0])
 
     def set_mode(self, mode: Mode) -> None:
-        """Change clocks at once; what the workload draws changes with them. Ends the visit to the present point."""
+        """Change the clocks, and with them the power, immediately; end the visit to the present point."""
         self.mode, self.clocks = mode, Clocks.of([mode])
         self.leave()
 
     def begin(self, point: str) -> bool:
-        """Note that ``point`` runs now; return whether that starts a new visit to it."""
+        """Record that ``point`` runs now; return whether this starts a new visit to it."""
         if point == self._point:
             return False
         self._point = point
@@ -157,7 +157,7 @@ class _Board:
         return True
 
     def begin_round(self, number: int) -> None:
-        """Note which round of a sweep runs: its noise is the same where earlier rounds ran in another process."""
+        """Set the round of a sweep; its noise does not depend on the process that ran earlier rounds."""
         self._round = number
 
     def leave(self) -> None:
@@ -195,7 +195,7 @@ class _Runner:
             self._mode = board.mode
 
     def run(self, minibatches: int) -> Minibatches:
-        """Let the minibatches pass on the virtual clock, back to back."""
+        """Advance the virtual clock by the minibatches, back to back, and return their times."""
         if minibatches < 1:
             return Minibatches((), ())
         board = self._board
@@ -232,7 +232,7 @@ class _Modes:
         return self._board.space
 
     def apply(self, mode: Mode) -> Mode:
-        """Set ``mode``; knobs it leaves open keep their value."""
+        """Set ``mode``; knobs that it leaves out keep their value."""
         for knob, value in mode.knobs().items():
             allowed = self._board.space.knobs.get(knob)
             if allowed is None:

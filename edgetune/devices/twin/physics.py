@@ -5,7 +5,7 @@ kernels, each limited by arithmetic or by memory, plus a fixed start-up; while t
 The slowest of the three sets the pace and nearly hides the others. Power is what the clocks cost at rest plus what
 the work costs. Everything is an array over power modes. Clocks are GHz inside; results are s, W, FLOP/s, B/s.
 
-The form is the simplified one of the study that the constants' symbols come from: hard max of compute and memory
+The equations are the simplified ones of the study that defines the constants' symbols: hard max of compute and memory
 time, hard min in the bandwidth roof, stalled matrix products fully clock-gated. Norms are evaluated scaled, because
 powers of FLOP/s overflow.
 
@@ -48,7 +48,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the twin says of one network, per power mode.
+    """Predicted time and power of one network, per power mode.
 
     Args:
         minibatch_s, power_w: Time of one steady minibatch and mean power over it.
@@ -297,7 +297,7 @@ def microbenchmark(c: Constants, at: Clocks, precision: str = "fp32") -> Microbe
 
 
 def layer_times(c: Constants, ops: OpsTable, at: Clocks, *, tf32_matmul: bool = False) -> LayerTimes:
-    """Return the GPU time of each row; what launches and image decoding add to it is between the rows.
+    """Return the GPU time of each row; launches and image decoding are not included.
 
     Args:
         c: The twin's constants.

@@ -1,19 +1,18 @@
-"""Virtual time on a twin, a power sensor that is as slow as the real one, and seeded measurement noise.
+"""Virtual clock of a twin, its power sensor with the delays of the real one, and seeded measurement noise.
 
-Power follows a change of load with a first-order lag; the sensor averages it over its refresh interval and hands it
-out a little late:
+Power follows a change of load with a first-order lag; the sensor averages it over its refresh interval and
+shows the mean after a delay:
 
     load     ____|~~~~~~~~~~~~~~~~~~~        work starts
     power    ____.-'"^^^^^^^^^^^^^^^^        first order, time constant ~0.4 s
     reading  o       o       o       o       one a second: the first is low, the one after settle_s represents the load
 
-All of it is computed in closed form from pieces of constant load, of which only those that a reading can still need
-are kept.
+Power is computed in closed form from pieces of constant load; only pieces that a later reading needs are kept.
 
-Two measurements of one point on a real board differ by one or two per cent as a whole (temperature, what else runs),
-and the minibatches within one measurement scatter a little around it. Every factor of the noise is a function of the
+Two measurements of one point on a real board differ by one or two per cent as a whole (temperature, other processes),
+and the minibatches within one measurement scatter around it. Every factor of the noise is a function of the
 seed, the point, and its ordinal: the number of the visit to that point, and of the minibatch within the visit. It does
-not depend on what was measured before, nor on how a measurement was cut into calls.
+not depend on earlier measurements, nor on how a measurement was split into calls.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ _RESOLUTION_DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """How power follows the load: exponentially, and exactly there after ``end_s``.
+    """Response of power to the load: exponential, and equal to its target after ``end_s``.
 
-    The cut (less than a thousandth of the step) makes a settled reading independent of what ran before.
+    The cut-off (less than a thousandth of the step) makes a settled reading independent of the earlier load.
     """
 
     time_constant_s: float
     end_s: float
 
     def remaining(self, elapsed_s: float) -> float:
-        """Return the share of a step that is still to come."""
+        """Return the remaining share of a step."""
         return math.exp(-elapsed_s / self.time_constant_s) if elapsed_s < self.end_s else 0.0
 
     def fading_s(self, elapsed_s: float) -> float:
@@ -68,7 +67,7 @@ class _Piece:
         return self.target_w + (self.start_w - self.target_w) * settling.remaining((at_ns - self.start_ns) / _S)
 
     def energy_j(self, from_ns: int, to_ns: int, settling: Settling) -> float:
-        """Integrate power over the part of [from, to] that lies in this piece."""
+        """Return the energy of the part of [from, to] in this piece, J."""
         from_ns, to_ns = max(from_ns, self.start_ns), min(to_ns, self.end_ns)
         if to_ns <= from_ns:
             return 0.0
@@ -103,7 +102,7 @@ class TwinTimeline:
         self._read_noise: Callable[[int], float] = lambda _index: 1.0
 
     def attach(self, *, idle_w: Callable[[], float], read_noise: Callable[[int], float]) -> None:
-        """Say what an idle board draws from now on, and by what factor a recording's n-th reading is off."""
+        """Set the functions of the idle power, W, and of the noise factor of a recording's n-th reading."""
         self._idle_w, self._read_noise = idle_w, read_noise
 
     def now_ns(self) -> int:
@@ -111,7 +110,7 @@ class TwinTimeline:
         return self._now_ns
 
     def sleep_s(self, seconds: float) -> None:
-        """Let virtual time pass at idle power."""
+        """Advance virtual time at idle power."""
         if seconds > 0:
             self.advance(self._now_ns + round(seconds * _S), self._idle_w())
 
@@ -130,19 +129,18 @@ class TwinTimeline:
         self._forget()
 
     def rest(self) -> None:
-        """Take the board to have been idle until now, so that no reading depends on what ran before."""
+        """Replace the history by idle time, so that no reading depends on an earlier load."""
         idle_w = self._idle_w()
         self._pieces = deque([_Piece(self._now_ns - 10 * _S, self._now_ns, idle_w, idle_w)])
 
     def power_w(self) -> float:
-        """Return true power now, W: what a sensor without delay would say."""
+        """Return the true present power, W, without the delays of the sensor."""
         return self._pieces[-1].power_w(self._now_ns, self._settling)
 
     def _read(self) -> None:
-        """Give every open recording the readings that have become available.
+        """Append the readings that are due to every open recording.
 
-        The sensor is sampled from the moment a recording opens, so that what it says of a point does not depend on
-        when the points before it ended.
+        Sampling starts when a recording opens, so that readings of a point do not depend on the end of earlier points.
         """
         refresh_ns, lag_ns = round(self._sensing.refresh_s * _S), round(self._sensing.lag_s * _S)
         for recording in self._recordings:
@@ -157,7 +155,7 @@ class TwinTimeline:
         return energy_j / ((to_ns - from_ns) / _S)
 
     def _forget(self) -> None:
-        """Drop pieces that end before anything a later reading averages over."""
+        """Drop pieces that no later reading averages over."""
         needed_ns = self._now_ns - round((2 * self._sensing.refresh_s + self._sensing.lag_s) * _S)
         while len(self._pieces) > 1 and self._pieces[0].end_ns < needed_ns:
             self._pieces.popleft()
@@ -181,7 +179,7 @@ class TwinPowerSensor:
 
     @property
     def source(self) -> str:
-        """What the figure covers."""
+        """The quantity that the readings cover."""
         return self._source
 
     @property
@@ -196,7 +194,7 @@ class TwinPowerSensor:
 
     @contextmanager
     def record(self) -> Iterator[_ReadOnly]:
-        """Take the readings that fall due while the context is open."""
+        """Record the readings that are due while the context is open."""
         with self._timeline.record() as recording:
             yield _ReadOnly(recording)
 
@@ -226,7 +224,7 @@ class NoiseFactors:
         """Return the factor on the time of each minibatch ``first`` to ``first + count - 1`` of this visit."""
         if self.time_jitter == 0:
             return np.full(count, self.time)
-        # One block of Philox counters gives four values and is skipped in whole, so that cutting changes nothing.
+        # One block of Philox counters gives four values and is skipped as a whole, so that splitting changes nothing.
         generator = np.random.Generator(np.random.Philox(key=self.key, counter=0).advance(first // 4))
         uniform = generator.random(count + first % 4)[first % 4 :]
         return self.time * _log_normal(_normal(uniform), self.time_jitter)

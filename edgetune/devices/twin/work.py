@@ -1,8 +1,8 @@
-"""A network as the twin sees it: its operators by the part of the hardware that runs them.
+"""Work of a network for the twin: its operators grouped by the hardware that runs them.
 
-Of each operator the twin needs its operations, its bytes, its kernels and, for convolutions, how well its channels
-fill a tensor-core tile. Which power mode it then runs in changes only two rates per group, so that sorting a group's
-operators by intensity once makes the time of every mode a look-up (see ``OperatorGroup.roof_s``).
+The twin needs the operations, bytes and kernels of each operator and, for convolutions, how well the channels fill a
+tensor-core tile. A power mode changes only two rates per group. So a group's operators are sorted by intensity once,
+and the time in each mode is a look-up (see ``OperatorGroup.roof_s``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Array = NDArray[np.float64]
 
 GROUPS = ("conv", "gemm", "rnn", "depthwise", "saturated", "stream")
 """Tensor-core convolutions, matrix products, recurrent layers, depthwise convolutions, matrix products that reach the
-roof of tensor cores, and everything that streams."""
+roof of tensor cores, and memory-bound operators (streams)."""
 
 _CUDNN = ("conv", "depthwise", "rnn")
 PRECISION_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "int8": 1}
 _RUNS_AS = {"tf32": "fp32", "bf16": "fp16"}
-"""Precisions for which nothing is published, and those whose rates and energies they get."""
+"""Precisions without published data, and the precision whose rates and energies they use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Work:
     Args:
         flops, moved_bytes, channels_in, channels_out: Per group of ``GROUPS``, one value per operator; for operators
             of another precision than the network's, per group and precision, see ``key_of``.
-        operators: Operators an eager framework launches.
-        cudnn_calls: Those that are convolutions or recurrent layers.
-        kernels: Kernels in all.
+        operators: Number of operators that an eager framework launches.
+        cudnn_calls: Number of convolutions and recurrent layers among them.
+        kernels: Total number of kernels.
         images: Training images that CPU cores decode per minibatch.
-        precision: ``fp32``, ``fp16`` or ``int8``: what most is multiplied in.
+        precision: ``fp32``, ``fp16`` or ``int8``: the precision of most products.
     """
 
     flops: dict[str, Array]
@@ -59,7 +59,7 @@ class Work:
         return float(sum(values.sum() for values in self.flops.values()))
 
     def groups(self, constants: Constants) -> dict[str, OperatorGroup]:
-        """Return the operators of each group, sorted by intensity; kept for the tile constant they depend on."""
+        """Return the operators of each group, sorted by intensity; cached by the tile constant."""
         key = constants.conv_half_channels
         if key not in self._groups:
             self._groups.clear()
@@ -68,7 +68,7 @@ class Work:
 
     @property
     def precisions(self) -> tuple[str, ...]:
-        """The network's precision, then those of operators that compute in another."""
+        """The network's precision, then other precisions of its operators."""
         others = dict.fromkeys(name.partition(":")[2] for name in self.flops)
         return (self.precision, *(each for each in others if each))
 
@@ -90,7 +90,7 @@ class OperatorGroup:
     Args:
         intensity: FLOP per byte, ascending, FLOP including wasted tile lanes.
         flops_below, bytes_below: Sums over the first 0, 1, ... operators.
-        nominal_flops: FLOP without waste: what is charged for energy, multiplying zeros being nearly free.
+        nominal_flops: FLOP without waste, for the energy, because multiplying zeros is nearly free.
     """
 
     intensity: Array
@@ -100,7 +100,7 @@ class OperatorGroup:
 
     @classmethod
     def of(cls, flops: Array, moved_bytes: Array, *, nominal_flops: float) -> OperatorGroup:
-        """Sort operators by intensity; one that moves nothing is compute-bound at any rate."""
+        """Sort operators by intensity; an operator without bytes is always compute-bound."""
         intensity = np.divide(flops, moved_bytes, out=np.full_like(flops, np.inf), where=moved_bytes > 0)
         order = np.argsort(intensity, kind="stable")
         below = [np.concatenate(([0.0], np.cumsum(values[order]))) for values in (flops, moved_bytes)]
@@ -118,15 +118,15 @@ class OperatorGroup:
 
 
 def tile_waste(channels_in: Array, channels_out: Array, half_channels: float) -> Array:
-    """Return by how much narrow layers lengthen a convolution: (1 + hc/max(ci, 32)) (1 + hc/co)."""
+    """Return the factor by which narrow layers lengthen a convolution: (1 + hc/max(ci, 32)) (1 + hc/co)."""
     wide_in, wide_out = np.maximum(channels_in, 32.0), np.maximum(channels_out, 1.0)
     return (1 + half_channels / wide_in) * (1 + half_channels / wide_out)
 
 
 def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
-    """Return ``ops`` as the twin sees it.
+    """Return the twin's work of an operator table.
 
-    Views launch nothing and cost nothing. An unmodelled operator counts as a launch with the bytes it states.
+    Views launch nothing and cost nothing. An unmodelled operator counts as a launch with its stated bytes.
 
     Args:
         ops: The operator table.
@@ -134,7 +134,7 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
             each operator runs in its own.
 
     Raises:
-        InputError: a precision the twin does not know, or a table without operators.
+        InputError: the twin does not support the precision, or the table has no operators.
     """
     wanted = precision or ops.precision
     products = [] if precision else [row.precision for row in ops.rows if row.macs and row.precision is not None]
@@ -167,7 +167,7 @@ def work_of(ops: OpsTable, *, precision: str | None = None) -> Work:
 
 
 def _key(row: OpRow, wanted: str, *, own: bool) -> str:
-    """Return the group of a row, with its precision where a product has one of its own; streams have none."""
+    """Return the group of a row, with the precision of a product that differs from ``wanted``; streams have none."""
     group = _group_of(row, wanted)
     if not own or row.precision is None or group == "stream":
         return group
@@ -180,8 +180,8 @@ def _key(row: OpRow, wanted: str, *, own: bool) -> str:
 def _group_of(row: OpRow, precision: str) -> str:
     """Return the group of ``GROUPS`` that runs an operator.
 
-    A saturated product in true FP32 runs as a network's does: its rate is published (3.49 TFLOP/s, Pagoda, 2025), what
-    it draws is not, and the one without the other would make a roof that nothing was measured on.
+    A saturated product in true FP32 is modelled as a network's product: its rate is published (3.49 TFLOP/s, Pagoda,
+    2025) but its power is not.
     """
     if row.op_class == "saturated" and precision == "fp32":
         return "gemm"
