@@ -1,6 +1,6 @@
-"""The boundary to models of unknown origin: limits on their size, and one error for malformed bytes.
+"""Checks of untrusted models: limits on their size, and one error for malformed bytes.
 
-Limits are checked before a model is worked on: 1 kB of functions that call each other expands to 10^6 operators.
+Limits are checked before a model is processed: 1 kB of functions that call each other expands to 10^6 operators.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ HINT = "check the model with onnx.checker, or export it again"
 
 @contextmanager
 def refuse_malformed(what: str) -> Iterator[None]:
-    """Turn what protobuf, onnx and numpy raise on a damaged model into an error that names ``what``.
+    """Convert exceptions of protobuf, onnx and NumPy on a damaged model to an ``InputError`` that names ``what``.
 
-    Text that is no UTF-8, types that do not exist, values that do not fill their shape, nodes without their inputs and
-    functions that call themselves all parse as protobuf and fail only when read.
+    Invalid UTF-8, unknown types, values that do not fill their shape, missing inputs and recursive functions parse as
+    protobuf and fail only when read.
 
     Args:
-        what: What was being read, e.g. ``"the model's weights"``.
+        what: The part being read, e.g. ``"the model's weights"``.
 
     Raises:
-        InputError: in their place.
+        InputError: one of these exceptions was raised.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def refuse_malformed(what: str) -> Iterator[None]:
 
 
 def _onnx_errors() -> tuple[type[Exception], ...]:
-    """Return what the checks of the onnx library raise, which share no base with other errors."""
+    """Return the exception types of the onnx library's checks, which share no base class with other errors."""
     return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 
 
@@ -50,27 +50,27 @@ _Key = tuple[str, str, str]
 def check_model(model: onnx.ModelProto, name: str) -> None:
     """Refuse a model with more operators or inputs than the limits allow.
 
-    Operators are counted as they are once every function is inlined, those in bodies of control flow included.
+    Operators are counted after inlining of every function, including those in bodies of control flow.
 
     Raises:
-        InputError: beyond a limit, or a function that calls itself.
+        InputError: the model exceeds a limit, or a function calls itself.
     """
     limits.check("onnx_inputs", max(len(model.graph.input), len(model.graph.output)), name)
     limits.check("onnx_nodes", _inlined_nodes(model, name), name)
 
 
 def check_constants(model: onnx.ModelProto, name: str) -> None:
-    """Refuse a model whose operators make more bytes of constants alone than the limit allows.
+    """Refuse a model whose operators compute more bytes from constants than the limit allows.
 
-    ONNX Runtime computes these when it optimises a model, and keeps them; ``ConstantOfShape`` makes gigabytes of a name
-    and a shape.
+    ONNX Runtime computes these tensors when it optimises a model, and keeps them; one ``ConstantOfShape`` can take
+    gigabytes.
 
     Args:
-        model: Its shapes are inferred; where one is unknown, its bytes do not count.
-        name: Of the model, for the message.
+        model: The model with inferred shapes; tensors of unknown shape are not counted.
+        name: Name of the model, for the message.
 
     Raises:
-        InputError: beyond the limit ``constant_bytes``, and eight times the weights that the model brings along.
+        InputError: the bytes exceed the limit ``constant_bytes`` and eight times the weights of the model.
     """
     graph = model.graph
     declared = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
@@ -86,15 +86,15 @@ def check_constants(model: onnx.ModelProto, name: str) -> None:
 
 
 def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size: int) -> None:
-    """Refuse a model that is fed more bytes for a sample than the limit ``input_bytes`` allows.
+    """Refuse a model whose inputs take more bytes per sample than the limit ``input_bytes`` allows.
 
     Args:
-        inputs: Its inputs that are data, with fixed dimensions; see ``dimensions.data_inputs``.
-        name: Of the model, for the message.
-        batch_size: Samples that it is fed.
+        inputs: Its data inputs with fixed dimensions, see ``dimensions.data_inputs``.
+        name: Name of the model, for the message.
+        batch_size: Samples per minibatch.
 
     Raises:
-        InputError: beyond the limit.
+        InputError: the inputs exceed the limit.
     """
     types = [value.type.tensor_type for value in inputs]
     fed = sum(tensor_bytes(each.elem_type, [size.dim_value for size in each.shape.dim]) for each in types)
@@ -102,7 +102,7 @@ def check_inputs(inputs: Iterable[onnx.ValueInfoProto], name: str, *, batch_size
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:
-    """Return how many operators a model has once its functions are inlined; each function is counted once."""
+    """Return the number of operators after inlining of functions; each function's own count is computed once."""
     functions = {_key(each.domain, each.name, each): each for each in model.functions}
     calls = {
         key: {_key(n.domain, n.op_type, n) for n in nested_nodes(f.node)} & functions.keys()

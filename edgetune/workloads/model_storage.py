@@ -1,8 +1,7 @@
-"""Models on disk: weights in files beside the model, read with care, and a model written whole or not at all.
+"""Storage of models: checks of external weight files, and atomic writing of models.
 
-A model is data from somebody else. Its external locations are paths that this program would open, so a path that is
-absolute, climbs out with ``..`` or leaves through a symbolic link could read any file of the user. Weights are allowed
-inside the model's folder and refused anywhere else.
+A model is untrusted input. Its external locations are paths that this program opens, so an absolute path, a path with
+``..`` or a symbolic link could read any file of the user. External weights must be inside the model's folder.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from edgetune.workloads.graphs import nested_bodies, nested_nodes, tensor_bytes
 from edgetune.workloads.lazy import onnx
 
 _READ_OVER = 8
-"""How often a file of weights may always be read over, for tensors that share values."""
+"""Number of times that a file of weights may always be read, for tensors that share values."""
 
 
 _PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
@@ -27,13 +26,13 @@ _PACKED = ("INT4", "UINT4", "FLOAT4E2M1", "INT2", "UINT2")
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """Where one tensor's values are.
+    """The place of one tensor's values in a file.
 
     Args:
         tensor: Name of the tensor.
-        location: Path as the model writes it.
-        offset_bytes, length_bytes: The part of the file; a length of 0 means all from the offset on.
-        needed_bytes: What the tensor's shape and type take; 0 where not known.
+        location: Path in the model.
+        offset_bytes, length_bytes: The part of the file; a length of 0 means up to the end.
+        needed_bytes: Bytes by the tensor's shape and type; 0 if unknown.
     """
 
     tensor: str
@@ -47,17 +46,17 @@ def external_tensors(model: onnx.ModelProto) -> list[External]:
     """Return every tensor of the model whose values are in another file.
 
     Raises:
-        InputError: an entry has no location or its numbers are none.
+        InputError: an entry has no location or an invalid number.
     """
     return [_entry(t) for t in _all_tensors(model) if t.data_location == onnx.TensorProto.EXTERNAL]
 
 
 def check_external(model: onnx.ModelProto, folder: Path) -> list[Path]:
-    """Return the external files of a model, each checked to be inside ``folder``, present and long enough.
+    """Return the external files of a model after checking that each is inside ``folder``, exists and is long enough.
 
     Raises:
-        InputError: a location is outside the folder, missing, no file, or shorter than its tensor; or the same part of
-            a file is that of very many tensors.
+        InputError: a location is outside the folder, missing, no file, or shorter than its tensor; or too many tensors
+            share the same part of a file.
     """
     files: dict[str, Path] = {}
     read_bytes = 0
@@ -84,7 +83,7 @@ def _inside(entry: External, folder: Path) -> Path:
     try:
         path = (root / written).resolve()
         found = path.is_file()
-    except (OSError, RuntimeError) as error:  # links in a circle, a name longer than names may be
+    except (OSError, RuntimeError) as error:  # a cycle of links, a name that is too long
         raise InputError(
             f"external weights of {entry.tensor!r} cannot be reached: {error}", "export the model again"
         ) from None
@@ -117,7 +116,7 @@ def _entry(tensor: onnx.TensorProto) -> External:
 
 
 def _needed_bytes(tensor: onnx.TensorProto) -> int:
-    # Packed types take half a byte or less, which numpy does not know; their length entry is checked instead.
+    # Packed types take half a byte or less, which NumPy lacks; their length entry is checked instead.
     try:
         packed = onnx.TensorProto.DataType.Name(tensor.data_type) in _PACKED
         return 0 if packed else tensor_bytes(tensor.data_type, tensor.dims)
@@ -146,14 +145,14 @@ _HINT = "check the folder, its permissions and the free space"
 
 
 def save_model(model: onnx.ModelProto, path: Path) -> Path:
-    """Write a model by way of a temporary folder and return where it is; large weights go into ``<file>.data``.
+    """Write a model through a temporary folder and return its path; large weights go into ``<file>.data``.
 
     Args:
-        model: The model; when it is large, its weights move out of it.
+        model: The model; if it is large, its weights are moved out of it.
         path: The file to write or replace.
 
     Raises:
-        InputError: The file cannot be written; what was there before is untouched.
+        InputError: the file cannot be written; an existing file is unchanged.
     """
     with writing(path, _HINT) as output, output.written_by_path() as partial:
         weights = f"{path.name}.data"

@@ -1,4 +1,4 @@
-"""What a network is fed: arrays made up of the shapes and types it declares, or the user's own from an ``.npz``."""
+"""Inputs of a network: arrays generated from its declared shapes and types, or the user's arrays from an ``.npz``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _FROM_FILE = "give it with --inputs FILE.npz"
 
 @dataclass(frozen=True, slots=True)
 class InputFilling:
-    """What one input is given.
+    """The generated values of one input.
 
     Args:
-        name: Of the input.
-        shape, dtype: Of its array.
-        values: In words: range, or rule.
-        least, most: Of whole numbers and truth values; ``None`` for floats.
+        name: Name of the input.
+        shape, dtype: Shape and element type of its array.
+        values: Range or rule of the values, in words.
+        least, most: Bounds of integers and booleans; ``None`` for floats.
     """
 
     name: str
@@ -44,10 +44,10 @@ class InputFilling:
 
 
 def random_inputs(model: onnx.ModelProto, *, seed: int) -> Arrays:
-    """Return one array per input of ``model``, whose dimensions are fixed; see ``fillings``.
+    """Return one random array per input of ``model``, whose dimensions are fixed; see ``fillings``.
 
     Raises:
-        InputError: a dimension is open, or an input cannot be made up.
+        InputError: a dimension is open, or an input cannot be generated.
     """
     generator = np.random.default_rng(seed)
     arrays: Arrays = {}
@@ -70,13 +70,13 @@ def feeds(
     inputs_file: str | None,
     seed: int,
 ) -> Arrays:
-    """Return what a network is fed at a batch size: the user's arrays where there is a file, else made-up ones.
+    """Return the inputs of a network at a batch size: the user's arrays from a file, or generated ones.
 
     Args:
         workload: The network.
         fixed: Its graph at this batch size.
         batch_size, dimensions: See ``fix_dimensions``.
-        inputs_file, seed: The file, or the seed.
+        inputs_file, seed: The user's file, or ``None`` and the seed of generated arrays.
 
     Raises:
         InputError: see ``random_inputs`` and ``read_inputs``.
@@ -87,14 +87,14 @@ def feeds(
 
 
 def fillings(model: onnx.ModelProto) -> list[InputFilling]:
-    """Return what each input of a network is given where nobody gives it.
+    """Return the values of each input of a network without the user's arrays.
 
-    Floats are uniform in [0, 1), like an image scaled to it. Integers are what the graph does with them, see
-    ``input_uses``: indices within the rows that they look up, lengths of the whole sequence, as many trips as the graph
-    allows; else 0 or 1, which every mask accepts.
+    Floats are uniform in [0, 1), like a scaled image. Integers follow from their use in the graph, see ``input_uses``:
+    indices within the indexed rows, lengths of the whole sequence, the largest trip count that the graph allows;
+    otherwise 0 or 1, which every mask accepts.
 
     Raises:
-        InputError: a dimension is open, or an input decides how much is computed and the graph does not say how much.
+        InputError: a dimension is open, or an input is a size or a trip count that the graph does not bound.
     """
     found = []
     for name, shape, type_name in input_specs(model):
@@ -112,10 +112,10 @@ def fillings(model: onnx.ModelProto) -> list[InputFilling]:
 
 
 def _whole_numbers(model: onnx.ModelProto, name: str) -> tuple[str, int, int]:
-    """Return the values of an integer or boolean input, in words, with the least and the most.
+    """Return the values of an integer or boolean input in words, the least and the most.
 
     Raises:
-        InputError: it is a size or a trip count that the graph does not bound.
+        InputError: the input is a size or a trip count that the graph does not bound.
     """
     found = uses(model, name)
     _refuse_sizes(name, found)
@@ -145,7 +145,7 @@ def _refuse_sizes(name: str, found: list[InputUse]) -> None:
 def describe_inputs(
     workload: Workload, batch_size: int, dimensions: Mapping[str, int], inputs_file: str | None
 ) -> list[dict[str, Any]]:
-    """Return what a network is fed, as plain data: name, type, shape with the batch marked, and values in words.
+    """Return the inputs of a network as plain data: name, type, shape with the batch marked, and values in words.
 
     Raises:
         InputError: see ``fillings``.
@@ -170,17 +170,17 @@ def describe_inputs(
 def read_inputs(path: str, model: onnx.ModelProto, batch_size: int, axes: Mapping[str, int] | None = None) -> Arrays:
     """Read the arrays of an ``.npz`` file and check them against the network's inputs.
 
-    Samples are taken in turn, again from the first when there are fewer than ``batch_size``, so that one file serves
-    every batch size of a sweep.
+    If the file has fewer samples than ``batch_size``, they repeat from the first, so that one file serves every batch
+    size of a sweep.
 
     Args:
         path: The file.
         model: The network with its dimensions fixed.
         batch_size: Samples per minibatch.
-        axes: The batch axis of each input that has one; the first of every input without it.
+        axes: The batch axis of each input that has one; ``None`` for the first axis of every input.
 
     Raises:
-        InputError: the file cannot be read, an input is missing, one is unknown, or a shape or type does not fit.
+        InputError: the file cannot be read, an input is missing or unknown, or a shape or type does not fit.
     """
     arrays = _load_npz(path)
     specs = {name: (shape, np.dtype(type_name)) for name, shape, type_name in input_specs(model)}
@@ -200,7 +200,7 @@ def read_inputs(path: str, model: onnx.ModelProto, batch_size: int, axes: Mappin
 
 
 def _fitted(path: str, name: str, given: Array, array: Array, spec: tuple[Shape, np.dtype[Any]]) -> Array:
-    """Return ``array``, the samples of the ``given`` one, with the type that the network declares for the input."""
+    """Return ``array``, samples of ``given``, converted to the type that the network declares for the input."""
     shape, dtype = spec
     if array.shape != shape or not np.can_cast(array.dtype, dtype, casting="same_kind"):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The process in which a network runs once to show its shapes; see ``observed``."""
+"""The process that runs a network once to observe its shapes; see ``observed``."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from edgetune.workloads.workload import Workload
 
 _STACK_BYTES = 8 << 20
 _COPIES = 6
-"""How often weights are in memory at most: as read, written, mapped, loaded and prepared."""
+"""Most copies of the weights in memory: read, written, mapped, loaded and prepared."""
 _OUT_OF_MEMORY = ("Failed to allocate memory", "bad_alloc", "bad allocation")
 
 
 def main(arguments: list[str]) -> None:
-    """Answer two commands: ``load`` with what ``observed.observe`` is given and the workload, then ``run``."""
+    """Answer two commands: ``load`` with the workload and the arguments of ``observed.observe``, then ``run``."""
     serve(arguments, _Observer())
 
 
@@ -65,10 +65,10 @@ class _Observer:
 
 @contextlib.contextmanager
 def _bounded(batch_size: int, weight_bytes: int) -> Iterator[None]:
-    """Bound the memory that the network takes, of which the stacks of threads are no part.
+    """Limit the memory of the network, without the stacks of threads.
 
     Raises:
-        InputError: it takes more.
+        InputError: the network exceeds the limit.
     """
     stacks = 2 * _STACK_BYTES * (os.cpu_count() or 1)
     allowed = limits.limit("observe_bytes") * max(batch_size, 1) + _COPIES * weight_bytes

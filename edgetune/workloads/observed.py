@@ -1,9 +1,9 @@
-"""Shapes and trip counts as one run of a network shows them, where its graph does not tell them.
+"""Observation of the shapes and trip counts of a network in one run, where its graph does not determine them.
 
-How many boxes are left, how often a loop turns and which branch is taken may depend on the data. The network then runs
-once, on the inputs that a measurement would feed it, in a process of its own, without optimisations; ONNX Runtime's
-profiler tells the shapes of what every operator read and made, those in the bodies of control flow included. Nothing
-is kept in memory for that, whatever the size of the tensors.
+The number of selected boxes, a trip count or the branch taken may depend on the data. The network then runs once in a
+process of its own, on the inputs that a measurement would use, without optimisations. ONNX Runtime's profiler reports
+the shapes of the inputs and outputs of every operator, including those in bodies of control flow, and keeps no tensors
+in memory.
 
 Source: onnxruntime, ``sequential_executor.cc``, ``input_type_shape`` and ``output_type_shape`` of each kernel's event.
 """
@@ -25,16 +25,16 @@ from edgetune.workloads.workload import Workload
 _WORKER = "edgetune.workloads.observe_worker"
 _LONGEST_LOAD_S = 600.0
 _PREPARED_PER_S = 10e6
-"""Bytes of weights that any board prepares in a second."""
+"""Weights prepared per second on the slowest boards, bytes/s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a run showed.
+    """The observed runs of operators and sizes of tensors.
 
     Args:
-        runs: How often each operator ran, by its path.
-        sizes: ONNX element type and sizes of tensors, by path. Where an operator ran several times on different sizes,
+        runs: Number of runs of each operator, by its path.
+        sizes: ONNX element type and sizes of tensors, by path. If an operator ran several times on different sizes,
             as in a loop that grows its state, each size is the mean of all, rounded.
     """
 
@@ -45,12 +45,12 @@ class Observation:
         return bool(self.runs)
 
     def value(self, prefix: str, name: str) -> onnx.ValueInfoProto | None:
-        """Return type and shape of a tensor of a graph, as it was seen."""
+        """Return the observed type and shape of a tensor of a graph; ``None`` if it was not observed."""
         seen = self.sizes.get(prefix + name)
         return None if seen is None else onnx.helper.make_tensor_value_info(name, seen[0], list(seen[1]))
 
     def body_runs(self, prefix: str, graph: onnx.GraphProto) -> int:
-        """Return how often the body under a prefix ran: as often as the operators in it."""
+        """Return the number of runs of the body under a prefix, taken from the operators in it."""
         return max((self.runs.get(path_of(prefix, node), 0) for node in graph.node), default=0)
 
 
@@ -59,7 +59,7 @@ NOTHING = Observation(MappingProxyType({}), MappingProxyType({}))
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the run is fed: the user's file of inputs, or random ones of a seed."""
+    """Inputs of the run: the user's file, or random arrays from a seed."""
 
     inputs_file: str | None = None
     seed: int = 0
@@ -68,12 +68,12 @@ class Feed:
 def observe(
     workload: Workload, *, batch_size: int, dimensions: Mapping[str, int], feed: Feed
 ) -> tuple[Observation, str | None]:
-    """Run a network once and return what was seen, with the reason where it could not run.
+    """Run a network once and return the observation, and the reason if it could not run.
 
     Args:
         workload: An ONNX file.
         batch_size, dimensions: See ``fix_dimensions``.
-        feed: Its inputs.
+        feed: Inputs of the run.
     """
     command = {
         "command": "load",
@@ -107,22 +107,22 @@ def observe(
 
 
 def path_of(prefix: str, node: onnx.NodeProto) -> str:
-    """Return what an operator is known by: where its graph is, and the first tensor that it makes."""
+    """Return the path that identifies an operator: the prefix of its graph, and its first output."""
     return prefix + next((name for name in node.output if name), "")
 
 
 def body_prefix(path: str, attribute: str) -> str:
-    """Return what the paths in a body begin with: that of its operator, and the attribute it is under."""
+    """Return the prefix of the paths in a body: the path of its operator, and the body's attribute."""
     return f"{path}/{attribute}/"
 
 
 def name_by_path(graph: onnx.GraphProto, names: dict[str, tuple[str, onnx.NodeProto]], prefix: str = "") -> None:
-    """Give every operator of a graph and of the bodies in it a name of its own; keep the prefix and operator of each.
+    """Rename every operator of a graph and of its bodies uniquely; record the prefix and operator of each name.
 
     Args:
-        graph: Changed in place.
-        names: Filled, by the new names.
-        prefix: Of the graph.
+        graph: The graph, changed in place.
+        names: Filled with prefix and operator by new name.
+        prefix: Prefix of the graph's paths.
     """
     for node in graph.node:
         node.name = f"edgetune{len(names)}"
@@ -138,7 +138,7 @@ def read_profile(
     """Return the two fields of an ``Observation`` from the events of a profile.
 
     Args:
-        events: As ONNX Runtime writes them.
+        events: Events of ONNX Runtime's profile.
         names: See ``name_by_path``.
     """
     runs: dict[str, int] = {}
@@ -164,7 +164,7 @@ def read_profile(
 
 
 def _seen(node: onnx.NodeProto, told: Mapping[str, Any]) -> Iterator[tuple[str, str, list[int]]]:
-    """Yield name, type and sizes of what an operator read and made; nothing where they cannot be told apart."""
+    """Yield name, type and sizes of an operator's inputs and outputs; nothing if they cannot be matched to names."""
     for names, key in ((node.output, "output_type_shape"), (node.input, "input_type_shape")):
         present = [name for name in names if name]
         described = told.get(key, ())

@@ -1,4 +1,4 @@
-"""An ONNX model read safely: a file of unknown origin, or a network of the zoo; its batch and stored precisions."""
+"""Loading of ONNX models, from untrusted files or the zoo, and their batch and stored precisions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _MAX_PROTOBUF_BYTES = 2**31 - 1
 
 
 def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
-    """Return the workload's ONNX model, with its dimensions as they were exported.
+    """Return the workload's ONNX model with its dimensions as exported.
 
     Args:
-        workload: From ``resolve``.
-        weights: Whether external weights are read too, and a zoo network is given some. Without, large external files
-            are only checked, never read.
+        workload: A result of ``resolve``.
+        weights: Whether to read external weights and to draw those of a zoo network. Otherwise large external files are
+            checked and not read.
 
     Raises:
-        InputError: a Python workload, which has no graph; a file that cannot be read or is no ONNX model; external
-            weights that are missing, cut short or outside the model's folder.
+        InputError: the workload has no graph; the file cannot be read or is no ONNX model; external weights are
+            missing, truncated or outside the model's folder.
     """
     if workload.kind == "zoo":
         from edgetune.workloads import zoo
@@ -68,7 +68,7 @@ def fixed_model(
 
 
 def network_batch(workload: Workload, dimensions: Mapping[str, int]) -> Batch:
-    """Return which axes of the workload's inputs are its batch.
+    """Return the batch axes of the workload's inputs.
 
     Raises:
         InputError: see ``load_model`` and ``fix_dimensions``.
@@ -78,15 +78,15 @@ def network_batch(workload: Workload, dimensions: Mapping[str, int]) -> Batch:
 
 @lru_cache(maxsize=64)
 def _network_batch(workload: Workload, dimensions: tuple[tuple[str, int], ...]) -> Batch:
-    # Safe to remember: a workload carries the hash of its definition.
+    # Safe to cache: a workload carries the hash of its definition.
     return batch_of(load_model(workload, weights=False), dimensions=dict(dimensions), batch_axes=workload.batch_axes)
 
 
 def parse_model(path: Path) -> onnx.ModelProto:
-    """Return the model in a file, external weights left where they are.
+    """Return the model in a file without loading external weights.
 
     Raises:
-        InputError: unreadable, empty, no ONNX model, a model without operators, or one beyond the limits.
+        InputError: the file is unreadable, empty or no ONNX model; the model has no operators or exceeds the limits.
     """
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -125,7 +125,7 @@ def parse_model(path: Path) -> onnx.ModelProto:
 
 
 def _is_text(graph: onnx.GraphProto) -> bool:
-    """Whether all names are text: protobuf hands out damaged ones as bytes, or fails when they are read."""
+    """Return whether all names are text: protobuf returns damaged names as bytes, or fails to read them."""
     try:
         names = [graph.name, *(value.name for value in (*graph.input, *graph.output, *graph.value_info))]
         names += [weight.name for weight in graph.initializer]
@@ -138,12 +138,12 @@ def _is_text(graph: onnx.GraphProto) -> bool:
 
 
 _PRECISIONS = {1: "fp32", 11: "fp64", 10: "fp16", 16: "bf16", 2: "int8", 3: "int8"}
-"""By ONNX's number of an element type (``onnx.TensorProto.DataType``)."""
+"""Precision by ONNX's number of an element type (``onnx.TensorProto.DataType``)."""
 _DEFAULT = ("fp32",)
 
 
 def stored_precisions(workload: Workload) -> tuple[str, ...]:
-    """Return the precisions of a network's weights and inputs; FP32 for a training file, whose graph is not known.
+    """Return the precisions of a network's weights and inputs; FP32 for a training file, whose graph is unknown.
 
     Raises:
         InputError: see ``load_model``.

@@ -1,9 +1,8 @@
-"""Standard operators in place of ONNX Runtime's own, so that shapes are inferred past them.
+"""Replacement of ONNX Runtime's own operators by standard ones for shape inference.
 
-ONNX infers no shape through ``com.microsoft.SkipLayerNormalization`` and its like, which ONNX Runtime's optimiser and
-exporters of language models write. For inference alone each is replaced by a standard operator that makes the same
-shape from the same inputs; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runtime's
-ContribOperators.md.
+ONNX infers no shapes through operators such as ``com.microsoft.SkipLayerNormalization``, which ONNX Runtime's optimiser
+and exporters of language models write. During inference each is replaced by a standard operator of the same output
+shape; the model itself keeps its nodes. Source of inputs and outputs: ONNX Runtime's ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SAME: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "BiasDropout": (0,),
     }
 )
-"""Outputs that have type and shape of the first input."""
+"""Outputs with the type and shape of the first input."""
 
 _RENAMED: Mapping[str, tuple[str, Sequence[int]]] = MappingProxyType(
     {
@@ -51,17 +50,17 @@ _RENAMED: Mapping[str, tuple[str, Sequence[int]]] = MappingProxyType(
         "Trilu": ("Trilu", (0, 1)),
     }
 )
-"""Operators whose first output is that of a standard one on some of their inputs."""
+"""Operators whose first output has the shape of a standard operator's on some of their inputs."""
 
 
 def replace_runtime_operators(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -> StandIn:
-    """Return ``nodes`` with standard operators for those of ONNX Runtime, and the weights without values these need.
+    """Return ``nodes`` with standard operators for those of ONNX Runtime, and the weights without values they need.
 
-    An operator without stand-in stays: its outputs have the shapes that the model stores, if any.
+    An operator without a replacement stays: its outputs have the shapes that the model stores, if any.
 
     Args:
-        nodes: In the order of the graph.
-        shapes: Of weights and of the network's inputs.
+        nodes: Nodes in the order of the graph.
+        shapes: Shapes of weights and of the network's inputs.
     """
     kept: list[onnx.NodeProto] = []
     weights: list[onnx.TensorProto] = []
@@ -89,7 +88,7 @@ def _stand_in(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
 
 
 def _renamed(node: onnx.NodeProto, op: str, inputs: Sequence[str]) -> onnx.NodeProto:
-    """Return the standard operator with those of the node's attributes that it knows."""
+    """Return the standard operator with the node's attributes that it has."""
     known = onnx.defs.get_schema(op).attributes
     renamed = onnx.NodeProto(op_type=op, input=inputs, output=node.output[:1])
     renamed.attribute.extend(attribute for attribute in node.attribute if attribute.name in known)
@@ -128,7 +127,7 @@ def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
 
 
 def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: bool = False) -> StandIn:
-    """Return a product of ``x`` with a weight that has a shape and no values."""
+    """Return a product of ``x`` with a weight of ``shape`` without values."""
     name, made = f"{node.output[0]}/weight", f"{node.output[0]}/integer" if floats else node.output[0]
     nodes = [onnx.helper.make_node("MatMul", [x, name], [made])]
     if floats:
@@ -137,14 +136,14 @@ def _projected(node: onnx.NodeProto, x: str, shape: tuple[int, int], *, floats: 
 
 
 def _multi_head(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    """Query as wide as value, as in every model there is; packed queries are left to the stored shapes."""
+    """Replace multi-head attention by its query, assumed as wide as the value; packed queries keep stored shapes."""
     if len(node.input) < 2 or not node.input[1]:
         return None
     return [onnx.helper.make_node("Identity", node.input[:1], node.output[:1])], []
 
 
 def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
-    """As wide as the query; where query, key and value are packed, the head size is that of the cache."""
+    """Replace grouped-query attention by its query; if packed, by a slice with the head size of the cache."""
     if len(node.input) > 1 and node.input[1]:
         return _multi_head(node, shapes)
     past = shapes.get(node.input[3]) if len(node.input) > 3 else None
@@ -157,7 +156,7 @@ def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
 
 
 def _quantised_lstm(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
-    """An LSTM of floats: its weights are stored the other way round."""
+    """Replace a quantised LSTM by an LSTM of floats with transposed weights."""
     weights, names = [], [f"{node.output[0]}/weight", f"{node.output[0]}/recurrence"]
     for name, stored in zip(names, node.input[1:3], strict=True):
         if stored not in shapes:

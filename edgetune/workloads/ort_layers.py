@@ -1,14 +1,14 @@
-"""Times of a network's layers on ONNX Runtime, from the trace that it writes of itself.
+"""Times of a network's layers on ONNX Runtime, from its trace.
 
-ONNX Runtime optimises a graph before it runs it: ``Conv + Relu`` becomes one kernel, what surrounds an attention block
-another, and changes of layout (``ReorderInput``) are added. It can save the graph that it made. In that graph a kernel
-that makes a tensor of the network's own stands for everything between this tensor and the others that kernels make:
+ONNX Runtime optimises a graph before it runs: ``Conv + Relu`` becomes one kernel, the operators of an attention block
+another, and changes of layout (``ReorderInput``) are added. It can save the optimised graph. In that graph a kernel
+that computes a tensor of the network stands for all operators between this tensor and those that other kernels compute:
 
     network     Conv --c--> BatchNormalization --b--> Relu --r--> MaxPool --m-->
     kernels     Conv ------------------------------------r--> [ReorderOutput] MaxPool --m-->
                 stands for all three                           inserted         stands for itself
 
-A kernel that makes no such tensor is part of the next one that does, unless it only copies or changes layout.
+A kernel that computes no such tensor is part of the next one that does, unless it only copies or changes layout.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _LEVELS: Mapping[str, str] = {
     "extended": "ORT_ENABLE_EXTENDED",
     "all": "ORT_ENABLE_ALL",
 }
-"""Source: onnxruntime.ai, "Graph optimizations"; ``all`` is its default."""
+"""ONNX Runtime's names of levels, default ``all``. Source: onnxruntime.ai, "Graph optimizations"."""
 _COPIES = frozenset(("ReorderInput", "ReorderOutput", "MemcpyFromHost", "MemcpyToHost", "Cast", "Transpose"))
-"""Operators that ONNX Runtime adds to change layout, type or place, and that compute nothing."""
+"""Operators that ONNX Runtime adds to change layout, type or device; they compute nothing."""
 _TAILS = frozenset(("Add", "Sum", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSigmoid"))
-"""What a convolution of blocked layout does besides. Source: ONNX Runtime's nchwc_transformer.cc."""
+"""Operators that a convolution of blocked layout can include. Source: ONNX Runtime's nchwc_transformer.cc."""
 _KERNEL = "_kernel_time"
 _WEIGHTS_IN_FILE_BYTES = 1024
 _LAYOUT_SUFFIX = re.compile(r"_n(chwc|hwc)(_token_\d+)?$")
 _FUSION_SUFFIX = re.compile(r"/\w*Fusion\w*/.*$")
-"""ONNX Runtime names a kernel of blocked layout after its output, and some fused ones after a node. Source: its
-nchwc_transformer.cc and the optimizer/*_fusion.cc; what they miss is only grouped more coarsely."""
+"""Suffix of fused kernels that ONNX Runtime names after a node; kernels of blocked layout are named after their output.
+Source: its nchwc_transformer.cc and optimizer/*_fusion.cc; kernels with other names are grouped more coarsely."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracedKernel:
-    """One execution of a kernel in the trace; times in whole microseconds, as the trace has them."""
+    """One execution of a kernel in the trace; times in whole microseconds, as in the trace."""
 
     name: str
     op: str
@@ -63,7 +63,7 @@ class TracedKernel:
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
-    """One minibatch in the trace, its kernels in the order in which they ran."""
+    """One minibatch in the trace, its kernels in order of execution."""
 
     duration_us: int
     kernels: tuple[TracedKernel, ...]
@@ -80,7 +80,7 @@ def measure_inference(
 ) -> LayerTimes:
     """Run a network under ONNX Runtime's profiler and return the time of each kernel, see ``layer_times.measure``.
 
-    The optimised graph is saved in a temporary folder, weights beside it: that takes their size on disk for a moment.
+    The optimised graph is saved in a temporary folder, with the size of the weights on disk.
 
     Raises:
         InputError: the network cannot be loaded or run.
@@ -105,7 +105,7 @@ def measure_inference(
 
         try:
             session, feed = open_profiled(save=True)
-        except InputError:  # also of providers that compile the graph: it cannot be saved then
+        except InputError:  # providers that compile the graph cannot save it
             saved.unlink(missing_ok=True)
             session, feed = open_profiled(save=False)
         optimised = _saved_graph(saved)
@@ -140,11 +140,11 @@ def _saved_graph(path: Path) -> Sequence[onnx.NodeProto] | None:
 def read_trace(events: Sequence[Mapping[str, Any]]) -> list[TracedRun]:
     """Return the minibatches of a trace.
 
-    Kernels inside another (the body of a ``Loop``) are part of it. A minibatch whose kernels differ from the last
-    one's was cut off, when the trace was full, and is left out.
+    Kernels inside another (the body of a ``Loop``) are part of it. A minibatch whose kernels differ from those of the
+    last one was truncated by a full trace and is left out.
 
     Args:
-        events: The list that is the trace file.
+        events: The events of the trace file.
     """
     kernels = sorted(
         (_kernel(event) for event in events if event.get("cat") == "Node" and event["name"].endswith(_KERNEL)),
@@ -169,7 +169,7 @@ def read_trace(events: Sequence[Mapping[str, Any]]) -> list[TracedRun]:
 
 def _kernel(event: Mapping[str, Any]) -> TracedKernel:
     details = event["args"]
-    sizes = [details.get(f"{what}_size") for what in ("activation", "output")]  # weights packed in advance are not told
+    sizes = [details.get(f"{what}_size") for what in ("activation", "output")]  # prepacked weights are not reported
     data_bytes = None if None in sizes else sum(int(size) for size in sizes)
     name = event["name"].removesuffix(_KERNEL)
     return TracedKernel(name, details.get("op_name", ""), event["ts"], event["dur"], data_bytes)
@@ -178,15 +178,15 @@ def _kernel(event: Mapping[str, Any]) -> TracedKernel:
 def kernel_times(
     runs: Sequence[TracedRun], rows: GraphRows, optimised: Sequence[onnx.NodeProto] | None
 ) -> tuple[tuple[LayerTime, ...], float]:
-    """Return the median time of each kernel, what it stands for, and the time of a minibatch, s.
+    """Return the median time of each kernel with its rows, and the time of a minibatch, s.
 
     The time of a minibatch is the sum of these medians and of the median time between kernels, so that shares of it
     never exceed one.
 
     Args:
-        runs: At least one; all of the same kernels.
+        runs: At least one minibatch; all have the same kernels.
         rows: The network's rows.
-        optimised: Nodes of the graph that ran, if it is known, in their order.
+        optimised: Nodes of the optimised graph in order; ``None`` if unknown.
     """
     first = runs[0].kernels
     seconds = [statistics.median(1e-6 * run.kernels[index].duration_us for run in runs) for index in range(len(first))]
@@ -203,7 +203,7 @@ def kernel_times(
 
 
 def _by_name(kernels: Sequence[TracedKernel], rows: GraphRows) -> list[tuple[How, tuple[str, ...]]]:
-    """Join each kernel to the one row that its name tells, where the graph that ran is not known."""
+    """Assign each kernel to the row in its name, if the optimised graph is unknown."""
     found: list[tuple[How, tuple[str, ...]]] = []
     for kernel in kernels:
         row = _named(kernel.name, rows)
@@ -223,7 +223,7 @@ def _named(name: str, rows: GraphRows) -> str | None:
 def _by_graph(
     kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
 ) -> list[tuple[How, tuple[str, ...]]]:
-    """Join each kernel to the rows between the tensors it takes and those it makes."""
+    """Assign each kernel to the rows between its inputs and its outputs."""
     ends = _ends(kernels, optimised, rows)
     taken = {row for made in ends for row in made}
     stands_for: dict[tuple[str, ...], tuple[str, ...]] = {(): ()}
@@ -245,11 +245,11 @@ def _by_graph(
 def _ends(
     kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
 ) -> list[tuple[str, ...]]:
-    """Return the rows that each kernel completes or, if it completes none, those of the next that does."""
+    """Return the rows that each kernel completes or, if it completes none, those of the next kernel that does."""
     ends = _completed(kernels, optimised, rows)
     reader = {name: index for index, node in reversed(list(enumerate(optimised))) for name in node.input if name}
     parts = list(ends)
-    for index in reversed(range(len(ends))):  # from the last, so that what follows is known already
+    for index in reversed(range(len(ends))):  # from the last, so that the next kernel's rows are known
         if not parts[index]:
             after = [reader[name] for name in optimised[index].output if name in reader]
             parts[index] = parts[min(after)] if after else ()
@@ -259,12 +259,11 @@ def _ends(
 def _completed(
     kernels: Sequence[TracedKernel], optimised: Sequence[onnx.NodeProto], rows: GraphRows
 ) -> list[tuple[str, ...]]:
-    """Return the rows whose tensors each kernel makes, by the names of its outputs or else by its own.
+    """Return the rows whose tensors each kernel computes, by the names of its outputs, or else by its own name.
 
-    A copy that ONNX Runtime added completes nothing, also where it carries on the name of what it copies. A kernel
-    known by its name alone may do more than that (the sum of a residual block and its activation): it also completes
-    the only row that reads this one, as long as that is such a row, no kernel is left that would complete it, and all
-    else that it reads is there already.
+    A copy that ONNX Runtime added completes no row, even with the name of a copied tensor. A kernel identified by its
+    name alone may compute more (the sum of a residual block and its activation): it also completes the only reader of
+    its row, if the reader is one of ``_TAILS``, no later kernel completes it, and its other inputs are computed before.
     """
     named: set[int] = set()
     ends: list[tuple[str, ...]] = []
@@ -288,7 +287,7 @@ def _completed(
 
 
 def _onward(row: str, ends: Collection[str], before: Collection[str], rows: GraphRows) -> str:
-    """Follow a row to the last that the same kernel completes; see ``_completed``."""
+    """Return the last row that the kernel of ``row`` completes; see ``_completed``."""
     while True:
         readers = rows.readers.get(row, ())
         if len(readers) != 1 or readers[0] in ends or rows.ops[readers[0]] not in _TAILS:

@@ -1,4 +1,4 @@
-"""Inference: an ONNX network on ONNX Runtime, on the execution provider that was asked for and no other."""
+"""Inference of an ONNX network on ONNX Runtime, on the requested execution provider without fallback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgetune.workloads.onnx_file import fix_dimensions, fixed_model, load_model
 from edgetune.workloads.workload import RunOptions, Workload
 
 _PROTOBUF_LIMIT_BYTES = 2**31 - 1
-"""A protobuf message, and so a model handed over in memory, cannot be larger."""
+"""Largest protobuf message, and so the largest model passed in memory."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:  # noqa: ARG001
@@ -40,15 +40,14 @@ def open_session(
 ) -> tuple[Any, Mapping[str, Any]]:
     """Return an ONNX Runtime session and the minibatch to feed it.
 
-    A file whose batch is symbolic is opened from its path with the dimensions overridden, so that weights kept outside
-    the file (over 2 GB) are never serialised; one with a fixed batch, or a name that is not UTF-8, is rewritten in
-    memory.
+    A file with a symbolic batch is opened from its path with overridden dimensions, so that external weights (over
+    2 GB) are not serialised. A file with a fixed batch, or a name that is not UTF-8, is rewritten in memory.
 
     Args:
         workload: The network.
         batch_size: Samples per minibatch.
         how: The options of the run.
-        configure: Given the session's options before it is made.
+        configure: Changes the session's options before the session is created.
         provider_options: Options of the first provider, e.g. ``user_compute_stream``.
 
     Raises:
@@ -60,7 +59,7 @@ def open_session(
     graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
     feed = feeds(workload, graph, batch_size, dimensions, inputs_file=how.inputs, seed=how.seed)
     options = ort.SessionOptions()
-    options.log_severity_level = 3  # errors; warnings about node placement are no news to the user
+    options.log_severity_level = 3  # errors only; warnings about node placement do not help the user
     if how.threads is not None:
         options.intra_op_num_threads = how.threads
         options.inter_op_num_threads = 1
@@ -87,7 +86,7 @@ def open_session(
 
 
 def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_size: int) -> Callable[[], object]:
-    """Return a step that feeds one minibatch to a session; one that fails raises ``InputError``."""
+    """Return a step that runs one minibatch in a session; a failing step raises ``InputError``."""
     run = session.run
 
     def step() -> object:
@@ -103,7 +102,7 @@ def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_siz
 
 
 def _overrides(declared: onnx.ModelProto, fixed: onnx.ModelProto) -> dict[str, int] | None:
-    """Return the values of the named dimensions that differ, or ``None`` when names are not all that differs."""
+    """Return the size of each named dimension; ``None`` if a fixed dimension changes or a name has two sizes."""
     sizes = {value.name: value.type.tensor_type.shape.dim for value in fixed.graph.input}
     overrides: dict[str, int] = {}
     for value in declared.graph.input:
@@ -129,10 +128,10 @@ def _serialised(model: onnx.ModelProto) -> bytes:
 
 
 def require_onnxruntime(providers: tuple[str, ...]) -> Any:
-    """Return the onnxruntime module, having checked that it offers every provider.
+    """Return the onnxruntime module after checking that it has every provider.
 
     Raises:
-        DeviceError: it is not installed, or lacks one.
+        DeviceError: ONNX Runtime is not installed, or lacks a provider.
     """
     try:
         import onnxruntime as ort
@@ -153,18 +152,18 @@ def require_onnxruntime(providers: tuple[str, ...]) -> Any:
 
 
 def _load_cuda(ort: Any) -> None:
-    """Have ONNX Runtime find the CUDA libraries that pip installed beside it; where they are the system's, it does.
+    """Load the CUDA libraries that pip installed beside ONNX Runtime; it finds those of the system itself.
 
-    Source: onnxruntime.preload_dlls, since 1.21; older releases look where the dynamic linker does.
+    Source: onnxruntime.preload_dlls, since 1.21; older releases search the paths of the dynamic linker.
     """
     preload = getattr(ort, "preload_dlls", None)
     if preload is not None:
-        with contextlib.redirect_stdout(sys.stderr):  # it prints what it does not find
+        with contextlib.redirect_stdout(sys.stderr):  # it prints the libraries that it does not find
             preload()
 
 
 def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload) -> None:
-    """Raise unless the session uses the provider asked for first: it falls back without a word."""
+    """Raise ``DeviceError`` unless the session uses the first requested provider: ONNX Runtime falls back silently."""
     if asked and ran[:1] != [asked[0]]:
         raise DeviceError(
             f"{workload.reference} was to run on {asked[0]}, but ONNX Runtime chose {ran[0] if ran else 'nothing'}",
@@ -173,5 +172,5 @@ def _refuse_fallback(ran: list[str], asked: tuple[str, ...], workload: Workload)
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error of ONNX Runtime says, in one line of at most 300 characters."""
+    """Return the message of an error of ONNX Runtime as one line of at most 300 characters."""
     return " ".join(str(error).split())[:300]

@@ -1,12 +1,12 @@
 """A prepared folder: one network as layers on storage, each a graph without weights and a file of weights.
 
-    alexnet/manifest.json        what is here: layers in order, tensors, sizes, hashes
-            000-conv1.onnx       a graph whose weights are inputs, made into a session once
-            000-conv1.weights    its weights, mapped when they are needed and given back when they are not
+    alexnet/manifest.json        layers in order, tensors, sizes, hashes
+            000-conv1.onnx       a graph whose weights are inputs, opened as a session once
+            000-conv1.weights    its weights, mapped while they are needed
             shared-000.weights   a weight that several layers read is stored once, in a file of its own
             whole.onnx ...       the whole network, to compare with
 
-Read by the process that runs networks under a memory limit: standard library only.
+The process that runs networks under a memory limit imports this module: standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ITEM_BYTES = {
     **dict.fromkeys(("int32", "uint32", "float32"), 4),
     **dict.fromkeys(("int64", "uint64", "float64"), 8),
 }
-"""Of the element types that weights are fed as, by numpy's names: this reads without numpy."""
+"""Bytes of the element types of fed weights, by NumPy's names, since this module does not import NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class TensorSpec:
     """An input or output of the network.
 
     Args:
-        name: In the graph.
-        dtype: Numpy name of the element type.
+        name: Name in the graph.
+        dtype: NumPy name of the element type.
         shape: Its dimensions.
     """
 
@@ -53,12 +53,12 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class PreparedWeight:
-    """A weight: where it is, and which input of the layer's graph it is fed to.
+    """A weight: its place in a file, and the input of the layer's graph that it is fed to.
 
     Args:
         input: Name of the input.
         file: Name of the file in the folder.
-        offset: Where it begins in that file, bytes; a multiple of 64.
+        offset: Its offset in that file, bytes; a multiple of 64.
         dtype: Numpy name of the element type.
         shape: Its dimensions.
     """
@@ -71,7 +71,7 @@ class PreparedWeight:
 
     @property
     def end(self) -> int:
-        """Where it ends in that file, bytes."""
+        """Its end in that file, bytes."""
         return self.offset + math.prod(self.shape) * _ITEM_BYTES[self.dtype]
 
 
@@ -81,15 +81,15 @@ class PreparedLayer:
 
     Args:
         name: Unique in the network.
-        kind: What its weights are of.
+        kind: Kind of the operator with its weights.
         graph: Name of its graph's file in the folder.
-        weights: In the order of the graph's inputs, after ``inputs``.
+        weights: Its weights in the order of the graph's inputs, after ``inputs``.
         inputs: Names of the network's inputs and of other layers' outputs that it reads, in the graph's order.
-        outputs: Names of what it makes, in the graph's order.
-        after: Indices of the layers that make its inputs, ascending; each is less than its own.
-        weight_bytes: Of its weights.
-        output_bytes: Of its outputs.
-        scratch_bytes: The most that tensors inside it take at once; kernels' own workspaces are not known here.
+        outputs: Names of its outputs, in the graph's order.
+        after: Indices of the layers that compute its inputs, ascending; each is less than its own.
+        weight_bytes: Bytes of its weights.
+        output_bytes: Bytes of its outputs.
+        scratch_bytes: Peak bytes of its internal tensors, without the workspaces of kernels.
         load_s, execute_s: ``None`` until measured (``edgetune schedule profile``), s.
     """
 
@@ -109,7 +109,7 @@ class PreparedLayer:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file of the folder, as it was written.
+    """A file of the folder, as recorded in the manifest.
 
     Args:
         size_bytes: Its length.
@@ -125,19 +125,19 @@ class Prepared:
     """A prepared network.
 
     Args:
-        folder: Where it is.
-        network: Its name.
-        reference, source_sha256: What it was made from, as the user wrote it, and its hash.
+        folder: Its folder.
+        network: Name of the network.
+        reference, source_sha256: The model's reference as the user wrote it, and the model's hash.
         batch_size: Samples per request.
-        options: How it was made; the same options and source make the same layers.
-        runtime: ONNX Runtime's version that made it, and the kind of processor that it was made for.
-        inputs, outputs: Of the network.
-        layers: In an order in which each reads only from those before it.
-        input_bytes: Of all inputs together.
-        files: Every file of the folder but the manifest, by name.
-        whole: The forms of the whole network: ``external`` and, unless it would be too large, ``default``.
-        difference: Largest between the outputs of the layers and of the whole network, as a share of the largest
-            magnitude, on random inputs; ``None`` where these could not tell.
+        options: Options of the cut; the same options and model give the same layers.
+        runtime: Version of the ONNX Runtime that optimised it, and the kind of processor.
+        inputs, outputs: Inputs and outputs of the network.
+        layers: Layers in topological order.
+        input_bytes: Bytes of all inputs together.
+        files: Every file of the folder except the manifest, by name.
+        whole: Files of the whole network: ``external`` and, unless it would be too large, ``default``.
+        difference: Largest difference between the outputs of the layers and of the whole network on random inputs, as a
+            share of the largest magnitude; ``None`` if undecidable.
     """
 
     folder: Path
@@ -157,19 +157,19 @@ class Prepared:
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of all weights, those that layers share counted once."""
+        """Bytes of all weights; shared weights count once."""
         named = {weight.file for layer in self.layers for weight in layer.weights}
         return sum(self.files[name].size_bytes for name in named)
 
 
 def open_prepared(folder: Path) -> Prepared:
-    """Return what is in a prepared folder, having checked that every file is there and as long as it was written.
+    """Return the network of a prepared folder after checking that every file exists with its recorded length.
 
-    Contents are not read: see ``check_file``.
+    ``check_file`` checks contents.
 
     Raises:
-        InputError: no prepared folder, one of another version, a damaged manifest, a file missing or cut short, a path
-            that ONNX Runtime cannot open.
+        InputError: the folder is not prepared or of another version, the manifest is damaged, a file is missing or
+            truncated, or ONNX Runtime cannot open the path.
     """
     require_utf8(folder)
     prepared = _read(folder)
@@ -185,18 +185,18 @@ def open_prepared(folder: Path) -> Prepared:
 
 
 def check_file(prepared: Prepared, name: str) -> int:
-    """Read a file whole, refuse it unless it holds what was written, and return when it was changed last, ns.
+    """Compare a file with its recorded hash and return its modification time, ns.
 
-    Once per file and run: 244 MB take 0.2 s where the processor has instructions for SHA-256, 1 s where not.
+    244 MB take 0.2 s on a processor with instructions for SHA-256, otherwise 1 s.
 
     Args:
-        prepared: From ``open_prepared``.
-        name: Of a file in its folder.
+        prepared: A result of ``open_prepared``.
+        name: Name of a file in its folder.
 
     Raises:
-        InputError: it cannot be read, or has changed.
+        InputError: the file cannot be read, or has changed.
     """
-    import hashlib  # with OpenSSL 3.6 MB, which the process that runs under a memory limit never needs
+    import hashlib  # loads 3.6 MB with OpenSSL, which the process under a memory limit does not need
 
     path, digest = prepared.folder / name, hashlib.sha256()
     try:
@@ -212,17 +212,17 @@ def check_file(prepared: Prepared, name: str) -> int:
 
 
 def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
-    """Refuse layers that another ONNX Runtime made, or for another kind of processor, where that matters.
+    """Refuse layers that were optimised by another ONNX Runtime or for another kind of processor, where it matters.
 
     Standard operators run anywhere; ONNX Runtime's own change between versions, and layouts between processors.
 
     Args:
-        prepared: From ``open_prepared``.
-        version: Of the ONNX Runtime that is to run them.
-        processor: From ``workloads.processor``.
+        prepared: A result of ``open_prepared``.
+        version: Version of the ONNX Runtime that runs the layers.
+        processor: A result of ``processor_kind``.
 
     Raises:
-        InputError: they would not run as they were checked.
+        InputError: the layers were prepared for another version or processor.
     """
     level, made = prepared.options.get("optimise"), prepared.runtime
     if level != "basic" and made.get("onnxruntime") != version:
@@ -238,7 +238,7 @@ def check_runtime(prepared: Prepared, version: str, processor: str) -> None:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether a folder says that it holds a prepared network, of whatever version."""
+    """Return whether a folder has the manifest of a prepared network, of any version."""
     try:
         found = json.loads((folder / MANIFEST).read_bytes())
     except (OSError, ValueError):
@@ -321,7 +321,7 @@ def _tensor(entry: Mapping[str, Any]) -> TensorSpec:
 
 
 def _check(prepared: Prepared) -> None:
-    """Refuse a manifest that contradicts itself: a layer that reads what nothing before it makes, or no file holds."""
+    """Raise ``ValueError`` or ``KeyError`` if a layer reads a missing tensor or file, or names repeat."""
     if not prepared.layers:
         raise ValueError("no layers")
     if len({layer.name for layer in prepared.layers}) != len(prepared.layers):
@@ -349,7 +349,7 @@ def _text(value: Any) -> str:
 
 
 def _file_name(value: Any) -> str:
-    """Return a name of a file in the folder itself: a manifest names no others."""
+    """Return ``value`` after checking that it names a file directly in the folder."""
     if _text(value) != Path(value).name or "\0" in value:
         raise ValueError(f"a file of the folder expected, not {value!r}")
     return str(value)
@@ -370,10 +370,9 @@ def _number(value: Any) -> float | None:
 
 
 def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return what layouts of kernels depend on, e.g. ``x86_64 avx512f``.
+    """Return the kind of processor that kernel layouts depend on, e.g. ``x86_64 avx512f``.
 
-    Source: MLAS (``MlasPlatform``) takes channels by 16 with AVX-512, by 8 with AVX or SSE, and otherwise as the
-    architecture allows.
+    Source: MLAS (``MlasPlatform``) blocks channels by 16 with AVX-512, by 8 with AVX or SSE, otherwise by architecture.
     """
     try:
         text = cpuinfo.read_text(errors="replace")

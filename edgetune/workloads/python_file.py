@@ -1,11 +1,11 @@
 """Training written by the user: a Python file with ``make(batch_size) -> step()``.
 
-``make`` builds model, optimiser and data loader once; each call of the ``step`` it returns trains on one minibatch and
-returns when the device has finished it. What it returns is the loss, where that is a number. ``save(path)`` and
-``load(path)``, of the file or of the step, write what was learnt and go on from it; they may be left out.
+``make`` builds model, optimiser and data loader once. Each call of ``step`` trains on one minibatch, returns when the
+device has finished it, and may return the loss as a number. The optional functions ``save(path)`` and ``load(path)``,
+of the file or of the step, write a checkpoint and continue from it.
 
-Anything that goes wrong in the file is told as one line with the place in the user's file, because a traceback through
-this program's modules helps nobody.
+An exception in the file is reported as one line with its place in the user's file, without a traceback through this
+program's modules.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _loaded: dict[Path, ModuleType] = {}
 
 @dataclass(frozen=True, slots=True)
 class TrainingFile:
-    """A training file, made for a batch size.
+    """The functions of a training file at a batch size.
 
     Args:
         step: Trains on one minibatch.
-        save: Writes what was learnt to a path, where the file can.
-        load: Goes on from what ``save`` wrote, where the file can.
+        save: Writes a checkpoint to a path; ``None`` if the file defines none.
+        load: Continues from a checkpoint; ``None`` if the file defines none.
     """
 
     step: Callable[[], object]
@@ -57,11 +57,10 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
 
 
 def open_training(path: Path, batch_size: int, *, threads: int | None = None) -> TrainingFile:
-    """Run ``make(batch_size)`` of the file and return its step, and how to save and load what it learns.
+    """Run ``make(batch_size)`` of the file and return its step and its functions for checkpoints.
 
-    The file is executed once per process, as an import would be; ``make`` is called for every batch size. A file that
-    wants its checkpoint handed back defines ``save(path)``, and ``load(path)`` to go on from one: as functions of the
-    file, or as attributes of the step.
+    The file is executed once per process, as in an import; ``make`` is called for every batch size. For checkpoints a
+    file defines ``save(path)`` and ``load(path)``, as functions of the file or as attributes of the step.
 
     Args:
         path: The Python file.
@@ -69,8 +68,8 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
         threads: CPU threads PyTorch may use, if the file uses PyTorch.
 
     Raises:
-        InputError: the file cannot be loaded, ``make`` is missing, raises, or returns something that cannot be called.
-            The step, ``save`` and ``load`` raise it likewise.
+        InputError: the file cannot be loaded, ``make`` is missing, raises, or returns something that is not callable.
+            The step, ``save`` and ``load`` raise it if the user's code raises.
     """
     module = load_file(path)
     make = getattr(module, "make", None)
@@ -91,7 +90,7 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
 
 
 def _optional(path: Path, name: str, *owners: object) -> Callable[[str], object] | None:
-    """Return a function of the file that need not be there, its exceptions told as input errors."""
+    """Return an optional function of the file, its exceptions converted to ``InputError``; ``None`` if missing."""
     function = next((found for owner in owners if callable(found := getattr(owner, name, None))), None)
     if function is None:
         return None
@@ -106,17 +105,17 @@ def _optional(path: Path, name: str, *owners: object) -> Callable[[str], object]
 
 
 def limit_threads(threads: int | None) -> None:
-    """Give PyTorch its share of the cores, if the file has imported it."""
+    """Set the number of PyTorch's threads if the file has imported PyTorch."""
     torch = sys.modules.get("torch")
     if torch is not None and threads is not None:
         torch.set_num_threads(threads)
 
 
 def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
-    """Execute the file as a module, once per process, its folder first on the import path as ``python FILE`` has it.
+    """Execute the file as a module, once per process, its folder first on the import path as in ``python FILE``.
 
     Raises:
-        InputError: it is no Python file, or raises; ``contract`` is the hint.
+        InputError: the file is no Python file, or raises; ``contract`` is the hint.
     """
     path = path.resolve()
     if path in _loaded:
@@ -137,7 +136,7 @@ def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
 
 
 def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
-    """Return ``step`` with its exceptions told as input errors, and a result that was never run refused."""
+    """Return ``step`` with its exceptions converted to ``InputError``; an awaitable or a generator is refused."""
 
     def guarded() -> object:
         try:
@@ -155,7 +154,7 @@ def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
 
 
 def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT) -> InputError:
-    """Say in one line what raised, and where in the user's file."""
+    """Return the ``InputError`` for an exception, in one line with its place in the user's file."""
     text = _text(error)
     where = path.name
     if isinstance(error, SyntaxError) and error.lineno is not None:
@@ -171,7 +170,7 @@ def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT)
 
 
 def _text(error: BaseException) -> str:
-    """Return what an exception says as one line of reasonable length; its own code may be at fault, too."""
+    """Return the message of an exception as one short line; its own ``__str__`` may raise."""
     try:
         return " ".join(str(error).split())[:_TEXT_LENGTH] or "no message"
     except Exception:
@@ -187,7 +186,7 @@ HANDLER_CONTRACT = "a handler file defines inputs(request, line), outputs(reques
 
 @dataclass(frozen=True, slots=True)
 class HandlerFile:
-    """The functions of a handler file; what it raises is told with the place in the file."""
+    """The functions of a handler file; their exceptions are reported with the place in the file."""
 
     inputs: Callable[..., Any] | None
     outputs: Callable[..., Any] | None
@@ -197,7 +196,7 @@ def open_handler(path: Path) -> HandlerFile:
     """Execute the file, once per process, and return its functions.
 
     Raises:
-        InputError: it cannot be loaded, or defines neither. The functions raise it likewise.
+        InputError: the file cannot be loaded, or defines neither function. The functions raise it if the file raises.
     """
     module = load_file(path, HANDLER_CONTRACT)
     found = {name: getattr(module, name, None) for name in ("inputs", "outputs")}

@@ -1,4 +1,4 @@
-"""From what the user wrote to a workload: a zoo network, an ONNX or Python file, a peak kernel, a language model."""
+"""Resolution of a reference to a workload: a zoo network, an ONNX or Python file, a peak kernel, a language model."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
     """Return the workload named by ``reference``.
 
     Args:
-        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a kernel that
-            shows what the device can do at most: ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``),
-            or the configuration of a language model: ``llm:config.json`` (see ``llm``).
+        reference: ``zoo:resnet18``, a path to an ONNX file (any suffix), a path to a ``.py`` file, a peak kernel:
+            ``kernel:matmul:4096``, ``kernel:relu:8192:fp16`` (see ``kernels``), or the configuration of a language
+            model: ``llm:config.json`` (see ``llm``).
         batch_axes: See ``Workload``.
 
     Raises:
-        InputError: an unknown zoo network or kernel, a missing, unreadable or empty file, a folder, or a file of
-            another kind; batch axes of what has no graph.
+        InputError: the zoo network or kernel is unknown; the file is missing, unreadable, empty, a folder or of another
+            kind; batch axes are given for a workload without a graph.
     """
     found = _resolve(reference)
     if batch_axes is None:
@@ -44,7 +44,7 @@ def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:
 
 
 def names_path(reference: str) -> bool:
-    """Return whether ``reference`` can only be a file or a folder: what begins as ``zoo:`` never is, ``./zoo:`` is."""
+    """Return whether ``reference`` is a path: one that begins with ``zoo:`` is not, ``./zoo:`` is."""
     return not reference.startswith((_ZOO, PREFIX, LLM))
 
 
@@ -107,7 +107,7 @@ def _require_file(path: Path, reference: str) -> None:
 
 
 def _folder_hint(path: Path) -> str:
-    """Return which file of a folder to name."""
+    """Return the hint that names a file of a folder."""
     if (path / "manifest.json").is_file():
         return (
             f"a prepared network is run by edgetune schedule run; measure its layers: edgetune schedule profile {path}"
@@ -128,8 +128,7 @@ def _missing_hint(reference: str) -> str:
 def _onnx_hash(path: Path) -> str:
     """Return the hash of an ONNX file and of the names and sizes of its external weights.
 
-    The weights themselves may be gigabytes and are not read: a file whose size differs is noticed, other changes
-    to external weights are not.
+    The weights may be gigabytes and are not read: only changes of their files' sizes change the hash.
     """
     from edgetune.workloads import model_storage
     from edgetune.workloads.onnx_file import parse_model

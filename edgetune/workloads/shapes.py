@@ -1,4 +1,4 @@
-"""Shapes inferred through a graph whose input shapes are fixed, without touching its weights."""
+"""Shape inference through a graph with fixed input shapes, without reading its weights."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from edgetune.workloads.operator_replacements import replace_runtime_operators
 _SMALL_ELEMENTS = 1024
 """Initialisers up to this size may be shapes, axes or repeats, and keep their values during inference."""
 _SMALL_FLOATS = 16
-"""Floating-point constants up to this size may be scales of sizes, as of an upsampling, and keep theirs too."""
+"""Floating-point constants up to this size may be scales of sizes, as in upsampling, and keep their values too."""
 _NO_INPUTS_FOR_WEIGHTS = 4
-"""The first version of ONNX's intermediate representation that wants no input for each initialiser."""
+"""The first version of ONNX's intermediate representation that requires no input for each initialiser."""
 _MAX_ROUNDS = 500
-"""Rounds of folding shape arithmetic; each lets inference get past the next reshape of a chain of them."""
+"""Most rounds of folding shape arithmetic; each extends inference past the next reshape of a chain."""
 
 Given = Mapping[str, Mapping[int, int]]
-"""Sizes that the user says of tensors inside the graph: by name, then by axis."""
+"""Sizes that the user gives for tensors inside the graph, by name, then by axis."""
 _NOTHING: Given = MappingProxyType({})
 
 
 _BYTES_PER_BYTE = 64
-"""Memory that the inference of shapes may always take, by the size of a model without weights."""
+"""Memory that shape inference may always take, per byte of a model without weights."""
 
 
 def infer(
@@ -37,18 +37,18 @@ def infer(
 ) -> onnx.ModelProto:
     """Store in ``model`` the shape of every tensor that can be inferred, and return it.
 
-    An operator whose inputs contradict each other is left without a shape, for its reader to report.
+    An operator whose inputs contradict each other gets no shape; callers report it.
 
-    Weights are not copied: inference sees a skeleton in which large initialisers have a shape and no values. Where
-    ONNX's inference stops at arithmetic on shapes that it does not follow, that arithmetic is evaluated and
-    inference resumes; so it does past ONNX Runtime's own operators, past control flow whose bodies are known, and past
-    operators whose result depends on the data once the user says how long that is, or a run has shown it.
+    Weights are not copied: inference runs on a skeleton in which large initialisers have a shape and no values. Where
+    ONNX's inference stops at arithmetic on shapes, that arithmetic is evaluated and inference resumes. It also resumes
+    past ONNX Runtime's own operators, past control flow with known bodies, and past operators whose result depends on
+    the data, if the user gives its size or a run observed it.
 
     Args:
-        model: Changed in place: ``value_info`` and the shapes of outputs.
+        model: The model; its ``value_info`` and the shapes of outputs change in place.
         given: Sizes of tensors whose shape depends on the data.
-        observed: What a run showed.
-        prefix: Of the graph's paths in it.
+        observed: Observation of a run.
+        prefix: Prefix of the graph's paths in the observation.
 
     Raises:
         InputError: the graph is malformed.
@@ -84,10 +84,10 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
 
 
 def surroundings(model: onnx.ModelProto, observed: Observation = NOTHING, prefix: str = "") -> EnclosingGraph:
-    """Return what the bodies of a graph's control flow see around them.
+    """Return the enclosing graph of the bodies of a model's control flow.
 
     Args:
-        model: With its shapes inferred.
+        model: The model with inferred shapes.
         observed, prefix: See ``infer``.
 
     Raises:
@@ -117,7 +117,7 @@ def _surroundings(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: Ob
 
 
 def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) -> bool:
-    """Store the sizes that the user says, where inference found none; return whether any were stored."""
+    """Store the sizes that the user gives, where inference found none; return whether any were stored."""
     known = known_shapes(inferred.graph)
     values = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
     stored = []
@@ -138,20 +138,20 @@ def _give(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, given: Given) ->
 
 
 def _see(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
-    """Store the shapes that a run showed, where nothing else tells them; return whether any were stored."""
+    """Store the observed shapes of tensors whose shape is unknown otherwise; return whether any were stored."""
     known = known_shapes(inferred.graph)
     names = [name for node in skeleton.graph.node for name in node.output if name and name not in known]
     kinds = {
         value.name: value.type.tensor_type.elem_type for value in (*inferred.graph.value_info, *inferred.graph.output)
     }
     stored = [value for value in map(seen.value, names) if value is not None]
-    for value in stored:  # a processor without half precision runs in single, and shows that
+    for value in stored:  # a processor without half precision reports single precision
         value.type.tensor_type.elem_type = kinds.get(value.name) or value.type.tensor_type.elem_type
     return _store(skeleton.graph, stored)
 
 
 def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: ObservedGraph) -> bool:
-    """Store the shapes that the bodies of control flow settle; return whether any were stored."""
+    """Store the shapes that the bodies of control flow determine; return whether any were stored."""
     known = known_shapes(inferred.graph)
     stored: list[onnx.ValueInfoProto] = []
     for node in skeleton.graph.node:
@@ -163,7 +163,7 @@ def _follow_bodies(skeleton: onnx.ModelProto, inferred: onnx.ModelProto, seen: O
 
 
 def _store(graph: onnx.GraphProto, values: list[onnx.ValueInfoProto]) -> bool:
-    """Put types and shapes of tensors into a graph, in place of what it says of them; return whether that is news."""
+    """Replace types and shapes of tensors in a graph; return whether any changed."""
     news = {value.name: value for value in values}
     said = {value.name: value for value in (*graph.value_info, *graph.output)}
     if all(name in said and said[name].type == value.type for name, value in news.items()):
@@ -178,9 +178,9 @@ def _store(graph: onnx.GraphProto, values: list[onnx.ValueInfoProto]) -> bool:
 
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a copy of a model whose large weights have a shape and no values: all that inference and costs need.
+    """Return a copy of a model whose large weights have a shape and no values, enough for inference and costs.
 
-    Small ones may be shapes, axes or repeats and keep their values.
+    Small weights may be shapes, axes or repeats and keep their values.
     """
     light = onnx.ModelProto(
         ir_version=model.ir_version,
@@ -208,7 +208,7 @@ def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
     try:
         with limits.bounded_memory(most_bytes):
             return onnx.shape_inference.infer_shapes(skeleton, data_prop=True)
-    except MemoryError:  # it follows the values of Range, Concat, ... however many there are
+    except MemoryError:  # inference computes the values of Range, Concat, ... of any size
         raise limits.beyond("shape_bytes", "the inference of shapes") from None
     except Exception as error:  # onnx raises its own C++ errors, and bare RuntimeError or ValueError
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -220,7 +220,7 @@ def _infer(skeleton: onnx.ModelProto) -> onnx.ModelProto:
 
 def _skeleton(model: onnx.ModelProto) -> onnx.ModelProto:
     skeleton = without_weights(model)
-    skeleton.ir_version = max(skeleton.ir_version, _NO_INPUTS_FOR_WEIGHTS)  # values that are folded are no inputs
+    skeleton.ir_version = max(skeleton.ir_version, _NO_INPUTS_FOR_WEIGHTS)  # folded values are no inputs
     nodes, weights = replace_runtime_operators(model.graph.node, known_shapes(model.graph))
     del skeleton.graph.node[:]
     skeleton.graph.node.extend(nodes)
@@ -234,9 +234,9 @@ def _incomplete(graph: onnx.GraphProto) -> bool:
 
 
 def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
-    """Turn what can be computed from shapes and small constants into initialisers; return whether anything was.
+    """Replace tensors computed from shapes and small constants by initialisers; return whether any were replaced.
 
-    It starts from integers, booleans and few floats, and stays small: arithmetic on shapes, never a layer.
+    Only small integers, booleans and few floats are folded: arithmetic on shapes, no layers.
     """
     shapes = known_shapes(inferred.graph)
     values = small_constants(skeleton.graph)
@@ -272,13 +272,13 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
 
 
 def _foldable(node: onnx.NodeProto) -> bool:
-    """Whether a node gives the same values whenever its inputs have the same, and reads nothing but them."""
+    """Return whether the outputs of a node depend on the values of its inputs alone."""
     bodies = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
     return bool(node.input) and node.domain == "" and not bodies and not node.op_type.startswith("Random")
 
 
 def _stays_small(op: str, inputs: list[Any]) -> bool:
-    """Whether an operator that can make much out of little does not: a few bytes may ask for terabytes."""
+    """Return whether the output of an operator is small: a few bytes of input may produce terabytes."""
     if op in ("ConstantOfShape", "Expand", "Tile"):
         repeats = inputs[0].size if op == "Tile" else 1
         return bool(repeats * math.prod(abs(int(size)) for size in np.ravel(inputs[-1])) <= _SMALL_ELEMENTS)

@@ -1,6 +1,6 @@
-"""A workload made runnable: one callable that does one minibatch and returns when the device has finished it.
+"""Runnable workloads: a callable that runs one minibatch and returns when the device has finished.
 
-This runs in the child process of the profiler, the only process that loads PyTorch, ONNX Runtime or anyone's own code.
+It runs in the child process of the profiler, the only process that loads PyTorch, ONNX Runtime or the user's code.
 A runtime is one module with a function ``open_step(workload, task, batch_size, options)``, and one row of ``RUNTIMES``.
 """
 
@@ -19,24 +19,24 @@ RUNTIMES: Mapping[str, str] = {
     "infer": "edgetune.workloads.ort_session",
     "train": "edgetune.workloads.torch_module",
 }
-"""The module that runs a kind of workload; of networks, the module that runs a task."""
+"""Module by kind of workload; for networks, by task."""
 _WAITS_ITSELF = "infer"
-"""ONNX Runtime returns when the outputs are there; PyTorch may return before an accelerator has finished."""
+"""The task whose steps wait: ONNX Runtime returns with the outputs, PyTorch may return before an accelerator ends."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None) -> Step:
     """Load a workload and return the step that runs one minibatch of it.
 
     Args:
-        workload: What to run. Networks infer on ONNX Runtime and train on PyTorch; Python files train; a kernel runs on
-            PyTorch as often as fills a step, or on NumPy where there is no PyTorch.
+        workload: The workload. Networks infer on ONNX Runtime and train on PyTorch; Python files train; a kernel runs
+            repeatedly on PyTorch, or on NumPy without PyTorch.
         task: ``infer`` or ``train``.
         batch_size: Samples per minibatch.
-        options: How it is run.
+        options: Options of the run.
 
     Raises:
-        InputError: the network, the training file or the inputs cannot be used as asked.
-        DeviceError: a library is missing, or the execution provider asked for did not take the network.
+        InputError: the network, the training file or the inputs cannot be used with these options.
+        DeviceError: a library is missing, or the requested execution provider does not run the network.
     """
     options = options or RunOptions()
     runtime = workload.kind if workload.kind in RUNTIMES else task

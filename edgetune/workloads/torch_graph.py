@@ -1,4 +1,4 @@
-"""Reading an ONNX graph for PyTorch: which nodes matter, which weights train, and values as tensors."""
+"""Reading of an ONNX graph for PyTorch: needed nodes, trainable weights, and values as tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgetune.workloads.initial_weights import has_data, role_of
 _SETTINGS: Mapping[str, tuple[int, ...]] = {
     "BatchNormalization": (3, 4), "Clip": (1, 2), "Dropout": (1, 2), "Pad": (2,), "Resize": (1, 2),
 }  # fmt: skip
-"""Inputs that are numbers of floating point but no weights: statistics, limits, ratios, scales."""
+"""Floating-point inputs that are no weights: statistics, limits, ratios, scales."""
 
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 _LISTS = (AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS)
 
 
 def needed_nodes(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[onnx.NodeProto]:
-    """The nodes that the wanted values depend on, in the graph's order."""
+    """Return the nodes that the wanted values depend on, in the graph's order."""
     available = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     made = {name for node in graph.node for name in node.output}
     for name in sorted(set(wanted) - available - made):
@@ -33,7 +33,7 @@ def needed_nodes(graph: onnx.GraphProto, wanted: Iterable[str]) -> list[onnx.Nod
 
 
 def trainable(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, onnx.TensorProto]) -> set[str]:
-    """Names of the weights to train, by what the zoo recorded or else by use, type and size."""
+    """Return the names of the trainable weights: those the zoo recorded, else chosen by use, type and size."""
     if any(role_of(tensor) for tensor in weights.values()):
         return {name for name, tensor in weights.items() if role_of(tensor) == "parameter"}
     settings = {
@@ -47,7 +47,7 @@ def trainable(nodes: Iterable[onnx.NodeProto], weights: Mapping[str, onnx.Tensor
 
 
 def tensor_value(proto: onnx.TensorProto) -> torch.Tensor:
-    """The data of a weight or constant."""
+    """Return the data of a weight or constant."""
     if not has_data(proto):
         raise InputError(f"weight {proto.name!r} has no data", "fill the zoo's graphs with zoo.with_weights first")
     try:
@@ -59,7 +59,7 @@ def tensor_value(proto: onnx.TensorProto) -> torch.Tensor:
 
 
 def constant_value(node: onnx.NodeProto) -> torch.Tensor:
-    """The value of a ``Constant`` node."""
+    """Return the value of a ``Constant`` node."""
     value = attribute_value(node.attribute[0])
     if isinstance(value, torch.Tensor):
         return value
@@ -68,7 +68,7 @@ def constant_value(node: onnx.NodeProto) -> torch.Tensor:
 
 
 def attribute_value(attribute: onnx.AttributeProto) -> Any:
-    """An attribute as a plain Python value, text decoded and tensors as PyTorch's."""
+    """Return an attribute as a Python value, text decoded and tensors as PyTorch tensors."""
     value = helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode()
@@ -78,7 +78,7 @@ def attribute_value(attribute: onnx.AttributeProto) -> Any:
 
 
 def without_data(model: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
-    """A copy of the model in which the weights of those names are empty, so that they are not held twice."""
+    """Return a copy of the model without the data of the weights ``names``, so that memory holds them once."""
     skeleton = onnx.ModelProto()
     _copy_fields(model, skeleton, skip="graph")
     _copy_fields(model.graph, skeleton.graph, skip="initializer")

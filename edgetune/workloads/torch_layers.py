@@ -1,14 +1,14 @@
-"""Times of a network's layers while it trains on PyTorch, from PyTorch's profiler.
+"""Times of a network's layers in training, from PyTorch's profiler.
 
-Each node of the graph runs in a range of its own. What PyTorch does in it forward is that node's forward time. Each
-operation that has a gradient takes a number from a sequence, and the function that later computes the gradient bears
-the same number: that makes its time the node's backward time.
+Each node of the graph runs in a profiler range of its own. The operations in it are the node's forward time. An
+operation with a gradient has a sequence number, and the function of its gradient has the same number, so the time of
+that function is the node's backward time.
 
     forward     [node a: conv #7] [node b: relu #8] [node c: addmm #9]  loss #10
     backward     loss #10, addmm #9 -> c, relu #8 -> b, conv #7 -> a         optimiser
 
-The loss has no row in the operator table, and neither has the bookkeeping between operations. The optimiser is one
-time for the rows of all weights. On an accelerator times are those of its kernels, on the CPU those of the operations.
+The loss and the overhead between operations have no row in the operator table. The optimiser is one time for the rows
+of all weights. On an accelerator times are those of its kernels, on the CPU those of the operations.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _NO_SEQUENCE = -1
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that PyTorch's profiler saw.
+    """One event of PyTorch's profiler.
 
     Args:
-        name: As PyTorch names it.
-        start_us, end_us: When the CPU did it, microseconds.
-        thread: Which thread did.
+        name: PyTorch's name.
+        start_us, end_us: Start and end on the CPU, microseconds.
+        thread: Thread of the event.
         sequence: Number that a forward operation and the function of its gradient share; -1 without one.
-        busy_us: How long it kept the device busy, microseconds.
+        busy_us: Time on the device, microseconds.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """What times of several minibatches are of."""
+    """Key of a time that is measured in several minibatches."""
 
     phase: Phase
     name: str
@@ -96,7 +96,7 @@ def measure_training(
 
 
 def record(step: Callable[[], object], minibatches: int, *, accelerated: bool) -> list[Event]:
-    """Run minibatches and return what PyTorch's profiler saw, each minibatch an event of its own."""
+    """Run minibatches and return the events of PyTorch's profiler, with one event for each minibatch."""
     kinds = [torch.profiler.ProfilerActivity.CPU]
     if accelerated:
         kinds.append(torch.profiler.ProfilerActivity.CUDA)
@@ -123,11 +123,11 @@ def _event(event: Any, accelerated: bool) -> Event:
 def node_times(events: Iterable[Event], rows: GraphRows) -> tuple[tuple[LayerTime, ...], float]:
     """Return the median times of nodes forward and backward and of the optimiser, and of a minibatch, s.
 
-    The time of a minibatch is the sum of these medians and of the median of what is left, so that shares of it never
-    exceed one.
+    The time of a minibatch is the sum of these medians and of the median of the remaining time, so that shares of it
+    never exceed one.
 
     Args:
-        events: Of at least one minibatch.
+        events: Events of at least one minibatch.
         rows: The network's rows.
     """
     ordered = sorted(events, key=lambda event: (event.start_us, -event.end_us))
@@ -148,12 +148,12 @@ def node_times(events: Iterable[Event], rows: GraphRows) -> tuple[tuple[LayerTim
 
 
 def _of_minibatch(events: Sequence[Event], rows: GraphRows) -> dict[_Key, float]:
-    """Return the times of one minibatch, microseconds; its events in the order of their start."""
+    """Return the times of one minibatch, microseconds; ``events`` are in order of their start."""
     times: dict[_Key, float] = {}
     row_of_sequence: dict[int, str | None] = {}
     optimiser_rows = tuple(rows.parameters)
     node: Event | None = None
-    outermost_end_us = 0.0  # of operations in the node's range
+    outermost_end_us = 0.0  # end of the outermost operation in the node's range
     for event in events:
         if event.name.startswith(_NODE):
             node, outermost_end_us = event, event.start_us
@@ -169,7 +169,7 @@ def _of_minibatch(events: Sequence[Event], rows: GraphRows) -> dict[_Key, float]
             inside = node is not None and event.thread == node.thread and event.end_us <= node.end_us
             row = rows.by_tensor.get(node.name.removeprefix(_NODE)) if node is not None and inside else None
             if event.sequence != _NO_SEQUENCE and not _is_gradient(event):
-                row_of_sequence[event.sequence] = row  # the last to bear a number is the one that took it
+                row_of_sequence[event.sequence] = row  # the last operation with a number owns it
             if row is not None and event.start_us >= outermost_end_us:
                 key = _Key("forward", row, rows.ops[row], (row,))
                 times[key] = times.get(key, 0.0) + event.busy_us
@@ -178,5 +178,5 @@ def _of_minibatch(events: Sequence[Event], rows: GraphRows) -> dict[_Key, float]
 
 
 def _is_gradient(event: Event) -> bool:
-    """Whether an event is inside the function of a gradient and repeats its number."""
+    """Return whether an event is inside the function of a gradient and repeats its number."""
     return "Backward" in event.name or "AccumulateGrad" in event.name

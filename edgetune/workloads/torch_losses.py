@@ -1,4 +1,4 @@
-"""What synthetic training minimises: real losses on random targets, drawn once from a seed.
+"""Losses of synthetic training, on random targets drawn once from a seed.
 
 ``classification``, ``language``
     Cross-entropy of the last output, whose last axis holds the classes (for a language model, the words that may come
@@ -34,7 +34,7 @@ OBJECT_SHARE = 0.02
 
 
 def values_for(kind: Kind | None) -> Sequence[str] | None:
-    """Names of the values that a loss is computed from, or ``None`` for the graph's outputs."""
+    """Return the names of the values that a loss is computed from, or ``None`` for the graph's outputs."""
     return (BOXES, SCORES) if kind == "detection" else None
 
 
@@ -42,7 +42,7 @@ class Objective:
     """The loss of one minibatch; its targets are drawn at the first call, when the shapes are known.
 
     Args:
-        kind: Which loss; ``None`` to choose by the outputs.
+        kind: Kind of loss; ``None`` to choose by the outputs.
         seed: Seed of the targets.
     """
 
@@ -52,7 +52,7 @@ class Objective:
         self._targets: tuple[torch.Tensor, ...] = ()
 
     def __call__(self, outputs: Any) -> Any:
-        """The loss of a module's output or outputs, a scalar tensor."""
+        """Return the loss of a module's output or outputs, a scalar tensor."""
         given = outputs if isinstance(outputs, tuple) else (outputs,)
         if self._kind == "detection":
             return self._detection(*given)

@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from edgetune.workloads.zoo import ZooNetwork
 
 _FEW = 8
-"""Lists of numbers up to this length may be an operator's settings (scales, bounds)."""
+"""Largest length of a list of numbers that may be an operator's settings (scales, bounds)."""
 _STORED = ("float_data", "double_data", "int32_data", "int64_data", "uint64_data", "external_data", "data_location")
-"""Where a tensor of an ONNX file may have its values, besides ``raw_data``."""
+"""Fields of an ONNX tensor that may hold its values, besides ``raw_data``."""
 _ABSENT = -1
-"""Slot of an input that the node leaves out, or of an output that nobody names."""
+"""Slot of an omitted input, or of an output without a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One node: how to run it, which values it takes and gives, and which nobody needs after it.
+    """One node: its function, the slots of its inputs and outputs, and those that are freed after it.
 
-    ``label`` is the name of its first output, which is unique where node names need not be.
+    ``label`` is the name of its first output, which is unique, unlike names of nodes.
     """
 
     label: str
@@ -51,23 +51,23 @@ class _Step:
 
 
 class OnnxModule(torch.nn.Module):  # type: ignore[misc]
-    """Executes an ONNX graph node by node, as eager PyTorch would run the network it was written from.
+    """Executes an ONNX graph node by node, as eager PyTorch runs the original network.
 
-    Weights become parameters of the same dotted names (``layer1.0.conv1.weight``), so the ``state_dict`` reads as the
-    original's. Trained are: in a graph of the zoo, what it recorded as parameters; in any other graph, initializers of
-    floating point and more than one element that are not an operator's settings. BatchNorm's running
-    statistics are buffers. ``train()`` and ``eval()`` switch BatchNorm and Dropout. Call it with the graph's inputs in
-    their order; it returns the output, or a tuple where there are several.
+    Weights become parameters of the same dotted names (``layer1.0.conv1.weight``), as in the original's ``state_dict``.
+    Trainable are the recorded parameters of a zoo graph; in any other graph, floating-point initializers of more than
+    one element that are not an operator's settings. BatchNorm's running statistics are buffers. ``train()`` and
+    ``eval()`` switch BatchNorm and Dropout. A call takes the graph's inputs in their order and returns the output, or a
+    tuple of several outputs.
 
-    The graph is turned into a plan once; running it looks at no protobuf, and drops each value after its last use.
+    The graph is converted to a plan once; a run reads no protobuf, and frees each value after its last use.
 
     Args:
-        model: The graph, with weights. It is not kept.
-        outputs: Names of the values to return, also inner ones; the graph's outputs by default. What they do not depend
-            on is left out.
+        model: The graph with weights, which is not kept.
+        outputs: Names of the values to return, also inner ones; by default the graph's outputs. Nodes that they do not
+            depend on are left out.
 
     Raises:
-        InputError: An operator or a variant of it that is not implemented, a weight without data, an unknown output.
+        InputError: an operator or a variant of it is not implemented, a weight has no data, or an output is unknown.
     """
 
     def __init__(self, model: onnx.ModelProto, outputs: Sequence[str] | None = None) -> None:
@@ -96,8 +96,8 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         self._skeleton = torch_graph.without_data(model, {name for name, _ in self.weights()})
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        """The outputs for one minibatch."""
-        values: list[Any] = [None] * (len(self._slots) + 1)  # the last one stands for inputs that are left out
+        """Return the outputs for one minibatch."""
+        values: list[Any] = [None] * (len(self._slots) + 1)  # the last slot is that of omitted inputs
         for slot, value in self._fixed:
             values[slot] = value
         for slot, owner, key in self._held:
@@ -120,7 +120,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         return found[0] if len(found) == 1 else found
 
     def weights(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """The graph's weights as they are now, under their ONNX names and in ONNX layout."""
+        """Yield the current weights of the graph, with their ONNX names and in ONNX layout."""
         names = {slot: name for name, slot in self._slots.items()}
         for slot, owner, key in self._held:
             if names[slot] in self._weight_names:
@@ -129,7 +129,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
             yield from zip(group, layer.onnx_weights(), strict=True)
 
     def label_steps(self, prefix: str) -> None:
-        """From now on, run each node in a range that PyTorch's profiler sees as ``prefix`` and the node's output."""
+        """Run each node from now on in a range of PyTorch's profiler, named ``prefix`` and the node's output."""
 
         def labelled(run: Run, label: str) -> Run:
             def ranged(taken: Any) -> Any:
@@ -149,7 +149,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
     def _hold(
         self, nodes: Iterable[onnx.NodeProto], weights: Mapping[str, onnx.TensorProto], trainable: set[str]
     ) -> dict[str, torch.Tensor]:
-        """Take in weights and constants. Returns the small or integer ones, which operators may read beforehand."""
+        """Register weights and constants; return the small or integer ones, which operators may read in advance."""
         known: dict[str, torch.Tensor] = {}
         inside_layers = {name for node in nodes if node.op_type in GATES for name in node.input[1:4]}
         used = {name for node in nodes for name in node.input}
@@ -167,7 +167,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
         return known
 
     def _attach_constant(self, name: str, value: torch.Tensor, known: dict[str, torch.Tensor]) -> None:
-        """Keep what is no parameter: lists of integers on the CPU, for arithmetic on shapes; the rest as buffers."""
+        """Store a constant: a list of integers on the CPU, for arithmetic on shapes; any other as a buffer."""
         if value.dim() <= 1 and (not value.is_floating_point() or value.numel() <= _FEW):
             known[name] = value
         if value.dim() <= 1 and not value.is_floating_point():
@@ -186,7 +186,7 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
             self._held.append((self._slot(name), owner._buffers, leaf))
 
     def _owner(self, name: str) -> tuple[Any, str]:
-        """The module a dotted name belongs to, made where missing, and a free name in it."""
+        """Return the module of a dotted name, created if missing, and a free name in it."""
         owner: Any = self
         *path, leaf = [part or "_" for part in name.split(".")]
         for part in path:
@@ -248,12 +248,12 @@ class OnnxModule(torch.nn.Module):  # type: ignore[misc]
 
 
 def to_onnx(module: OnnxModule) -> onnx.ModelProto:
-    """The graph that a module was made from, with the weights it has now: a trained checkpoint to hand back."""
+    """Return the graph of a module with the module's current weights, as a checkpoint."""
     return with_trained(module._skeleton, module)
 
 
 def with_trained(model: onnx.ModelProto, module: OnnxModule) -> onnx.ModelProto:
-    """A copy of the model that a module was made from, its batch open perhaps, with the weights of the module now."""
+    """Return a copy of a module's original model, whose batch may be open, with the module's current weights."""
     trained = onnx.ModelProto()
     trained.CopyFrom(model)
     current = dict(module.weights())
@@ -271,9 +271,9 @@ class Trainer:
     """A network in training.
 
     Args:
-        step: Does one minibatch and returns the loss before it.
-        module: What it trains.
-        optimiser: What changes the weights, with its momentum.
+        step: Trains on one minibatch and returns the loss before the update.
+        module: The trained module.
+        optimiser: The optimiser with its momentum.
     """
 
     step: Callable[[], float]
@@ -287,7 +287,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Forget what is learnt while the context is open, random numbers drawn by Dropout included."""
+        """Restore weights, momentum and Dropout's random state when the context closes."""
         module = copy.deepcopy(self.module.state_dict())
         optimiser = copy.deepcopy(self.optimiser.state_dict())
         with torch.random.fork_rng():
@@ -314,7 +314,7 @@ def trainer(
     learning_rate: float | None = None,
     label: str | None = None,
 ) -> Trainer:
-    """One minibatch of training, ready to be called again and again: forward, loss, backward, SGD with momentum 0.9.
+    """Return a trainer whose step is one minibatch: forward, loss, backward, SGD with momentum 0.9.
 
     The minibatch is synthetic and always the same, so the loss falls from call to call. Weights without data are drawn
     from the seed, and PyTorch's own generator (Dropout) is seeded too.
@@ -324,15 +324,15 @@ def trainer(
         batch_size: Samples per minibatch.
         device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
         seed: Seed of weights, inputs and labels.
-        loss: What to minimise, see ``torch_losses``; the zoo's own choice, or by the shape of the output, by default.
-        learning_rate: Of the optimiser; the zoo's own, or 0.001, by default.
-        label: Prefix of the ranges that a profiler is to see, see ``OnnxModule.label_steps``; none by default.
+        loss: Kind of loss, see ``torch_losses``; by default the zoo's, or chosen by the shape of the output.
+        learning_rate: Learning rate of the optimiser; by default the zoo's, or 0.001.
+        label: Prefix of the ranges in a profile, see ``OnnxModule.label_steps``; ``None`` for no ranges.
 
     Returns:
         Reading the loss of its step waits for the device to finish.
 
     Raises:
-        InputError: The graph cannot be trained or has an input that cannot be made up.
+        InputError: the graph cannot be trained, or an input cannot be generated.
     """
     from edgetune.workloads import zoo
     from edgetune.workloads.network_inputs import random_inputs
@@ -373,7 +373,7 @@ def _zoo_row(model: onnx.ModelProto) -> ZooNetwork | None:
 
 
 def _with_batch(model: onnx.ModelProto, batch_size: int) -> onnx.ModelProto:
-    """The model at a batch size; itself where its inputs are fixed already, as whoever measures it has done."""
+    """Return the model at a batch size; the model itself if its inputs are fixed already."""
     from edgetune.workloads.dimensions import data_inputs, fix_dimensions
 
     shapes = [value.type.tensor_type.shape.dim for value in data_inputs(model)]
@@ -383,7 +383,7 @@ def _with_batch(model: onnx.ModelProto, batch_size: int) -> onnx.ModelProto:
 
 
 def _free(owner: torch.nn.Module, name: str) -> str:
-    """The name, with underscores until nothing else in the module is called so."""
+    """Return the name with underscores appended until it is unique in the module."""
     while hasattr(owner, name):
         name += "_"
     return name

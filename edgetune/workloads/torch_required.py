@@ -1,4 +1,4 @@
-"""What every PyTorch workload needs: PyTorch itself, and the accelerator that was asked for."""
+"""Requirements of PyTorch workloads: PyTorch itself, and the requested accelerator."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from edgetune.errors import DeviceError
 
 
 def require_accelerator(torch_device: str) -> None:
-    """Check that PyTorch can use the device; the CPU is always there.
+    """Check that PyTorch can use the device; the CPU is always available.
 
     Raises:
-        DeviceError: it cannot.
+        DeviceError: PyTorch cannot use the device.
     """
     if torch_device.startswith("cuda") and not require_torch().cuda.is_available():
         raise DeviceError(
@@ -25,7 +25,7 @@ def require_torch() -> Any:
     """Return the torch module.
 
     Raises:
-        DeviceError: it is not installed or cannot be loaded.
+        DeviceError: PyTorch is not installed or cannot be loaded.
     """
     if "torch" in sys.modules:
         return sys.modules["torch"]

@@ -1,7 +1,6 @@
-"""A network whose operators are given as a table: what edgetune then needs to know of it is only what the table says.
+"""Networks with an operator table from the user instead of a graph.
 
-So a simulated device can run what edgetune has no graph of: a Python training file, or a network that another tool has
-counted.
+A simulated device can so run a network without a graph: a Python training file, or one counted by another tool.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ def with_ops(reference: str, source: str) -> Workload:
     """Return the workload named by ``reference`` with the operator table in ``source``.
 
     Args:
-        reference: As for ``resolve``, or the bare name that the table knows the network by.
+        reference: As for ``resolve``, or the name of the network in the table.
         source: The table's file, or ``-`` for standard input.
 
     Raises:
-        InputError: it is no operator table, or that of another network; or see ``resolve``.
+        InputError: the file is no operator table, or that of another network; see also ``resolve``.
     """
     data, name = read_source(source), name_of(source)
     table = from_bytes(data, kind="ops", name=name)
@@ -43,10 +42,10 @@ def with_ops(reference: str, source: str) -> Workload:
 
 
 def matching(table: OpsTable, task: Task, batch_size: int, precision: str | None) -> OpsTable:
-    """Return ``table`` when it is for that task, batch size and precision; any precision where none is asked for.
+    """Return ``table`` if it is for that task, batch size and precision; ``None`` accepts any precision.
 
     Raises:
-        InputError: it is for others; costs of one batch size are not those of another.
+        InputError: the table is for another task, batch size or precision.
     """
     precision = precision or table.precision
     asked, found = (task, batch_size, precision), (table.task, table.batch_size, table.precision)

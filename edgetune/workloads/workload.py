@@ -1,4 +1,4 @@
-"""The workload as a noun: what the user named, and where its definition is."""
+"""Workloads, their operator tables from the user, and the options of a run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from edgetune.artifacts.ops import OpsTable
 
 @dataclass(frozen=True, slots=True)
 class OpsFile:
-    """An operator table somebody gives for a network, in place of costing its graph.
+    """An operator table that the user gives for a network, instead of costs from its graph.
 
     Args:
         name: The file, or ``standard input``.
-        sha256: Hash of its bytes, which is what two of them are compared by.
-        table: What it holds.
+        sha256: Hash of its bytes; tables are compared by it.
+        table: The table.
     """
 
     name: str
@@ -27,13 +27,13 @@ class OpsFile:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a workload is run.
+    """Options of a run.
 
     Args:
-        ort_providers: ONNX Runtime execution providers to ask for, in order of preference.
+        ort_providers: Requested ONNX Runtime execution providers, in order of preference.
         torch_device: PyTorch device for training and for kernels, e.g. ``cpu`` or ``cuda:0``.
-        threads: CPU threads for the operators; ``None`` leaves the library's own choice.
-        inputs: ``.npz`` of arrays named as the network's inputs; random ones without it.
+        threads: CPU threads for the operators; ``None`` for the library's default.
+        inputs: ``.npz`` of arrays named as the network's inputs; ``None`` for random ones.
         dimensions: Values of symbolic dimensions besides the batch, by name.
         seed: Seed of random inputs and weights.
     """
@@ -47,7 +47,7 @@ class RunOptions:
 
     @classmethod
     def from_plain(cls, described: Mapping[str, Any]) -> RunOptions:
-        """Return the options among the values that another process sends; absent ones have their defaults."""
+        """Return the options from values that another process sends; missing ones have their defaults."""
         found = {each.name: described[each.name] for each in fields(cls) if each.name in described}
         return cls(**{**found, "ort_providers": tuple(described["ort_providers"])})
 
@@ -61,13 +61,13 @@ class Workload:
             ``llm:config.json``.
         name: Name in the ``workload`` column: the zoo name, or the file's stem.
         kind: ``zoo`` (defined here), ``onnx`` (a file), ``python`` (``make(batch_size) -> step()``), ``kernel`` (one
-            operator, see ``kernels``), ``llm`` (a configuration, see ``llm``) or ``name``: only a name, under which a
-            table of measurements or of operators knows the network.
+            operator, see ``kernels``), ``llm`` (a configuration, see ``llm``) or ``name`` (the name of a network in a
+            table of measurements or of operators).
         path: The file; ``None`` for the zoo, a kernel and a name.
-        sha256: Hash of the file, of the zoo's definition at this version, or of the table that knows the name.
-        ops: Its operator table, where one is given.
-        batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` leaves the decision
-            to the graph, see ``batch``.
+        sha256: Hash of the file, of the zoo's definition at this version, or of the table with the name.
+        ops: Its operator table, if the user gives one.
+        batch_axes: Input and axis of each batch axis that the user names, none for ``()``; ``None`` to decide from the
+            graph, see ``batch``.
     """
 
     reference: str
@@ -80,13 +80,13 @@ class Workload:
 
     @property
     def has_graph(self) -> bool:
-        """Whether there is a graph of operators to read: of an ONNX file or of the zoo, and no table in its place."""
+        """Whether the workload has a graph: an ONNX file or a network of the zoo, without a table from the user."""
         there = self.kind == "zoo" or (self.kind == "onnx" and self.path is not None)
         return there and self.ops is None
 
     @staticmethod
     def from_plain(described: Mapping[str, Any]) -> Workload:
-        """Return the workload that another process describes, as ``plain`` does."""
+        """Return the workload described by the result of ``plain``."""
         path, axes = described["path"], described["batch_axes"]
         known = None if axes is None else tuple((name, axis) for name, axis in axes)
         return Workload(**{**described, "path": None if path is None else Path(path), "batch_axes": known})

@@ -1,7 +1,7 @@
 """ONNX operators as PyTorch functions: one table row per operator.
 
 A row makes, once per node, the function that runs it: attributes and constant inputs are read then, so that a forward
-pass never looks at the graph again. To add an operator: write its row, and its function in the file where its like are.
+pass does not read the graph. To add an operator, write its row, and its function in the file of its kind.
 ``LSTM`` and ``GRU``, which are modules with weights of their own, are in ``recurrent``.
 """
 

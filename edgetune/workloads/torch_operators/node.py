@@ -1,4 +1,4 @@
-"""What an operator's implementation may know of its node."""
+"""The view of a node that an operator's implementation reads."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Make = Callable[["NodeView"], Run]
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """What a row needs to know of a node.
+    """A node without its graph.
 
     Args:
         op: Operator type.
         name: Name of the node, for messages.
         attributes: Its attributes as Python values.
         constants: Inputs whose value is known beforehand, by index.
-        outputs: How many outputs somebody asks for.
-        training: Whether the function is for training, or for inference.
+        outputs: Number of outputs that are used.
+        training: Whether the function is for training instead of inference.
         opset: Version of the operator set the graph is written in.
     """
 

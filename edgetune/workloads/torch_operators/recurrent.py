@@ -1,8 +1,8 @@
 """LSTM and GRU nodes of an ONNX graph as PyTorch's own layers, and their trained weights back in ONNX layout.
 
 ONNX stacks gates as i o f c (LSTM) and z r h (GRU), PyTorch as i f g o and r z n; ONNX keeps both biases in one tensor
-and one leading axis per direction. PyTorch's layer is used rather than the node's weights as they stand, because its
-fused kernels want their weights in one piece.
+and one leading axis per direction. PyTorch's layer holds the weights instead of the node, because its fused kernels
+require contiguous weights.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from edgetune.errors import InputError
 
 GATES: Mapping[str, tuple[int, ...]] = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
-"""Which of ONNX's gates each of PyTorch's is."""
+"""Index of the ONNX gate for each PyTorch gate."""
 WEIGHTS = 3
 """Inputs 1 to 3 of the node are input weights, recurrent weights and biases."""
 
@@ -31,7 +31,7 @@ class Recurrent(torch.nn.Module):  # type: ignore[misc]
             hidden, hidden]`` and, where there are biases, ``[directions, 2 x gates x hidden]``.
 
     Raises:
-        InputError: The node asks for something that PyTorch's layer does not do.
+        InputError: PyTorch's layer does not support an attribute of the node.
     """
 
     def __init__(self, op: str, name: str, attributes: Mapping[str, Any], weights: Sequence[torch.Tensor]) -> None:
