@@ -1,10 +1,10 @@
-"""Where the time of a minibatch goes: times of layers as a runtime's profiler tells them, and joined to the table.
+"""Times of layers within a minibatch, as reported by a runtime's profiler and joined to the operator table.
 
     minibatch   |conv1+relu1|maxpool|  |reorder|conv2+relu2|     |gemm|  |
     explained   |###########|#######|          |###########|     |####|       has rows in the operator table
     unexplained                      ..|.......|            .....      ..     between kernels; inserted by the runtime
 
-Nouns only: ``workloads.layer_times`` measures, ``roofline.layers`` joins. Not a file format.
+Data classes only, no file format: ``workloads.layer_times`` measures, ``roofline.layers`` joins.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ what a model says of one operator (``simulated``)."""
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Time of one thing that the runtime ran in every minibatch.
+    """Time of one kernel that the runtime runs in every minibatch.
 
     Args:
         name: As the runtime names it.
         op: Operator type as the runtime names it, e.g. ``Conv``, ``FusedConv``, ``ReorderInput``.
         phase: ``forward``, or a step of training.
-        rows: What it stands for: rows of the operator table, or nodes of the graph, of which then every row of the
-            phase. None of ``inserted`` and ``unmatched`` times.
+        rows: The rows of the operator table that it covers, or nodes of the graph, each with all rows of the phase.
+            Empty for ``inserted`` and ``unmatched`` times.
         seconds: Median time per minibatch, s.
         how: See ``How``.
-        data_bytes: Bytes of its inputs and outputs besides weights where the runtime tells, else ``None``.
+        data_bytes: Bytes of its inputs and outputs without weights; ``None`` if the runtime does not report them.
     """
 
     name: str
@@ -49,13 +49,13 @@ class LayerTimes:
     """Times of a network's layers in one task, batch size and mode.
 
     Args:
-        source: What measured them, e.g. ``"ONNX Runtime 1.20.1, optimisation all"``.
+        source: The runtime and its settings, e.g. ``"ONNX Runtime 1.20.1, optimisation all"``.
         simulated: Whether they come from a model.
-        minibatches: How many were profiled, warm-up not counted.
-        minibatch_s: Time of a minibatch while profiled: the sum of ``times`` and of what lies between them, s.
-        times: In the order of execution.
-        undisturbed_s: Median time of a minibatch without the profiler, s; ``None`` where not measured.
-        cautions: What to know of the figures, in words.
+        minibatches: Number of profiled minibatches, without warm-up.
+        minibatch_s: Time of a profiled minibatch: the sum of ``times`` and the gaps between them, s.
+        times: Times in the order of execution.
+        undisturbed_s: Median time of a minibatch without the profiler, s; ``None`` if not measured.
+        cautions: Cautions on the figures, as sentences.
     """
 
     source: str
@@ -77,11 +77,11 @@ class Layer:
     """One layer with its cost and its time: a point of the roofline.
 
     Args:
-        row: Its cost as one row. Of a fused layer the sum of its rows, named as the one with most operations, its
-            ``op`` e.g. ``Conv+Relu``.
-        rows: Names of the rows it is made of, in the order of the table; of views only where it is nothing else.
+        row: Its cost as one row. For a fused layer the sum of its rows, with the name of the row with most operations
+            and an ``op`` such as ``Conv+Relu``.
+        rows: Names of its rows in the order of the table; views are included only if it has no other rows.
         seconds: Time per minibatch, s.
-        share: Of the time of a minibatch.
+        share: Share of the time of a minibatch.
         how: See ``How``.
     """
 
@@ -93,25 +93,25 @@ class Layer:
 
     @property
     def intensity(self) -> float:
-        """FLOP per byte; infinite where nothing is moved."""
+        """FLOP per byte; infinite if no bytes are moved."""
         moved = self.row.bytes_read + self.row.bytes_written
         return self.row.flops / moved if moved else float("inf")
 
     @property
     def flops_per_s(self) -> float:
-        """Rate reached; infinite where no time was seen."""
+        """Achieved rate; infinite without a time."""
         return self.row.flops / self.seconds if self.seconds else float("inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A network's layers with their times, and what the times leave unexplained.
+    """A network's layers with their times, and the unexplained times.
 
     Args:
-        measured: The times that were joined.
-        layers: In the order of the table.
-        unexplained: Times that belong to no row of the table.
-        untimed: Rows with a cost for which no time was seen: folded into constants, or optimised away.
+        measured: The joined times.
+        layers: The layers in the order of the table.
+        unexplained: Times that match no row of the table.
+        untimed: Rows with a cost but without a time: folded into constants, or optimised away.
     """
 
     measured: LayerTimes
@@ -126,7 +126,7 @@ class Layers:
 
     @property
     def unexplained_share(self) -> float:
-        """Share of a minibatch's time that has not: ``inserted_share``, ``unmatched_share`` and ``between_share``."""
+        """Share of a minibatch's time without rows: ``inserted_share``, ``unmatched_share`` and ``between_share``."""
         return max(1.0 - self.explained_share, 0.0)
 
     @property

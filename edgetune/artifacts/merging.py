@@ -1,7 +1,7 @@
-"""Several profiles of one device and conditions as one: what has to agree, and what becomes of rows and header.
+"""Merges profiles of one device and the same conditions: conditions of compatibility, rows and header.
 
-A sweep that grows by a batch size and ``edgetune merge`` keep the same rule. Rows are never dropped: where two tables
-have measured the same point, both rows stay, and the newest measurement counts for readers (``artifacts.repeats``).
+A sweep extended by a batch size and ``edgetune merge`` use the same rule. No row is dropped: if two tables have one
+point, both rows stay, and readers take the newest measurement (``artifacts.repeats``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COUNTED = {"points-failed": "failed", "points-throttled": "throttled", "points-
 
 @dataclass(frozen=True, slots=True)
 class ProfileDifference:
-    """The first thing in which two profiles differ so that they do not fit together."""
+    """The first difference that makes two profiles incompatible."""
 
     what: str
     ours: str
@@ -39,9 +39,9 @@ class ProfileDifference:
 
 
 def first_difference(before: Header, after: Header) -> ProfileDifference | None:
-    """Return the first thing that keeps two tables apart: device, network, options or software.
+    """Return the first incompatibility of two tables: device, network, options or software.
 
-    What one of the two does not state is no difference: tables of others state little.
+    A value that one of the tables lacks is no difference, because foreign tables state few.
     """
     for what, ours, theirs in _pairs(before, after):
         if ours is not None and theirs is not None and ours != theirs:
@@ -50,7 +50,7 @@ def first_difference(before: Header, after: Header) -> ProfileDifference | None:
 
 
 def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -> ProfileDifference | None:
-    """Return the first of device and network in which the rows of two tables differ."""
+    """Return the first difference between the rows of two tables in device or network."""
     for what, name in (("device", "device"), ("network", "workload")):
         ours, theirs = ({getattr(row, name) for row in rows} - {None} for rows in (before, after))
         if ours and theirs and ours != theirs:
@@ -59,11 +59,11 @@ def rows_difference(before: Sequence[ProfileRow], after: Sequence[ProfileRow]) -
 
 
 def merged(profiles: Sequence[Profile], *, inputs: Mapping[str, Any]) -> Profile:
-    """Return tables that fit together as one.
+    """Merge compatible tables.
 
     Args:
         profiles: The oldest first; the conditions are those of the last one that states any.
-        inputs: What the header says of inputs besides the network.
+        inputs: The inputs in the header besides the network.
     """
     rows = tuple(dict.fromkeys(row for profile in profiles for row in profile.rows))
     headers = [profile.header for profile in profiles]
@@ -81,7 +81,7 @@ def merged(profiles: Sequence[Profile], *, inputs: Mapping[str, Any]) -> Profile
 
 
 def _pairs(before: Header, after: Header) -> Iterator[tuple[str, Any, Any]]:
-    """Return what has to agree, by name, as each of the two states it."""
+    """Return the values of both tables that must agree, by name."""
     yield "device", before.conditions.get("device"), after.conditions.get("device")
     ours, theirs = (header.inputs.get("workload", {}) for header in (before, after))
     yield "network", ours.get("name"), theirs.get("name")
@@ -106,7 +106,7 @@ def _short(value: Any) -> str:
 
 
 def _warnings(headers: Sequence[Header], rows: Sequence[ProfileRow]) -> tuple[DataWarning, ...]:
-    """Return the cautions of all tables, each once; those that count rows count them anew."""
+    """Return the warnings of all tables, each once; warnings that count rows are counted again."""
     last = {(row.point, row.round): row for row in rows}.values()
     found: dict[str, DataWarning] = {}
     for data_warning in (data_warning for header in headers for data_warning in header.warnings):

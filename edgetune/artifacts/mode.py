@@ -15,7 +15,7 @@ SETTINGS: tuple[str, ...] = (*KNOBS, "power_mode")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One setting of the knobs; a knob that the device lacks or nobody varied is ``None``.
+    """One setting of the knobs; a knob that the device lacks or that was not varied is ``None``.
 
     Args:
         cpu_cores: Number of CPU cores online (on a host: cores the workload may use).
@@ -34,12 +34,12 @@ class Mode:
     power_mode: str | None = None
 
     def knobs(self) -> dict[str, float]:
-        """Return the knobs with a number that are set, by name, in the order of ``KNOBS``."""
+        """Return the numeric knobs that are set, by name, in the order of ``KNOBS``."""
         values = ((name, getattr(self, name)) for name in KNOBS)
         return {name: value for name, value in values if value is not None}
 
     def settings(self) -> dict[str, float | str]:
-        """Return everything that is set, by name, in the order of ``SETTINGS``: the knobs and the name of the mode."""
+        """Return all settings by name, in the order of ``SETTINGS``: the knobs and the name of the mode."""
         return self.knobs() | ({} if self.power_mode is None else {"power_mode": self.power_mode})
 
     @classmethod

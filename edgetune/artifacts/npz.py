@@ -1,4 +1,4 @@
-"""Arrays of a ``.npz`` file, read within the limits: a zip of 1 MB may expand to a gigabyte."""
+"""Reads arrays of a ``.npz`` file within limits, because a zip of 1 MB may expand to a gigabyte."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _ENDING = ".npy"
 def read_npz(data: bytes, *, name: str, hint: str, wanted: Callable[[str], bool] = bool) -> dict[str, NDArray[Any]]:
     """Return the arrays of a ``.npz`` file by their names.
 
-    Sizes are checked before anything is expanded: those in the list of the zip, and the shape in the header of every
-    array against the bytes that it has.
+    Sizes are checked before expansion: those in the directory of the zip, and the shape in the header of every array
+    against its bytes.
 
     Args:
         data: The file.
         name: For messages.
         hint: How such a file is written.
-        wanted: Says of a name whether the array is read.
+        wanted: Returns whether to read the array of a name.
 
     Raises:
-        InputError: no ``.npz`` file, arrays of Python objects, or more bytes than the limit allows.
+        InputError: it is not a ``.npz`` file, has arrays of Python objects, or has more bytes than the limit allows.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -1,4 +1,4 @@
-"""The outputs of the command that runs: each is opened before long work, and found again when it is written."""
+"""The open outputs of the current command: each is opened before long work and found again for writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def forget_all() -> None:
 
 
 def note(path: Path | str, *, replaces: bool = False) -> OutputFile:
-    """Open an output, in the state that it is in now; ``find`` returns it from now on.
+    """Open an output and note its current state; ``find`` returns it from now on.
 
     Raises:
         OSError: see ``OutputFile``.
@@ -40,12 +40,12 @@ def note(path: Path | str, *, replaces: bool = False) -> OutputFile:
 
 
 def keep(output: OutputFile) -> None:
-    """Have ``find`` return an output from now on, where none was noted at its path."""
+    """Register an output for ``find``, unless one is noted at its path."""
     _opened.setdefault(os.path.abspath(output.path), output)
 
 
 def find(path: Path | str) -> OutputFile:
-    """Return the output at a path: the one noted, else in the state that it is in now.
+    """Return the noted output at a path, else open it in its current state.
 
     Raises:
         OSError: see ``OutputFile``.
@@ -55,19 +55,19 @@ def find(path: Path | str) -> OutputFile:
 
 
 def release(output: OutputFile) -> None:
-    """Close an output that ``find`` does not return again."""
+    """Close an output unless it is registered for ``find``."""
     if output not in _opened.values():
         output.close()
 
 
 def written_path(path: Path) -> Path:
-    """Return where the output asked for at ``path`` is, or will be."""
+    """Return the path at which the output requested at ``path`` is, or will be, written."""
     found = _opened.get(os.path.abspath(path))
     return path if found is None else found.path
 
 
 def tell_moved(output: OutputFile) -> None:
-    """Tell once that a result went elsewhere."""
+    """Report once that a result was written to another path."""
     if output.moved_from is not None:
         asked, output.moved_from = output.moved_from, None
         on_moved(asked, output.path)

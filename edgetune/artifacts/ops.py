@@ -1,7 +1,7 @@
-"""The operator table: what each operator of a network costs, for one batch size, precision and task.
+"""The operator table: the cost of each operator of a network, for one batch size, precision and task.
 
-The summary of a table answers three questions: can I trust the sum, what is the sum, and where does it come from. The
-ledger comes first because a total that silently leaves operators out is worse than none.
+The summary of a table has the ledger of modelled and unmodelled operators, the totals, and their composition. The
+ledger comes first because it shows whether the totals are complete.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class OpRow:
         bytes_written: Bytes of all outputs.
         weight_bytes: Bytes of weights among ``bytes_read``.
         channels_in, channels_out: Channels of a convolution, per group for input; otherwise 0.
-        kernels: Kernel launches an eager framework makes for it.
+        kernels: Number of kernel launches in an eager framework.
         bound: ``compute`` or ``memory`` once placed on a device's roofline, else ``None``.
-        precision: What its arithmetic is in; ``None`` for that of the table, also in tables of old.
+        precision: Precision of its arithmetic; ``None`` for that of the table, also in older files.
     """
 
     name: str
@@ -86,9 +86,9 @@ class OpsTable(Table):
         workload: Name of the network.
         task: ``infer`` (forward only) or ``train`` (forward, backward and optimiser rows).
         batch_size: Samples per minibatch.
-        precision: ``fp32``, ``fp16``, ``int8``, ...: of a network of mixed types, what most is multiplied in.
+        precision: ``fp32``, ``fp16``, ``int8``, ...; for mixed types, that of most multiplications.
         parameters: Trainable and constant weight elements of the network.
-        loads_images: Whether each training sample is an image that CPU cores decode.
+        loads_images: Whether CPU cores decode an image for each training sample.
         rows: One row per operator and phase.
     """
 
@@ -144,11 +144,11 @@ By = Literal["op", "class", "node"]
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """The nodes of the network that are accounted for in one way.
+    """The nodes of the network in one class of the ledger.
 
     Args:
-        ledger: In which way.
-        nodes: How many.
+        ledger: The class.
+        nodes: Number of nodes.
         share: Share of the network's nodes, 0 to 1.
         ops: Their operator types, sorted.
     """
@@ -161,14 +161,14 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class OperatorCosts:
-    """Costs of some rows, added up.
+    """The summed costs of some rows.
 
     Args:
         name: Operator type, class or node name; the workload for the totals.
         phase: ``forward``, ``backward`` or ``optimiser``; empty for the totals.
-        rows: How many rows.
+        rows: Number of rows.
         macs: Multiply-accumulates.
-        flops: Floating-point operations, 2 x ``macs`` and all others.
+        flops: Floating-point operations: 2 x ``macs`` and all others.
         bytes_moved: Bytes read and written.
         weight_bytes: Bytes of weights among those read.
     """
@@ -183,14 +183,14 @@ class OperatorCosts:
 
     @property
     def intensity(self) -> float | None:
-        """FLOP per byte moved; ``None`` when nothing is moved."""
+        """FLOP per byte moved; ``None`` if no bytes are moved."""
         return self.flops / self.bytes_moved if self.bytes_moved else None
 
 
 def ledger(table: OpsTable) -> tuple[LedgerEntry, ...]:
-    """Return how the network's nodes are accounted for: modelled, zero by definition, unmodelled, in that order.
+    """Return the network's nodes by class: modelled, zero by definition, unmodelled, in that order.
 
-    Nodes are those of the forward pass; a training step has further rows, but no further nodes.
+    Only nodes of the forward pass count; a training step has further rows, but no further nodes.
     """
     forward = [row for row in table.rows if row.phase == "forward"]
     entries = []
@@ -212,7 +212,7 @@ def totals(table: OpsTable) -> OperatorCosts:
 
 
 def flops_by_precision(table: OpsTable) -> dict[str, int]:
-    """Return the operations of a table by the precision they are in, the most first."""
+    """Return the operations of a table by precision, in descending order."""
     found: dict[str, int] = {}
     for row in table.rows:
         if row.flops:
@@ -222,7 +222,7 @@ def flops_by_precision(table: OpsTable) -> dict[str, int]:
 
 
 def grouped(table: OpsTable, by: By) -> list[OperatorCosts]:
-    """Return the rows added up by operator type or class, and by phase; or each row, in the order of the graph.
+    """Return sums of the rows by operator type or class, and by phase, or each row in the order of the graph.
 
     Groups are in descending order of FLOP, then of bytes.
     """

@@ -1,11 +1,11 @@
-"""A file that a command writes: opened before long work is begun, and whole at any moment, the old one or the new one.
+"""An output file, opened before long work begins and replaced atomically: at any moment the whole old or new file.
 
     open_output: folder opened, state of an existing file noted   ...work...   write: temporary -> disk -> name
 
 The temporary file has a random name in the same folder and is made there with ``O_EXCL`` through the descriptor of the
-folder. It takes the output's name only if it is still the file that was written and the name still stands for what it
-stood for when the command began. Where another program has written that file meanwhile, the result goes to the next
-free name instead, e.g. ``run-2.parquet``: nothing that was measured is lost.
+folder. It takes the output's name only if it is still the written file and the name still refers to the same file as
+when the command began. If another program has written that file meanwhile, the result goes to the next free name,
+e.g. ``run-2.parquet``, so that no measurement is lost.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MARK = "user.edgetune"
 
 
 class ReplacedError(OSError):
-    """The temporary file is not the one that was written."""
+    """The temporary file was replaced by another file."""
 
 
 class OutputFile:
@@ -48,7 +48,7 @@ class OutputFile:
 
     Args:
         path: As the user wrote it.
-        replaces: Whether to replace the file also where another program has written it since.
+        replaces: Whether to replace the file even if another program has written it since.
 
     Raises:
         OSError: the folder is missing, the path is a folder, ...
@@ -71,25 +71,25 @@ class OutputFile:
 
     @property
     def special(self) -> bool:
-        """Whether it is a device or a pipe, which is written directly."""
+        """Whether the output is a device or a pipe, which is written directly."""
         return self._special is not None
 
     @property
     def exists(self) -> bool:
-        """Whether there was a file when the output was opened, or last written."""
+        """Whether the file existed when the output was opened or last written."""
         return self._seen is not None
 
     def close(self) -> None:
-        """Close the folder; harmless when repeated."""
+        """Close the folder; repeated calls have no effect."""
         if self._place.folder >= 0:
             os.close(self._place.folder)
             self._place = Place(-1, "")
 
     def try_folder(self) -> None:
-        """Make sure that a file can be made there, and remove what killed runs left.
+        """Check that a file can be created in the folder, and remove temporary files of killed runs.
 
         Raises:
-            OSError: none can be made.
+            OSError: no file can be created.
         """
         if self.special:
             return
@@ -99,10 +99,10 @@ class OutputFile:
         os.unlink(name, dir_fd=self._place.folder)
 
     def read(self, start: int, count: int) -> bytes:
-        """Return up to ``count`` bytes of the existing file from ``start``, from its end where that is negative.
+        """Return up to ``count`` bytes of the existing file from ``start``; a negative ``start`` counts from its end.
 
         Raises:
-            OSError: it cannot be read.
+            OSError: the file cannot be read.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self._place.name, flags, dir_fd=self._place.folder)
@@ -114,17 +114,17 @@ class OutputFile:
 
     @property
     def mark(self) -> str | None:
-        """The kind of the existing file as its extended attribute says; ``None`` where it has none."""
+        """The kind of the existing file in its extended attribute; ``None`` without one."""
         with contextlib.suppress(OSError):
             path = f"/proc/self/fd/{self._place.folder}/{self._place.name}"
             return os.getxattr(path, MARK, follow_symlinks=False).decode(errors="replace")
         return None
 
     def write(self, data: bytes) -> None:
-        """Write the whole file; afterwards ``path`` is where it is.
+        """Write the whole file and set ``path`` to its path.
 
         Raises:
-            OSError: it cannot be written; the old file is as it was unless ``published`` says otherwise.
+            OSError: the file cannot be written; the old file is unchanged unless ``published`` is set.
         """
         self.published = False
         if self._special is not None:
@@ -143,12 +143,12 @@ class OutputFile:
 
     @contextlib.contextmanager
     def written_by_path(self, *, mark: str | None = None) -> Iterator[Path]:
-        """Yield a path for a library that writes files itself; what is there when the context ends is the new file.
+        """Yield a path for a library that writes files itself; at the end of the context its file becomes the output.
 
-        The path has the output's own name, in a folder of a random name that nobody else can enter.
+        The path has the output's own name, in a private folder with a random name.
 
         Args:
-            mark: The kind of file, kept in an extended attribute: for formats that have no room for it.
+            mark: The kind of file, stored in an extended attribute, for formats without a field for it.
 
         Raises:
             OSError: see ``write``.
@@ -172,7 +172,7 @@ class OutputFile:
             os.close(folder)
 
     def _publish(self, name: str, folder: int, descriptor: int) -> None:
-        """Give a complete temporary file its name."""
+        """Rename a complete temporary file to the output's name."""
         mode = self._mode()
         if stat.S_ISREG(mode):
             file_operations.change_mode(descriptor, stat.S_IMODE(mode) & 0o777)
@@ -202,14 +202,14 @@ class OutputFile:
                 return
 
     def _mode(self) -> int:
-        """Return the mode of the existing file; 0 where there is none."""
+        """Return the permissions of the existing file; 0 without one."""
         try:
             return os.stat(self._place.name, dir_fd=self._place.folder, follow_symlinks=False).st_mode
         except OSError:
             return 0
 
     def _remove(self, name: str) -> None:
-        """Remove a temporary file that did not become the output; twice, for a disk that fails once."""
+        """Remove a temporary file that did not become the output, with one retry."""
         for _ in range(2):
             with contextlib.suppress(OSError):
                 file_operations.unlink(name, folder=self._place.folder)
@@ -240,10 +240,10 @@ def _take_free(name: str, folder: int, to: Place) -> bool:
 
 
 def _special(path: Path) -> tuple[int, ...] | None:
-    """Return which device or pipe a path leads to; ``None`` for a file, a folder or nothing.
+    """Return the device or pipe at a path; ``None`` for a file, a folder or nothing.
 
     Raises:
-        PermissionError: root is led there by a link of another user.
+        PermissionError: the user is root, and the path has a link of another user.
     """
     try:
         found = os.stat(path)
@@ -257,7 +257,7 @@ def _special(path: Path) -> tuple[int, ...] | None:
 
 
 def _refuse_led(path: Path) -> None:
-    """Refuse a path with a link of another user in it; links of the kernel's own (``/proc``, ``/dev``) are root's."""
+    """Refuse a path with a link of another user; links of the kernel (``/proc``, ``/dev``) belong to root."""
     while path.is_symlink():
         if os.lstat(path).st_uid != 0:
             raise PermissionError(errno.EPERM, f"{path.name} is a link of another user, which root does not follow")
@@ -266,7 +266,7 @@ def _refuse_led(path: Path) -> None:
 
 
 def _kind(found: os.stat_result) -> tuple[int, ...]:
-    """Return which device or pipe it is; numbers of files are given again, so that the type counts, too."""
+    """Return the identity of a device or pipe with its type, because inode numbers are reused."""
     return found.st_dev, found.st_ino, stat.S_IFMT(found.st_mode), found.st_rdev
 
 

@@ -1,4 +1,4 @@
-"""The folder of an output file, held open: nothing that happens to its path later leads a write elsewhere."""
+"""The folder of an output file, held open so that later changes of its path cannot redirect a write."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _CREATE = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a path leads.
+    """The resolved place of a path.
 
     Args:
         folder: Descriptor of the folder (``O_PATH``).
-        name: Of the file in it, which is no link.
+        name: Name of the file in it, which is not a link.
     """
 
     folder: int
@@ -36,12 +36,12 @@ class Place:
 
 
 def locate(path: Path) -> Place:
-    """Follow a path to a folder and a name in it, one component at a time.
+    """Resolve a path to a folder and a name in it, one component at a time.
 
-    Root follows only links that root made: who owns a folder could otherwise have root write anywhere.
+    Root follows only links of root, because the owner of a folder could otherwise make root write anywhere.
 
     Raises:
-        OSError: a folder is missing, links lead in a circle, or root is led by a link of another user (``EPERM``).
+        OSError: a folder is missing, links form a cycle, or root meets a link of another user (``EPERM``).
     """
     place = _walk(path, folders=False)
     if not place.name:
@@ -60,7 +60,7 @@ def open_folder(path: Path) -> int:
 
 
 def _walk(path: Path, *, folders: bool) -> Place:
-    """Follow a path; with ``folders`` the last component is entered as well, and the name is empty."""
+    """Resolve a path; with ``folders`` the last component is a folder too, and the name is empty."""
     left, links = [part for part in reversed(str(Path.cwd() / path).split("/")) if part], 0
     folder = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -85,7 +85,7 @@ def _walk(path: Path, *, folders: bool) -> Place:
 
 
 def _link_target(name: str, folder: int) -> str | None:
-    """Return where a link leads; ``None`` for what is no link, or does not exist."""
+    """Return the target of a link; ``None`` if the name is not a link or does not exist."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -98,15 +98,15 @@ def _link_target(name: str, folder: int) -> str | None:
 
 
 def partial_name(prefix: str = _PREFIX, suffix: str = _SUFFIX) -> str:
-    """Return a random name for a file that is being written."""
+    """Return a random name for a temporary file."""
     return f"{prefix}{secrets.token_hex(8)}{suffix}"
 
 
 def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
-    """Make an empty file of a random name, locked as long as it is written; return its name and descriptor.
+    """Create a locked, empty file of a random name; return its name and descriptor.
 
     Raises:
-        OSError: none can be made.
+        OSError: it cannot be created.
     """
     while True:
         name = partial_name()
@@ -119,10 +119,10 @@ def make_partial(folder: int, mode: int = 0o666) -> tuple[str, int]:
 def make_partial_folder(
     folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX, mode: int = 0o700
 ) -> tuple[str, int]:
-    """Make a folder of a random name that by default nobody else can enter, locked; return its name and descriptor.
+    """Create a locked folder of a random name, by default private to the user; return its name and descriptor.
 
     Raises:
-        OSError: none can be made.
+        OSError: it cannot be created.
     """
     while True:
         name = partial_name(prefix, suffix)
@@ -140,9 +140,9 @@ def make_partial_folder(
 
 
 def sweep_partials(folder: int, prefix: str = _PREFIX, suffix: str = _SUFFIX) -> None:
-    """Remove the files and folders of this user in ``folder`` that a killed run left half written.
+    """Remove the temporary files and folders of this user in ``folder`` that killed runs left.
 
-    Those being written are locked. Links are never followed; whatever cannot be removed stays.
+    Files in use are locked and stay. Links are not followed; a file that cannot be removed stays.
     """
     with contextlib.suppress(OSError):
         names = os.listdir(f"/proc/self/fd/{folder}")
@@ -171,7 +171,7 @@ def _remove_left(name: str, folder: int) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock a file and return whether that is done; a file system without locks counts as done."""
+    """Try to lock a file and return whether it is locked; a file system without locks counts as locked."""
     try:
         return try_lock(descriptor)
     except OSError:
@@ -180,7 +180,7 @@ def _lock(descriptor: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which file it is, and in which state: a file that was replaced or written to has another."""
+    """The identity and state of a file, which change when it is replaced or written."""
 
     device: int
     inode: int
@@ -189,12 +189,12 @@ class Identity:
 
     @classmethod
     def of(cls, found: os.stat_result) -> Identity:
-        """Return the identity that ``stat`` tells."""
+        """Return the identity in the result of ``stat``."""
         return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def identity_at(name: str, folder: int) -> Identity | None:
-    """Return the identity of what has a name, a link included; ``None`` where nothing has."""
+    """Return the identity of the file or link of a name; ``None`` if none exists."""
     try:
         return Identity.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
@@ -203,7 +203,7 @@ def identity_at(name: str, folder: int) -> Identity | None:
 
 @contextlib.contextmanager
 def taking_turns(folder: int) -> Iterator[None]:
-    """Have one run at a time give names in a folder; who holds the lock for long is not waited for."""
+    """Serialise renames in a folder between runs; a lock held for too long is ignored."""
     descriptor = None
     with contextlib.suppress(OSError):
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
@@ -218,7 +218,7 @@ def taking_turns(folder: int) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Force a file or a folder to the disk.
+    """Flush a file or a folder to the disk.
 
     Raises:
         OSError: it cannot be opened, or the disk fails.
@@ -231,7 +231,7 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: int) -> None:
-    """Force new names to the disk, where the file system can.
+    """Flush new names to the disk, if the file system can.
 
     Raises:
         OSError: the disk fails.

@@ -1,4 +1,4 @@
-"""Parquet files: the header is one JSON value in the metadata, and a file expands only within the limits.
+"""Parquet files: the header is one JSON value in the metadata, and expansion is limited.
 
 A file of 2 kB may hold 10^8 equal rows, or one text a million times.
 """
@@ -22,11 +22,11 @@ _BYTES_PER_BYTE = 64
 def expanded_table(data: bytes, *, name: str) -> Any:
     """Return the ``pyarrow.Table`` in a Parquet file.
 
-    What the file says of itself is checked before anything is read. Texts are read as dictionaries, and expanded once
-    their size is known. A file that lies about its size fails to get memory.
+    The metadata is checked before the data is read. Texts are read as dictionaries, and expanded once their size is
+    known. A file with false metadata meets the memory limit.
 
     Raises:
-        InputError: more cells, columns or bytes than the limits allow.
+        InputError: there are more cells, columns or bytes than the limits allow.
         pyarrow.ArrowException, OSError, ValueError: truncated or damaged.
     """
     import pyarrow as pa
@@ -51,7 +51,7 @@ def expanded_table(data: bytes, *, name: str) -> Any:
 
 
 def check_metadata(metadata: Any, file_bytes: int, *, name: str) -> None:
-    """Refuse a Parquet file that says it has more columns, cells or bytes than the limits allow."""
+    """Refuse a Parquet file whose metadata declares more columns, cells or bytes than the limits allow."""
     limits.check("table_columns", metadata.num_columns, name)
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
@@ -68,7 +68,7 @@ def _leaves(metadata: Any) -> list[tuple[str, str]]:
 
 @contextlib.contextmanager
 def _own_pool() -> Iterator[None]:
-    """Have Arrow ask the system for memory: its own pools reserve a gigabyte, within which no limit holds."""
+    """Make Arrow use the system's allocator, because its own pools reserve a gigabyte in which no limit holds."""
     import pyarrow as pa
 
     before = pa.default_memory_pool()
@@ -80,7 +80,7 @@ def _own_pool() -> Iterator[None]:
 
 
 def _expanded_bytes(array: Any) -> int:
-    """Return how many bytes an array has without dictionaries."""
+    """Return the size of an array without dictionaries, bytes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -132,10 +132,10 @@ def parquet_bytes(table: Any, head: Mapping[str, Any]) -> bytes:
 
 
 def parquet_table(data: bytes, *, name: str) -> tuple[Any, dict[str, Any] | None]:
-    """Return the ``pyarrow.Table`` in ``data`` and its head; no head when edgetune did not write it.
+    """Return the ``pyarrow.Table`` in ``data`` and its head, which is ``None`` for a foreign file.
 
     Raises:
-        InputError: truncated or damaged, larger than the limits once expanded, or a head that is not JSON.
+        InputError: the file is damaged, exceeds the limits once expanded, or has a head that is not JSON.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Values as JSON and YAML can hold them: no tuples, no NumPy scalars, no paths, nothing not finite or not Unicode."""
+"""Converts values to those of JSON and YAML: no tuples, NumPy scalars, paths, non-finite numbers or invalid Unicode."""
 
 from __future__ import annotations
 

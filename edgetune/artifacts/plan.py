@@ -1,4 +1,4 @@
-"""The plan: the answer of a search, read by the other commands and by people's scripts."""
+"""The plan: the answer of a search, an input of other commands and of scripts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class HalfFigures:
-    """What was measured of one of two workloads, per minibatch."""
+    """The measured figures of one of two workloads, per minibatch."""
 
     minibatch_s: PositiveFloat | None = None
     power_w: PositiveFloat | None = None
@@ -49,10 +49,10 @@ class HalfFigures:
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """Figures of one configuration, measured or predicted; ``None`` where there is none.
+    """Figures of one configuration, measured or predicted; ``None`` if absent.
 
-    Of two workloads ``power_w`` is the larger, ``latency_s`` that of the urgent one, ``throughput_per_s`` that of the
-    background one, and ``infer`` with ``train`` (or ``background``, when both infer) is what was measured of each.
+    For two workloads ``power_w`` is the larger one, ``latency_s`` that of the urgent one and ``throughput_per_s`` that
+    of the background one; ``infer`` and ``train`` (or ``background`` if both infer) have the figures of each.
     """
 
     minibatch_s: PositiveFloat | None = None
@@ -67,7 +67,7 @@ class PlanFigures:
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """How the plan was found: by which strategy, from how many measured points, with which seed."""
+    """The search that found the plan: strategy, number of measured points, seed."""
 
     strategy: str
     points_measured: NonNegativeInt
@@ -77,7 +77,7 @@ class SearchSummary:
 
 @dataclass(frozen=True, slots=True)
 class Plan(Document):
-    """A configuration that was measured within the budgets of its problem.
+    """A configuration whose measurement meets the budgets of its problem.
 
     The workload's name, reference, absolute path and hash, and its dimensions, precision and inputs where they are not
     the default, are in ``header.inputs["workload"]``; those of a second workload in ``header.inputs["background"]``.
@@ -94,7 +94,7 @@ class Plan(Document):
     EXAMPLE = "see the plan that `edgetune search` writes"
 
     def document(self) -> dict[str, Any]:
-        """Return the head, then problem, configuration, measured, predicted and search; nothing empty."""
+        """Return the head, then problem, configuration, measured, predicted and search, without empty keys."""
         order = ("problem", "configuration", "measured", "predicted", "search")
         found = {key: present(plain(getattr(self, key))) for key in order if getattr(self, key) is not None}
         if self.problem.margin == 0:

@@ -1,4 +1,4 @@
-"""A tuning problem: what is optimised within which budgets; also as a YAML file."""
+"""A tuning problem: an objective and budgets, also as a YAML file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Problem:
     """The problem a search solves and a plan answers.
 
     Args:
-        kind: Which problem of the five.
+        kind: One of the five kinds of problems.
         power_budget_w: Mean power must not exceed it, W.
         latency_budget_s: Peak latency of a request must not exceed it, s.
-        arrival_rate_per_s: Requests per second that must be kept up with.
-        objective: What is optimised; ``None`` takes the kind's own.
+        arrival_rate_per_s: Required rate of requests, 1/s.
+        objective: The quantity to optimise; ``None`` takes the kind's default.
         margin: Share of each budget kept free, 0 to 1 (0.05 keeps 5 %).
-        background: Of two workloads, the name of the one without a deadline; ``None`` where the points leave no choice.
-        background_batch_size: Its samples per minibatch; ``None`` where the points leave no choice.
+        background: Name of the workload without a deadline, of two; ``None`` if the points have only one candidate.
+        background_batch_size: Its samples per minibatch; ``None`` if the points have only one value.
         epochs_to_target: Batch size and epochs until the target accuracy, for ``accuracy``; only ratios matter.
     """
 
@@ -43,10 +43,10 @@ class Problem:
 
 
 def read_problem(source: str) -> Problem:
-    """Return the problem in a file: its keys are those under ``problem`` in a plan; a whole plan will do as well.
+    """Return the problem in a file with the keys under ``problem`` in a plan, or in a whole plan.
 
     Raises:
-        InputError: unreadable, not a mapping, an unknown key (the nearest known one is named), an impossible value.
+        InputError: the file is unreadable or not a mapping, a key is unknown, or a value is impossible.
     """
     name = name_of(source)
     try:

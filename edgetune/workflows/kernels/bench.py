@@ -35,10 +35,10 @@ class BenchTarget:
     """Where the benchmark runs.
 
     Args:
-        gpu: Its limits.
+        gpu: Limits of the GPU.
         backend: Opens backends for tasks.
-        fitted: Completes tasks: what their kernels need there, and how long they take on a real GPU.
-        conditions: Of the figures.
+        fitted: Completes tasks by the resources of their kernels and, on a real GPU, their durations.
+        conditions: Conditions of the figures.
     """
 
     gpu: Gpu
@@ -49,7 +49,7 @@ class BenchTarget:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The options, the names of the policies, how long requests come, s, and the share of critical requests."""
+    """The options, the names of the policies, the duration of arrivals, s, and the share of critical requests."""
 
     opts: BenchOptions
     names: Sequence[str]
@@ -128,7 +128,7 @@ def _share(words: str | float | None) -> float | None:
 
 @contextmanager
 def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
-    """Give the model of a GPU, or the GPU that was asked for."""
+    """Yield the model of a GPU, or the requested GPU."""
     if opts.device is not None:
         with opened(opts.device, sms=opts.sms, seed=opts.seed) as ready:
             conditions = gpu_conditions(ready, part=opts.sms is not None, records=False)
@@ -168,7 +168,7 @@ def _figures(each: TaskPair, asked: _Asked, place: BenchTarget, reporter: Report
 
 
 def _loaded(workload: TaskPair, share: float | None, run: Runner) -> TaskPair:
-    """Return a workload whose critical requests take a share of the time, where one is asked for."""
+    """Return a workload with critical requests that take the requested share of the time, if one is given."""
     task = workload.critical
     if share is None:
         return workload

@@ -93,7 +93,7 @@ def opened(
 
 
 def known_launch_s(context: Context) -> float:
-    """Return how soon a kernel can follow another on a GPU, s: as kept from before, else measured now and kept."""
+    """Return the launch interval of kernels on a GPU, s: the stored one, else measure and store it."""
     costs = costs_of(context.facts, costs_folder())
     if costs is None:
         with context.scope():

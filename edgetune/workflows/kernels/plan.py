@@ -1,4 +1,4 @@
-"""What ``simulate`` and ``run`` are to run: tasks, policies, a GPU, and the file of the timeline."""
+"""The plan of ``simulate`` and ``run``: tasks, policies, a GPU, and the file of the timeline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ASSUMED = ("launch", *_TIMES, *_SHARES, "saturating")
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """A run as asked for.
+    """A requested run.
 
     Args:
         document: The file of tasks.
@@ -128,7 +128,7 @@ def check_kernels(tasks: Sequence[GpuTask], gpu: Gpu, *, simulated: bool = True)
 
 
 def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Target:
-    """Return where the timeline goes; no file that is read is written, and none twice."""
+    """Return the output of the timeline, checked to be no input and distinct from other outputs."""
     target = choose_target(opts.output, _DEFAULT_NAME, last=True, stdout=reporter.stdout)
     folder = Path(opts.tasks).parent
     sources = [str(folder / each.source) for each in document.networks if each.source is not None]
@@ -138,7 +138,7 @@ def _target(opts: ShareOptions, document: KernelTasks, reporter: Reporter) -> Ta
 
 
 def _check_view(view: str, policies: Sequence[str], tasks: Sequence[GpuTask], duration_s: float) -> None:
-    """Refuse a part of the figure that there will not be.
+    """Refuse a view of a part that the run does not have.
 
     Raises:
         InputError: the view is unknown, its policy does not run, or it begins after the last request.

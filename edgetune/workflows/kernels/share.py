@@ -52,11 +52,11 @@ class Turn:
     Args:
         plan: The whole run.
         name: Of the policy.
-        number: How often this policy ran before.
+        number: Number of earlier runs of this policy.
         policy: The policy.
         tasks: The tasks that share the GPU.
         stopping: Whether a signal asked to stop.
-        advance: Takes how much more of the time has passed, s.
+        advance: Called with each increment of the run's time, s.
     """
 
     plan: KernelRun
@@ -173,7 +173,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Shared:
 
 @contextmanager
 def _ready(opts: RunOptions, reporter: Reporter) -> Iterator[tuple[GpuSession, KernelRun]]:
-    """Open the GPU and compile the tasks; give both."""
+    """Open the GPU, compile the tasks, and yield both."""
     if opts.plot is not None and not opts.blocks:
         raise InputError("--plot draws where blocks were, which are not recorded", "add --blocks")
     plan, file, folder = plan_of(opts, reporter), name_of(opts.tasks), folder_of(opts)
@@ -217,7 +217,7 @@ def run_all(plan: KernelRun, reporter: Reporter, stopping: Stopping, run_turn: C
 
 @contextmanager
 def progress(reporter: Reporter, total: float) -> Iterator[Callable[[float], None]]:
-    """Give a function that takes how much more of a total is done."""
+    """Yield a function to call with each increment towards a total."""
     with reporter.bar("running", total) as advance:
         yield lambda done: None if advance is None else advance(done, "running")
 
@@ -261,7 +261,7 @@ def _on_gpu(ready: GpuSession, turn: Turn, runs: Runs) -> None:
 def _looped(
     turn: Turn, backend: GpuBackend, *, stopped: Callable[[], bool], poll_interval_ns: int | None = None
 ) -> ElasticLoop:
-    """Run the loop of a turn, and tell of its progress in steps of two percent."""
+    """Run the loop of a turn, and report its progress in steps of two per cent."""
     duration_s, begin_ns, told_s = turn.plan.duration_s, backend.now_ns(), 0.0
 
     def note(record: Record) -> None:
@@ -284,7 +284,7 @@ def _note(
     turn: Turn, loop: ElasticLoop, runs: Runs, residencies: Sequence[Residency], costs: Mapping[str, Any], *,
     early: bool, begin_ns: int = 0,
 ) -> None:  # fmt: skip
-    """Add the rows and the costs of a turn to those of all."""
+    """Append the rows and the costs of a turn to those of the run."""
     records: list[Record] = [*loop.launches, *loop.requests]
     runs.rows += timeline_rows(records, residencies, policy=turn.name, turn=turn.number, begin_ns=begin_ns)
     spent = loop.overhead

@@ -1,4 +1,4 @@
-"""Makes the kernels of a CUDA C file elastic, and tries them where that is asked for."""
+"""Makes the kernels of a CUDA C file elastic, and checks them on request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Transformed:
         """Check that a kernel could be made elastic.
 
         Raises:
-            InputError: none could; the first reason is named.
+            InputError: no kernel could; the message names the first reason.
         """
         if not self.made:
             first = next((each for one in self.done.kernels for each in one.refusals), None) or self.done.refusals[0]
@@ -77,7 +77,7 @@ class Transformed:
 def transform(
     opts: TransformOptions, reporter: Reporter, on_transformed: Callable[[Transformed], None] = lambda _: None
 ) -> Transformed:
-    """Transform a file, write it where a file is named, and try its kernels where that is asked for.
+    """Transform a file, write it to a named file, and check its kernels on request.
 
     Args:
         opts: The options.
@@ -111,7 +111,7 @@ def transform(
 
 
 def _tried(opts: TransformOptions, source: KernelSource, text: str, reporter: Reporter) -> tuple[CheckResult, ...]:
-    """Try each elastic kernel with the given launches, else with a guessed one; the CPU comes first."""
+    """Check each elastic kernel with the given launches, else with a guessed one, first on the CPU."""
     launches = launches_of(source, text, opts.launch)
     if not source.elastic:
         return ()
@@ -136,7 +136,7 @@ def check_row(each: ElasticKernel, tried: CheckResult) -> dict[str, object]:
 
 
 def document(found: Transformed) -> dict[str, Any]:
-    """Return the answer for machines; the outcome of a check stands at the kernels that are elastic."""
+    """Return the JSON answer; elastic kernels have the outcome of the check."""
     kernels = []
     for each in found.done.kernels:
         one: dict[str, Any] = {
@@ -155,10 +155,10 @@ def document(found: Transformed) -> dict[str, Any]:
 
 
 def judge(found: Transformed) -> None:
-    """Raise the worst outcome of a check; where a GPU was asked for, a kernel need not have run on the CPU too.
+    """Raise the worst outcome of a check; with a requested GPU, a kernel need not have run on the CPU.
 
     Raises:
-        PartialError: a form differs from its original, or that could not be found out.
+        PartialError: a form differs from its original, or the comparison was not possible.
     """
     tried = found.tried
     asked = [one for one in tried if one.gpu is not None] or tried
@@ -187,7 +187,7 @@ def _on(one: CheckResult, asked: Sequence[CheckResult]) -> str:
 
 
 def unclear(verdict: Verdict, guessed: bool, on: str = "") -> PartialError:
-    """Return the error for an original that is no yardstick, or that the guess does not suit."""
+    """Return the error for an original that is racy or fails, or for an unsuitable guess."""
     if guessed:
         return PartialError(
             f"{verdict.kernel} cannot be checked{on} by a guessed launch: {verdict.reason}",

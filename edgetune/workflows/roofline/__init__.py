@@ -1,1 +1,1 @@
-"""What ``edgetune roofline`` does: peaks, a network beneath them, a tuned plan, and the costs of operators."""
+"""Workflows of ``edgetune roofline``: peaks, a network beneath them, a tuned plan, and the costs of operators."""

@@ -20,10 +20,10 @@ VIEWS = ("roofs", "batches", "clocks")
 
 
 def check_figure(opts: RooflineOptions) -> None:
-    """Refuse a figure that cannot be drawn of what is asked, before anything is measured for it.
+    """Check before a measurement that the requested figure can be drawn.
 
     Raises:
-        InputError: no known format or view, or a view without a figure or without what it shows.
+        InputError: the format or view is unknown, or a view lacks a figure or the data it shows.
     """
     if opts.view is not None:
         if opts.plot is None:
@@ -46,10 +46,10 @@ def check_figure(opts: RooflineOptions) -> None:
 
 
 def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
-    """Refuse a figure over clocks where there is one mode.
+    """Refuse a figure over clocks of only one mode.
 
     Raises:
-        InputError: there is; the hint says how to come by several.
+        InputError: there is only one mode; the hint says how to measure several.
     """
     if len(set(modes)) > 1:
         return
@@ -62,10 +62,10 @@ def check_clocks(device: Device, modes: Sequence[Mode]) -> None:
 
 
 def placed_drawing(found: Sequence[Placed], target: str, view: str) -> Figure | bytes:
-    """Return the figure or page of the network at every precision and batch size, and its layers where timed.
+    """Return the figure or page of the network at every precision and batch size, with its layers if timed.
 
     Args:
-        found: One for each precision.
+        found: The results, one per precision.
         target: The file.
         view: One of ``VIEWS``; a page has all of them.
 
@@ -113,5 +113,5 @@ def _roofs(found: Sequence[Placed]) -> list[Roof]:
 
 
 def _asked_roofs(found: Sequence[Placed]) -> list[Roof]:
-    """Return the roofs of the precisions asked for, in their order."""
+    """Return the roofs of the requested precisions, in their order."""
     return [roof for each in found for roof in _roofs(found) if roof.precision == each.roof.precision]

@@ -1,4 +1,4 @@
-"""What ``edgetune roofline`` would measure, and how long that takes at most."""
+"""Estimates the measurements of ``edgetune roofline`` and their maximum duration."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from edgetune.workflows.roofline_options import RooflineOptions
 
 @dataclass(frozen=True, slots=True)
 class RooflineEstimate:
-    """What would be measured.
+    """The planned measurements.
 
     Args:
         device: Name of the device.
-        kernels: References of the kernels; none where peaks are read from a file.
-        precisions: Of the kernels.
-        modes: How many modes peaks are measured in.
-        at_most_s: How long the kernels take at most, s.
-        tuned: How many modes ``--tune`` would choose from; 0 without it.
-        network_modes: In how many modes the network would be placed; ``None`` where it would not run.
-        next_clock_modes: In how many others it would run with the next clocks.
+        kernels: References of the kernels; empty if peaks are read from a file.
+        precisions: Precisions of the kernels.
+        modes: Number of modes in which peaks are measured.
+        at_most_s: Maximum duration of the kernels, s.
+        tuned: Number of modes that ``--tune`` chooses from; 0 without it.
+        network_modes: Number of modes in which the network is placed; ``None`` if it does not run.
+        next_clock_modes: Number of further modes in which it runs with the next clocks.
     """
 
     device: str
@@ -42,14 +42,14 @@ def estimate(
     opts: RooflineOptions, device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, tuned: int = 0,
     runs: tuple[int | None, int | None] = (None, None),
 ) -> RooflineEstimate:  # fmt: skip
-    """Return what would be measured.
+    """Return the planned measurements.
 
     Args:
-        opts: What is asked for.
-        device: Where kernels would run.
-        modes: Those in which peaks would be measured.
-        precisions: Of the kernels.
-        tuned: Modes that ``--tune`` would choose from.
+        opts: The options.
+        device: The device that runs kernels.
+        modes: The modes in which peaks are measured.
+        precisions: Precisions of the kernels.
+        tuned: Modes that ``--tune`` chooses from.
         runs: See ``runs_planned``.
     """
     limits = buffer_limits_on(device)
@@ -67,15 +67,15 @@ def estimate(
 def runs_planned(
     opts: RooflineOptions, placed: Sequence[Mode], peaks_in: Sequence[Mode]
 ) -> tuple[int | None, int | None]:
-    """Return in how many modes the network would be placed, and in how many others it would run with the next clocks.
+    """Return the number of modes in which the network is placed, and of others in which it runs with the next clocks.
 
     Args:
-        opts: What is asked for.
+        opts: The options.
         placed: The modes in which it is placed, the highest first.
-        peaks_in: Those with peaks, which its next clocks are among.
+        peaks_in: The modes with peaks, which include its next clocks.
 
     Returns:
-        ``None`` twice where it would not run.
+        ``None`` twice if it does not run.
     """
     if opts.model is None or opts.no_measure or opts.profile is not None:
         return None, None

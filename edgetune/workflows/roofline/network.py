@@ -1,4 +1,4 @@
-"""The measured time of a network beneath a roof, from the device or from a table, and with the next clocks."""
+"""Measures a network beneath a roof on the device, or looks it up in a table, also at the next clocks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from edgetune.workflows.roofline_options import RooflineOptions
 
 
 def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:
-    """Return the precision that a measurement is asked for: none where none was, and the network runs as it is."""
+    """Return the requested precision of a measurement; ``None`` runs the network in its own types."""
     return None if asked.precision is None else table.precision
 
 
 def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
-    """Return how the network of a table is measured.
+    """Return the measuring options of a table's network.
 
     Raises:
         InputError: see ``profile_options``.
@@ -41,19 +41,19 @@ def measuring(asked: RooflineOptions, table: OpsTable) -> ProfileOptions:
 
 @contextmanager
 def measuring_in(device: Device, asked: RooflineOptions, table: OpsTable) -> Iterator[Callable[[Mode], ProfileRow]]:
-    """Yield a function that measures the network of a table in a mode; the device is put back in the end."""
+    """Yield a function that measures a table's network in a mode; restore the device at the end."""
     with open_profiler(device, workload_of(asked), table.task, measuring(asked, table)) as profiler:
         yield lambda mode: profiler.measure(Point(table.workload, table.task, table.batch_size, mode))
 
 
 def measured(device: Device, asked: RooflineOptions, table: OpsTable, point: Point) -> ProfileRow:
-    """Measure the network in the roof's mode, and put the device back."""
+    """Measure the network in the roof's mode, and restore the device."""
     with measuring_in(device, asked, table) as measure:
         return measure(point.mode)
 
 
 def tabled(source: str, point: Point) -> ProfileRow | None:
-    """Return the row of a point in a table of measurements, or ``None`` when it is not there."""
+    """Return the row of a point in a table of measurements; ``None`` without one."""
     rows = one_per_point(read_profile(source).rows).rows
     return next((row for row in rows if point_key(row.point) == point_key(point)), None)
 
@@ -61,7 +61,7 @@ def tabled(source: str, point: Point) -> ProfileRow | None:
 def next_changes(
     device: Device, asked: RooflineOptions, placed: Placed, reporter: Reporter
 ) -> dict[int, tuple[Change, ...]]:
-    """Return what the next clocks change for the first batch size, measuring the network with those not yet visited."""
+    """Return the effects of the next clocks on the first batch size, measuring the network at unvisited ones."""
     roofs = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
     beside = [mode for _, mode in next_modes(placed.roof.mode, [roof.mode for roof in roofs])]
     found = {}
@@ -78,7 +78,7 @@ def next_changes(
 def _rows_with(
     device: Device, asked: RooflineOptions, table: OpsTable, modes: Sequence[Mode], reporter: Reporter
 ) -> dict[Mode, ProfileRow]:
-    """Return what is measured of a network in modes, or what ``--profile`` has of them; without failures."""
+    """Return the network's successful rows in modes, measured now or from ``--profile``."""
     points = [Point(table.workload, table.task, table.batch_size, mode) for mode in modes]
     if asked.profile is not None:
         return {point.mode: row for point in points if (row := tabled(asked.profile, point)) is not None}
@@ -96,5 +96,5 @@ def _rows_with(
 
 
 def _repeats_exactly(device: Device) -> bool:
-    """Return whether a mode measured twice gives the same figures: a table, and a simulation without noise."""
+    """Return whether repeated measurements are identical, as of a table and of a simulation without noise."""
     return is_table(device) or (device.simulated and not device.conditions.get("noise"))

@@ -1,4 +1,4 @@
-"""Counts what each operator of a network costs."""
+"""Computes the cost of each operator of a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgetune.workloads.resolve import resolve
 
 
 def ops(opts: OpsOptions, reporter: Reporter) -> OpsTable:
-    """Return the operator table of a network, and write it where ``--output`` names a file.
+    """Return the operator table of a network, and write it to the file of ``--output``.
 
     Raises:
         InputError: An option cannot be used; or, with ``strict``, an operator has no known cost.

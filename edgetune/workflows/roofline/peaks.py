@@ -1,4 +1,4 @@
-"""The roofline of a device: measured now, or read from a file that was measured earlier."""
+"""Measures the roofline of a device, or reads an earlier one from a file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from edgetune.workloads.workload import Workload
 
 
 def kernel_precision(device: Device, precision: str, asked: Sequence[str] = ()) -> str:
-    """Return the precision of the kernels whose roof a network of ``precision`` stands under.
+    """Return the precision of the kernels that measure the roof of a network of ``precision``.
 
-    FP32 networks multiply in TF32 on NVIDIA's GPUs and on the twin of one, as PyTorch and ONNX Runtime do by default.
+    FP32 networks multiply in TF32 on NVIDIA GPUs and their twins, as PyTorch and ONNX Runtime do by default.
 
     Args:
-        device: Where kernels run.
-        precision: Of the network.
-        asked: All that were asked for; where TF32 is one of them, FP32 is meant to be without it.
+        device: The device that runs kernels.
+        precision: Precision of the network.
+        asked: All requested precisions; if TF32 is one of them, FP32 means plain FP32.
     """
     on_cpu = isinstance(device.source, LiveSource) and device.source.torch_device == "cpu"
     return "tf32" if precision == "fp32" and not on_cpu and "tf32" not in asked else precision
@@ -45,14 +45,14 @@ def kernel_precision(device: Device, precision: str, asked: Sequence[str] = ()) 
 def measured_peaks(
     device: Device, modes: Sequence[Mode], precisions: Sequence[str], *, quick: bool, reporter: Reporter
 ) -> Roofline:
-    """Measure peaks and energy constants in ``modes``, put the device back, and return its roofline.
+    """Measure peaks and energy constants in ``modes``, restore the device, and return its roofline.
 
     Args:
-        device: Where kernels run.
-        modes: The highest first.
-        precisions: Of the kernels.
-        quick: Fewer sizes.
-        reporter: Told what is going on.
+        device: The device that runs kernels.
+        modes: The modes, the highest first.
+        precisions: Precisions of the kernels.
+        quick: Whether to measure fewer sizes.
+        reporter: Receives progress.
 
     Raises:
         InputError, DeviceError: nothing could be measured.
@@ -87,7 +87,7 @@ _AGAIN = 12
 
 @contextmanager
 def bench_on(device: Device) -> Iterator[KernelBench]:
-    """Have a device to this process, run kernels on it, and put it back."""
+    """Open a device exclusively, yield a bench of kernels, and restore the device."""
     with device.exclusive(), KernelBench(device) as bench:
         try:
             yield bench
@@ -97,7 +97,7 @@ def bench_on(device: Device) -> Iterator[KernelBench]:
 
 
 class KernelBench:
-    """Runs kernels; one that is loaded stays so while the mode changes. A kernel that others disturb is run again."""
+    """Runs kernels, which stay loaded across modes. A kernel disturbed by other processes is run again."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -123,7 +123,7 @@ class KernelBench:
         return (DataWarning("peaks-busy", advice, {"kernels": len(self._disturbed), "others_cpu_share_max": most}),)
 
     def measure(self, workload: Workload, mode: Mode) -> ProfileRow:
-        """Measure one kernel in one mode, again while others use the CPUs: undisturbed, else the fastest counts."""
+        """Measure a kernel, repeatedly while others use the CPUs; return an undisturbed run, else the fastest one."""
         rows = [self._once(workload, mode)]
         while (rows[-1].others_cpu_share or 0.0) >= BUSY_SHARE and len(rows) < _TRIES and self._again_left > 0:
             self._again_left -= 1
@@ -163,10 +163,10 @@ def roofs_in(roofline: Roofline, precision: str) -> list[Roof]:
 
 
 def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: Roof | None = None) -> Roof:
-    """Return the roof of a mode and precision; without a mode, in that of ``like``, else the highest of its precision.
+    """Return the roof of a mode and precision, by default in the mode of ``like``, else the highest of its precision.
 
     Raises:
-        InputError: there is none, or too few modes were measured to infer that of another.
+        InputError: there is no such roof, or too few measured modes to infer it.
     """
     alike = roofs_in(roofline, precision)
     if mode is None:
@@ -177,7 +177,7 @@ def choose_roof(roofline: Roofline, precision: str, mode: Mode | None, *, like: 
 
 
 def roofs_beside(roofline: Roofline, roof: Roof) -> list[Roof]:
-    """Return the roofs of other precisions in the same mode, inferred where need be and possible."""
+    """Return the roofs of other precisions in the same mode, inferred if not measured and if possible."""
     found = []
     for precision in dict.fromkeys(each.precision for each in roofline.roofs if each.precision != roof.precision):
         with suppress(InputError):  # too few modes to infer from: the main roof then stands for it
@@ -191,9 +191,9 @@ BEATEN = "peaks-beaten"
 
 
 def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, reporter: Reporter) -> list[Placed]:
-    """Return the placements beneath peaks measured again, in the modes and precisions where a network beats them.
+    """Measure the peaks again that a network exceeds, and return the placements beneath them.
 
-    Where one still does, the roofline says so in a warning.
+    If a network still exceeds one, the roofline has a warning.
     """
     for _ in range(0 if device.simulated else TIMES):
         beaten = _beaten(found)
@@ -217,7 +217,7 @@ def without_beaten(device: Device, found: Sequence[Placed], *, quick: bool, repo
 
 
 def _beaten(found: Sequence[Placed]) -> list[Roof]:
-    """Return the measured roofs that a network beats: in a mode, those of all precisions that it computes in."""
+    """Return the measured roofs that a network exceeds: in a mode, those of all precisions that it computes in."""
     roofs = []
     for each in (each for placed in found for each in placed.everywhere if _excess_of(each) > NOTABLY):
         used = {row.precision for placement in each.placements for row in placement.rows if row.flops}
@@ -231,12 +231,12 @@ def _excess(found: Sequence[Placed]) -> float:
 
 
 def _excess_of(placed: Placed) -> float:
-    """Return the least time of a network as a multiple of the measured one, the most over its batch sizes."""
+    """Return the maximum, over batch sizes, of the bound on a network's time divided by the measured time."""
     return max((each.layers_s / each.measured_s for each in placed.placements if each.measured_s), default=0.0)
 
 
 def _measured_again(device: Device, roofline: Roofline, beaten: Sequence[Roof], *, quick: bool) -> Roofline:
-    """Measure the best sizes of the beaten roofs' kernels again; of two runs of a kernel the faster counts."""
+    """Measure the best kernel sizes of the exceeded roofs again; the faster of two runs counts."""
     runs = {_key(run): run for run in roofline.runs}
     with bench_on(device) as bench:
         for roof in beaten:
@@ -260,7 +260,7 @@ def _key(run: KernelRun) -> tuple[object, ...]:
 
 
 def _best_kernels(device: Device, roofline: Roofline, roof: Roof, *, quick: bool) -> list[BenchmarkKernel]:
-    """Return the kernels of a roof, of each family the size that was fastest for its work."""
+    """Return the kernels of a roof: of each family the size with the highest rate."""
     limits = buffer_limits_on(device)
     planned = plan_kernels(limits.memory_bytes, [roof.precision], cache_bytes=limits.cache_bytes, quick=quick)
     best: dict[str, KernelRun] = {}
@@ -275,7 +275,7 @@ def _rate(run: KernelRun) -> float:
 
 
 def _beneath(placed: Placed, roofline: Roofline) -> Placed:
-    """Return the network beneath the same roofs of another roofline, as it was measured."""
+    """Place the measured network beneath the same roofs of another roofline."""
     same = (each for each in roofline.roofs if (each.mode, each.precision) == (placed.roof.mode, placed.roof.precision))
     roof = next(same, placed.roof)
     others = roofs_beside(roofline, roof)

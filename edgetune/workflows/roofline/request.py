@@ -1,4 +1,4 @@
-"""Choices that the options of ``edgetune roofline`` make, and the result of one precision."""
+"""Choices derived from the options of ``edgetune roofline``, and the result of one precision."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def task_of(opts: NetworkOptions) -> Task:
 
 
 def workload_of(opts: RooflineOptions) -> Workload:
-    """Return the network; the options must name one."""
+    """Return the network that the options name."""
     assert opts.model is not None
     return resolve(opts.model, parse_batch_axes(opts.batch_axis))
 
@@ -55,13 +55,13 @@ class Placed:
     """The result of one precision: the device's rooflines, and a network beneath one of them.
 
     Args:
-        roofline: Of the device.
-        roof: Beneath which the network is placed.
+        roofline: The roofline of the device.
+        roof: The roof that the network is placed beneath.
         tables, placements, rows: One per batch size, and per pass of a language model; empty without a network.
-        layers: Of the first table, where they were timed.
-        memory_bytes: All that the device has, where that is known.
-        elsewhere: The same network in the other modes asked for, where they are few.
-        changes: What the next clocks change, by the index of the table.
+        layers: The layers of the first table, if timed.
+        memory_bytes: Total memory of the device, if known.
+        elsewhere: The same network in the other requested modes, if these are few.
+        changes: The effects of the next clocks, by the index of the table.
     """
 
     roofline: Roofline
@@ -76,21 +76,21 @@ class Placed:
 
     @property
     def measured_j(self) -> tuple[float | None, ...]:
-        """Energy of one minibatch as measured, J, one per placement."""
+        """Measured energy of one minibatch, J, one per placement."""
         return tuple(None if row is None else energy_of(row) for row in self.rows)
 
     @property
     def everywhere(self) -> tuple[Placed, ...]:
-        """This and the network in other modes."""
+        """This result and those of other modes."""
         return (self, *self.elsewhere)
 
 
 def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
-    """Return the dimensions of every operating point that is asked for; one, unless of a language model.
+    """Return the dimensions of every requested operating point; only a language model has several.
 
     Raises:
-        InputError: a phase or context that is none, or for what is no language model; several operating points where
-            the measurements or the plan are of one.
+        InputError: a phase or context is invalid or the network is no language model, or there are several operating
+            points while the measurements or the plan have one.
     """
     if opts.model is None:
         if opts.phase is not None or opts.context is not None:
@@ -117,7 +117,7 @@ def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
 
 
 def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> RooflineOptions:
-    """Return the options without measuring a configuration on a real device: it has no weights; a note says so."""
+    """Return the options, with measuring disabled and a note for a configuration without weights on a real device."""
     configured = opts.model is not None and opts.model.startswith(PREFIX)
     if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
         return opts
@@ -133,13 +133,13 @@ def memory_known(device: Device, opts: RooflineOptions) -> int | None:
 
 
 def firsts(placements: Sequence[Placement]) -> list[int]:
-    """Return the places of those to say more of: the first, of a language model the first of each phase."""
+    """Return the indices of the tables to detail: the first, or for a language model the first of each phase."""
     phases = [None if each.point is None else each.point.phase for each in placements]
     return [phases.index(phase) for phase in dict.fromkeys(phases)]
 
 
 def statements_of(found: Sequence[Placed]) -> list[str]:
-    """Return what holds over the modes of the roofline, one sentence each; none without energy."""
+    """Return sentences that hold in all modes of the roofline; none without energy."""
     told = []
     for placed in found:
         alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
@@ -150,10 +150,10 @@ def statements_of(found: Sequence[Placed]) -> list[str]:
 
 
 def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
-    """Return a sentence, of several precisions with the one that it is about."""
+    """Return a sentence, prefixed by its precision if there are several."""
     return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
 
 
 def is_table(device: Device) -> bool:
-    """Return whether measurements are looked up: they repeat exactly, and power is in them."""
+    """Return whether the device is a table, whose look-ups repeat exactly and include power."""
     return isinstance(device.source, TableSource)

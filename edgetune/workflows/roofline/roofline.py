@@ -58,13 +58,13 @@ _STORED_AS = {"tf32": "fp32"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What ``edgetune roofline`` measures, once its options are checked against the device.
+    """The measurements of ``edgetune roofline``, with options checked against the device.
 
     Args:
         opts: The options, with the task and the batch sizes settled.
-        device: Where kernels and the network run.
-        tables: Operator tables of the network by the precision of the roof they stand beneath.
-        target: Where the roofline goes; ``None``: nowhere.
+        device: The device that runs kernels and the network.
+        tables: Operator tables of the network by the precision of their roof.
+        target: The output of the roofline; ``None`` for none.
     """
 
     opts: RooflineOptions
@@ -84,7 +84,7 @@ class Request:
 
     @property
     def tuned(self) -> tuple[str, OpsTable]:
-        """The precision of the roof and the operator table of the network that ``--tune`` is for.
+        """The precision of the roof and the operator table of the network to tune.
 
         Raises:
             InputError: There is no network.
@@ -96,11 +96,11 @@ class Request:
 
 
 def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
-    """Check the options, open the device and cost the network; nothing is measured yet.
+    """Check the options, open the device and compute the network's cost, without measuring.
 
     Raises:
-        InputError: The network, the modes, the precisions or the figure cannot be used as asked.
-        DeviceError: The device is not here.
+        InputError: The network, the modes, the precisions or the figure are invalid.
+        DeviceError: The device is absent.
     """
     precisions = () if opts.precision is None else parse_precisions(opts.precision)
     opts = _settled(opts, reporter)
@@ -113,11 +113,11 @@ def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
 
 
 def roofline(opts: RooflineOptions, reporter: Reporter) -> tuple[list[Placed], Target | None]:
-    """Measure or read peaks and place the network; return the result of each precision, and where the roofline goes.
+    """Measure or read peaks and place the network; return the result of each precision and the roofline's target.
 
     Raises:
-        InputError: See ``request_of``; or the peaks cannot be used.
-        DeviceError: The device is not here, or cannot run kernels.
+        InputError: See ``request_of``; or the peaks are unusable.
+        DeviceError: The device is absent, or cannot run kernels.
     """
     request = request_of(opts, reporter)
     opts, device, modes = request.opts, request.device, request.modes
@@ -146,7 +146,7 @@ def tune(opts: RooflineOptions, reporter: Reporter) -> TunedNetwork:
 
 
 def plan_roofline(opts: RooflineOptions, reporter: Reporter) -> RooflineEstimate:
-    """Return what the same options would measure, of ``--tune`` too.
+    """Return the measurements that the options plan, including those of ``--tune``.
 
     Raises:
         InputError, DeviceError: See ``roofline`` and ``tune``.
@@ -167,7 +167,7 @@ def plan_roofline(opts: RooflineOptions, reporter: Reporter) -> RooflineEstimate
 
 
 def _known_peaks(request: Request) -> Roofline | None:
-    """Return the roofline of ``--peaks``, having checked that the device can do what is asked."""
+    """Check that the device can run the request, and return the roofline of ``--peaks``."""
     opts = request.opts
     known = None if opts.peaks is None else read_peaks(opts.peaks, request.device.name, force=opts.force)
     _check_device(request, request.modes if known is None else [roof.mode for roof in known.roofs])
@@ -175,7 +175,7 @@ def _known_peaks(request: Request) -> Roofline | None:
 
 
 def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target | None) -> str:
-    """Write the peaks that an interrupted run has measured, and return where they are, in words."""
+    """Write the peaks measured by an interrupted run, and return a sentence that names their file."""
     if not peaks:
         return "nothing is kept: peaks are fitted when all kernels have run, and --quick runs fewer"
     if opts.peaks is not None:
@@ -187,7 +187,7 @@ def _keep_peaks(opts: RooflineOptions, peaks: Sequence[Roofline], target: Target
 
 
 def _settled(opts: RooflineOptions, reporter: Reporter) -> RooflineOptions:
-    """Return the options with the task, and with batch sizes that the network can be given: by default its file's."""
+    """Return the options completed by the task and by valid batch sizes, by default that of the file."""
     task = task_of(opts)
     if opts.model is None:
         return replace(opts, task=task)
@@ -203,9 +203,9 @@ def _settled(opts: RooflineOptions, reporter: Reporter) -> RooflineOptions:
 def _tables_by_roof(
     opts: RooflineOptions, device: Device, precisions: Sequence[str]
 ) -> dict[str, tuple[OpsTable, ...]]:
-    """Return the operator tables of the network in each precision asked for, by that of the roof they stand beneath.
+    """Return the operator tables of the network in each requested precision, by the precision of their roof.
 
-    Without a precision they are of the network's own types; without a network there are none.
+    Without a precision, the network keeps its own types; without a network, there are none.
     """
     if precisions:
         return {
@@ -216,7 +216,7 @@ def _tables_by_roof(
 
 
 def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]]) -> list[str]:
-    """Return the precisions to measure peaks in: those of the roofs, and those that some operators compute in."""
+    """Return the precisions to measure peaks in: those of the roofs and those of operators."""
     found = dict.fromkeys(tables)
     covered = {beneath(each) for each in found}
     for table in (table for of_network in tables.values() for table in of_network):
@@ -230,8 +230,8 @@ def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]])
 def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
     """Return modes from the highest to the lowest: by the sum of their knobs, each as a share of its highest value.
 
-    A mode with no knob below another's never comes after it. Knobs of the host count only between modes that are alike
-    otherwise, for peaks of an accelerator do not go with them; one that is left alone holds nothing back.
+    A mode with no knob below another's never comes after it. Knobs of the host only break ties, because they do not
+    affect peaks of an accelerator; an unset knob counts as its highest value.
     """
     tops: dict[str, float] = {}
     for mode in modes:
@@ -249,13 +249,13 @@ def parse_precisions(text: str) -> tuple[str, ...]:
     """Return the precisions in ``fp32,fp16``, in that order, each once.
 
     Raises:
-        InputError: one is unknown.
+        InputError: a precision is unknown.
     """
     return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
 
 
 def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
-    """Refuse what no device could do, and return where the roofline is to be written."""
+    """Refuse options that are invalid on every device, and return the roofline's target."""
     kinds = {"-o": "roofline" if opts.tune is None else "plan"}
     check_outputs({"-o": opts.output, "--plot": opts.plot}, (opts.model, opts.peaks, opts.profile), kinds)
     check_figure(opts)
@@ -273,10 +273,10 @@ def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | N
 
 
 def _check_tune(opts: RooflineOptions) -> None:
-    """Refuse what has no meaning beside --tune, which measures one network at one batch size and gives a plan.
+    """Refuse options that contradict --tune, which measures one network at one batch size and returns a plan.
 
     Raises:
-        InputError: something of that kind is asked for.
+        InputError: such an option is given.
     """
     options = {"--plot": opts.plot, "--profile": opts.profile, "--layers": opts.layers}
     beside = [option for option, value in {**options, "--no-measure": opts.no_measure}.items() if value]
@@ -288,7 +288,7 @@ def _check_tune(opts: RooflineOptions) -> None:
 
 
 def _check_device(request: Request, modes: Sequence[Mode]) -> None:
-    """Refuse what this device cannot do, before anything is measured."""
+    """Check before a measurement that this device supports the request."""
     opts, device = request.opts, request.device
     if opts.view == "clocks":
         check_clocks(device, modes)
@@ -306,7 +306,7 @@ in full. More than that is a sweep, which ``edgetune profile`` is for."""
 
 
 def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> list[Placed]:
-    """Place the network beneath the roof of each precision: in the highest mode, and in few others as well."""
+    """Place the network beneath the roof of each precision: in the highest mode, and in others if these are few."""
     device, tables, modes = request.device, request.tables, request.modes
     measured, opts = {roof.precision for roof in roofline.roofs}, what_can_run(request.opts, device, reporter)
     if opts.peaks is None and len(tables) > 1:  # a precision that the device lacks leaves the others; a note says so
@@ -328,7 +328,7 @@ def _all_placed(request: Request, roofline: Roofline, reporter: Reporter) -> lis
 
 
 def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, reporter: Reporter) -> Sequence[Mode]:
-    """Return the modes besides the highest in which to place the network: all that were named, or none of many."""
+    """Return the modes besides the highest to place the network in: all named modes, or none if they are many."""
     if opts.model is None or not opts.modes:
         return ()
     if len(modes) > 1 and len(modes) * precisions > MOST_PLACED:
@@ -339,7 +339,7 @@ def _other_modes(opts: RooflineOptions, modes: Sequence[Mode], precisions: int, 
 
 
 def _roofs_of(roofline: Roofline, precision: str, modes: Sequence[Mode], *, infer: bool) -> list[Roof]:
-    """Return the roofs of modes: with ``infer`` all of them, otherwise only the measured ones."""
+    """Return the roofs of modes: with ``infer`` all, otherwise only the measured ones."""
     if infer:
         return [choose_roof(roofline, precision, mode) for mode in modes]
     return [roof for mode in modes for roof in roofline.roofs if (roof.mode, roof.precision) == (mode, precision)]
@@ -357,7 +357,7 @@ def _beneath(
 
 
 def _tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...]:
-    """Return the operator table of the network at each batch size, of a language model in each pass.
+    """Return the operator table of the network at each batch size, and for a language model in each pass.
 
     Args:
         opts: What was asked for.
@@ -381,14 +381,14 @@ def _tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...
 def _placed(
     device: Device, opts: RooflineOptions, table: OpsTable, roofs: Sequence[Roof], reporter: Reporter
 ) -> tuple[Placement, ProfileRow | None]:
-    """Place a network, with what was measured of it.
+    """Place a network with its measurements.
 
     Args:
         device: Where it is measured.
         opts: What was asked for.
         table: Of the network.
         roofs: That of its precision first, then those of others.
-        reporter: Told why there is no measured time.
+        reporter: Receives the reason for a missing measured time.
     """
     roof, *others = roofs
     point = Point(table.workload, table.task, table.batch_size, roof.mode)

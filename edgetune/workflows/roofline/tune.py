@@ -1,4 +1,4 @@
-"""Finds the mode of least energy within a slowdown: predicts every mode from peaks and measures the few best."""
+"""Finds the mode of least energy within a slowdown: predicts every mode from peaks and measures the best few."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_MODES = 100_000
 
 
 def peak_modes(space: ModeSpace) -> list[Mode]:
-    """Return the modes in which to measure peaks, so that those of all others follow; the highest first."""
+    """Return the modes whose peaks determine those of all others, the highest first."""
     top = highest_mode(space)
     grid = {knob: evenly_spaced(values, _LEVELS[knob]) for knob, values in space.knobs.items() if knob in _LEVELS}
     modes = [Mode.of({**top.knobs(), **mode.knobs()}) for mode in modes_of(grid)] if grid else []
@@ -55,7 +55,7 @@ def space_of(device: Device) -> ModeSpace:
     """Return the modes of a device that can be tuned.
 
     Raises:
-        InputError: it has no modes, or tells no power.
+        InputError: the device has no modes or no power readings.
     """
     if isinstance(device.modes, Absent):
         raise InputError(f"{device.name} has no modes to tune: {device.modes.reason}", "name a board, e.g. jetson")
@@ -65,10 +65,10 @@ def space_of(device: Device) -> ModeSpace:
 
 
 def peaks_of(asked: RooflineOptions, device: Device, precision: str, reporter: Reporter) -> Roofline:
-    """Measure or read peaks; those of a table are of the device that it was measured on.
+    """Measure or read peaks; a table needs the peaks of the device that it was measured on.
 
     Raises:
-        InputError: they are of another device, or of a table and not given.
+        InputError: the peaks are of another device, or are missing for a table.
     """
     if asked.peaks is not None:
         measured_on = str(device.conditions["measured_on"]) if is_table(device) else device.name
@@ -82,7 +82,7 @@ def peaks_of(asked: RooflineOptions, device: Device, precision: str, reporter: R
 
 
 def roofs_of(roofline: Roofline, device: Device, table: OpsTable, precision: str) -> list[Roof]:
-    """Return the roofs of the precision; a table does not say whether it is of an accelerator, its peaks do.
+    """Return the roofs of the precision; for a table, the peaks show whether the device is an accelerator.
 
     Raises:
         InputError: there are none.
@@ -92,10 +92,10 @@ def roofs_of(roofline: Roofline, device: Device, table: OpsTable, precision: str
 
 
 def candidates(device: Device, table: OpsTable, text: str | None) -> Sequence[Mode]:
-    """Return the modes to choose from: those asked for, else all; of a table those in which it has the network.
+    """Return the modes to choose from: the requested ones, else all; of a table only those that have the network.
 
     Raises:
-        InputError: see ``space_of``; they are too many, or the table has the network in none of them.
+        InputError: see ``space_of``; there are too many modes, or the table has the network in none.
     """
     space_of(device)
     modes = choose_modes(device, text or "all").modes
@@ -119,7 +119,7 @@ _START = "peaks kept in a file (edgetune roofline -o FILE) spare most of the tim
 
 @dataclass(frozen=True, slots=True)
 class TunedNetwork:
-    """A plan, and one sentence on what it saves."""
+    """A plan, and one sentence on its savings."""
 
     plan: Plan
     summary: str
@@ -128,7 +128,7 @@ class TunedNetwork:
 def tuning_modes(
     opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
 ) -> tuple[Sequence[Mode], int]:
-    """Return the modes in which peaks would be measured, and the number of modes to choose from.
+    """Return the modes to measure peaks in, and the number of modes to choose from.
 
     Raises:
         InputError: See ``tune_network``.
@@ -143,10 +143,10 @@ def tuning_modes(
 def tune_network(
     opts: RooflineOptions, device: Device, table: OpsTable, precision: str, reporter: Reporter
 ) -> TunedNetwork:
-    """Measure or read peaks, predict every mode, measure the few best and return the plan.
+    """Measure or read peaks, predict every mode, measure the best few and return the plan.
 
     Raises:
-        InputError: The slowdown cannot be read, the device has no modes or no power, or nothing was measured properly.
+        InputError: The slowdown is invalid, the device has no modes or no power, or all measurements failed.
     """
     allowed = parse_share(opts.tune or "", what="--tune")
     modes = candidates(device, table, opts.modes)
@@ -179,7 +179,7 @@ def tune_network(
 
 
 def _figures(row: ProfileRow) -> str:
-    """Return a measured row in a few words."""
+    """Return a short description of a measured row."""
     if row.minibatch_s is None or row.power_w is None:
         return f"{row.status}: {row.reason}"
     energy_j = row.energy_j if row.energy_j is not None else row.minibatch_s * row.power_w

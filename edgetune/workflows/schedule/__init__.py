@@ -1,1 +1,1 @@
-"""The workflows of ``edgetune schedule``: networks prepared, layers measured, jobs run, generated and compared."""
+"""Workflows of ``edgetune schedule``: prepare networks, measure layers, and run, generate and compare jobs."""

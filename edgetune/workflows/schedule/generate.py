@@ -1,4 +1,4 @@
-"""Makes up networks and jobs to schedule on a clock: ``edgetune schedule generate``."""
+"""Generates random networks and jobs for simulation: ``edgetune schedule generate``."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _KIB = 1024
 
 
 def generate(opts: GenerationOptions, reporter: Reporter) -> tuple[tuple[LayeredNetwork, ...], Jobs]:
-    """Write a table of what layers take, and jobs that name it; return the networks and the jobs.
+    """Write a table of layer costs and jobs that name it; return the networks and the jobs.
 
     Raises:
-        InputError: an option or a file cannot be used.
+        InputError: an option or a file is invalid.
     """
     design = _design(opts)
     check_outputs({"-o": opts.output, "--jobs": opts.jobs}, [], {"-o": "layer_costs", "--jobs": "jobs"})
@@ -83,7 +83,7 @@ def _costs(networks: Sequence[LayeredNetwork], opts: GenerationOptions) -> Layer
 
 
 def _jobs(networks: Sequence[LayeredNetwork], opts: GenerationOptions) -> Jobs:
-    """Return jobs that ask for all networks together."""
+    """Return jobs that request all networks together."""
     names = tuple(network.name for network in networks)
     intensity = None if opts.arrivals == "batch" or ":" in opts.arrivals else 1.0
     job = Job("made", names, opts.arrivals, intensity=intensity, count=opts.count)

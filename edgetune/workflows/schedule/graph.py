@@ -1,4 +1,4 @@
-"""The graphs of tasks of a network that wait for each other, with the number of their orders: ``schedule graph``."""
+"""Task graphs of a network and the number of their orders: ``schedule graph``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ModeGraph = tuple[Mode, DependencyGraph, LinearExtensions]
 
 
 def graph(opts: GraphOptions, reporter: Reporter) -> tuple[LayeredNetwork, list[ModeGraph]]:
-    """Return a network, split into layers now where it was not, and its graph in each mode.
+    """Return a network, split into layers if necessary, and its task graph in each mode.
 
     Raises:
-        InputError: there is no such mode or network, or the model cannot be split.
+        InputError: the mode or network is unknown, or the model cannot be split.
     """
     modes = _modes(opts.mode)
     if opts.output is not None:

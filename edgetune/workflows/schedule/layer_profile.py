@@ -31,10 +31,10 @@ _MOST_SAMPLES = 50
 
 
 def profile_layers(opts: LayerProfileOptions, reporter: Reporter) -> tuple[LayerCosts, Target]:
-    """Measure every layer of every network and write the table; return it with where it went.
+    """Measure every layer of every network and write the table; return the table and its target.
 
     Raises:
-        InputError: an option cannot be used, or a model cannot be split.
+        InputError: an option is invalid, or a model cannot be split.
         DeviceError: ONNX Runtime is missing.
     """
     rules = _layer_options(opts)
@@ -50,7 +50,7 @@ def profile_layers(opts: LayerProfileOptions, reporter: Reporter) -> tuple[Layer
 
 
 def plan_layer_profile(opts: LayerProfileOptions, reporter: Reporter) -> tuple[list[Prepared], LayerOptions, int]:
-    """Return the networks that would be measured, how, and how many figures that gives."""
+    """Return the networks to measure, the measuring options, and the number of figures."""
     rules = _layer_options(opts)
     networks = _opened(opts, reporter)
     loads = 2 if rules.cold else 1
@@ -70,11 +70,11 @@ def _layer_options(opts: LayerProfileOptions) -> LayerOptions:
 
 
 def _opened(opts: LayerProfileOptions, reporter: Reporter) -> list[Prepared]:
-    """Return the prepared networks that were named, each once; a model is prepared where it is not yet.
+    """Return the named networks, each once, prepared if necessary.
 
     Raises:
-        InputError: a folder without any, two networks of one name, or layers that were made for another ONNX Runtime or
-            processor.
+        InputError: a folder has no network, two networks have one name, or layers were made for another ONNX Runtime
+            or processor.
     """
     where = Path(opts.prepared) if opts.prepared is not None else prepared_folder()
     found: dict[str, Prepared] = {}
@@ -118,7 +118,7 @@ def _measure(networks: Sequence[Prepared], rules: LayerOptions, reporter: Report
 
 @contextmanager
 def _watched(total: int, reporter: Reporter) -> Iterator[Callable[[LayerCostRow], None]]:
-    """Return a function that reports each measured layer: on a bar where there is one, and as a detail."""
+    """Return a function that reports each measured layer as a detail and, if there is one, on a bar."""
     done = 0
     with reporter.bar("measuring", total) as advance:
 

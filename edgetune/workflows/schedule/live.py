@@ -1,4 +1,4 @@
-"""Turns of ``edgetune schedule run`` for real: a process under a memory limit for each, and its rows."""
+"""Live turns of ``edgetune schedule run``: runs each turn in a process under a memory limit, and returns its rows."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LOOK_S = 0.1
 
 
 class LiveRunner:
-    """Runs policies for real; a ``TurnRunner``, to be entered with ``with``.
+    """Runs policies live; a ``TurnRunner`` and context manager.
 
     Args:
-        plan: What to run.
-        rows: Where rows are kept as they come; ``None`` for memory alone.
+        plan: The plan to run.
+        rows: The file that keeps rows during the run; ``None`` keeps them in memory only.
     """
 
     def __init__(self, plan: SchedulePlan, rows: RowsFile | None = None) -> None:
@@ -55,10 +55,10 @@ class LiveRunner:
         self._verification.__exit__(kind, error, trace)
 
     def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
-        """Run one turn of a policy; rows of one that was killed at its limit are kept.
+        """Run one turn of a policy; keep the rows of a turn killed at its memory limit.
 
         Raises:
-            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
         plan, run = self._plan, self._run_of(policy, requests)
         stopping.act = run.stop
@@ -88,10 +88,10 @@ class LiveRunner:
         return TurnResult(rows, _conditions(figures, rows), failure)
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process before anything is loaded; nothing is run.
+        """Return the memory of the process before any network is loaded, without running any.
 
         Raises:
-            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
         return self._run_of(policy, requests).rehearse().base_bytes or 0
 
@@ -109,14 +109,14 @@ class LiveRunner:
         return LiveRun(networks, requests, options, self._verification)
 
     def _require_limit(self, run: LiveRun) -> None:
-        """Refuse a run that goes on without a control group where one was asked for."""
+        """Refuse a run without a control group if one was requested."""
         if self._plan.opts.limit == "cgroup" and run.figures.enforced == "accounted":
             hint = "--limit auto runs it with the accounts of the runtime alone, and says so"
             raise DeviceError(f"no control group can limit memory here: {run.figures.reason}", hint)
 
 
 def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: str) -> list[Record]:
-    """Return a record for every request that was left when the process was killed."""
+    """Return a record for every open request of a killed process."""
     recorded = {each.request.number for each in records if isinstance(each, RequestRecord)}
     ends_ns = [each.at_ns if isinstance(each, BudgetRecord) else each.end_ns for each in records]
     last_ns = max(ends_ns, default=0)
@@ -128,10 +128,10 @@ def _unanswered(records: Sequence[Record], requests: Sequence[Request], reason: 
 
 
 def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> TimelineRow:
-    """Return a row of what the system counted in a turn.
+    """Return the row of the system's memory counts of a turn.
 
-    The peak is that of the control group where there is one: it counts a page of a file once, however often it is
-    mapped, which a resident set does not.
+    The peak is that of the control group if there is one, which counts a file's page once for all its mappings; a
+    resident set does not.
     """
     group = figures.group
     peak_bytes = figures.peak_bytes if group.peak_bytes is None else group.peak_bytes
@@ -142,7 +142,7 @@ def _counted(figures: LiveFigures, policy: str, turn: int, end_s: float) -> Time
 
 
 def _conditions(figures: LiveFigures, rows: Sequence[TimelineRow]) -> dict[str, Any]:
-    """Return the figures of a turn, and the networks that were asked for and of which no answer was compared."""
+    """Return the figures of a turn, with the requested networks of which no answer was compared."""
     asked = {row.network for row in rows if row.event == "request" and row.network is not None}
     unverified = sorted(asked - figures.differences.keys()) or None
     told = {**asdict(figures), "differences": dict(figures.differences), "unverified": unverified}
@@ -152,7 +152,7 @@ def _conditions(figures: LiveFigures, rows: Sequence[TimelineRow]) -> dict[str, 
 
 
 def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Return by what memory was limited in all turns of all policies, and why not by the kernel, for the header."""
+    """Return, for the header, the mechanism that limited memory in all turns, and the reason if not the kernel."""
     turns = [turn for of in policies for turn in of if "enforced_by" in turn]
     if not turns:
         return {}
@@ -163,13 +163,13 @@ def enforced_by(policies: Iterable[Sequence[Mapping[str, Any]]]) -> dict[str, st
 
 @contextmanager
 def feeding(run: LiveRun, job: Job, seed: Sequence[int], until_s: float | None) -> Iterator[None]:
-    """Send a run a request, or one for each network, for every line, until input ends, enough came or it is late.
+    """Send a run one request, or one per network, for every input line until the input, count or time ends.
 
     Args:
-        run: It takes requests from outside.
-        job: Which they belong to.
-        seed: Of the choice of networks.
-        until_s: How long to wait for lines, s; ``None`` for as long as there are any.
+        run: The run that accepts external requests.
+        job: The job of the requests.
+        seed: Seed of the choice of networks.
+        until_s: Time limit for lines, s; ``None`` waits until the input ends.
     """
     over = threading.Event()
     thread = threading.Thread(target=_feed, args=(run, job, seed, until_s, over), daemon=True)

@@ -1,4 +1,4 @@
-"""The networks that jobs name: their layers, and where they are prepared."""
+"""The networks that jobs name: their layers, costs and prepared folders."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class JobNetwork:
     """A network of the jobs.
 
     Args:
-        network: Its layers; times are zero where they were not measured.
-        timed: Whether they were measured.
-        prepared: Its prepared folder; ``None`` where it is known by its costs alone.
-        origin: What it was made from, for the header of the timeline.
-        inputs, handler: Files that samples come from; ``None`` for random ones.
-        costed_as: Its name in a table of layer costs; ``None`` where it is in none.
+        network: Its layers; unmeasured times are zero.
+        timed: Whether the times were measured.
+        prepared: Its prepared folder; ``None`` if only its costs are known.
+        origin: The model it was made from, for the header of the timeline.
+        inputs, handler: Files of samples; ``None`` for random ones.
+        costed_as: Its name in a table of layer costs; ``None`` without one.
     """
 
     network: LayeredNetwork
@@ -51,10 +51,10 @@ class CostTable:
 
     Args:
         networks: By name.
-        sha256: Of the models, by name, where the table says.
-        device: Where it was measured.
-        cores: How many that had.
-        host: What it says of the machine.
+        sha256: Hashes of the models by name, if known.
+        device: The measuring device.
+        cores: Number of its cores.
+        host: The table's figures of the machine.
     """
 
     networks: Mapping[str, LayeredNetwork]
@@ -69,10 +69,10 @@ class Scenario:
     """The networks of a file of jobs.
 
     Args:
-        known: Each of them.
-        device: Where their layers were measured; ``None`` where no table says.
-        cores: How many cores that had: of several tables, the fewest.
-        host: What the table says of the machine that all layers are taken from; ``None`` where there is no such table.
+        known: The networks by name.
+        device: The device that measured their layers; ``None`` if unknown.
+        cores: Number of its cores; of several tables, the fewest.
+        host: Figures of the machine in the only table of costs; ``None`` without a table or with several.
     """
 
     known: Sequence[JobNetwork]
@@ -82,17 +82,17 @@ class Scenario:
 
 
 def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, reporter: Reporter) -> Scenario:
-    """Return the networks of the jobs, prepared now where they have to be and are not.
+    """Return the networks of the jobs, prepared if necessary.
 
     Args:
-        jobs: What is to run.
-        costs_file: A table of layers that goes before what was measured when they were prepared.
-        folder: Where networks are prepared.
+        jobs: The jobs to run.
+        costs_file: A table of layer costs, which takes precedence over costs measured during preparation.
+        folder: The folder of prepared networks.
         simulate: Whether only bytes and times are needed, and no files.
-        reporter: For progress.
+        reporter: Receives progress.
 
     Raises:
-        InputError: the costs of a network are unknown, or one that is known by its costs alone is to run.
+        InputError: the costs of a network are unknown, or a live run has a network with costs but no model.
     """
     tables: dict[str, CostTable] = {}
     for file in dict.fromkeys(filter(None, (costs_file, *(source.costs for source in jobs.networks)))):
@@ -113,7 +113,7 @@ def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate
 
 
 def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
-    """Return a host whose networks have the names of the jobs; those that the jobs do not have are left out."""
+    """Return a host with its networks renamed as in the jobs, without networks that the jobs lack."""
     names = {each.network.name: each.costed_as for each in known if each.costed_as is not None}
     sessions = {name: host.sessions_bytes[of] for name, of in names.items() if of in host.sessions_bytes}
     wholes = {
@@ -126,7 +126,7 @@ def _named_as(host: Host, known: Sequence[JobNetwork]) -> Host:
 def _simulated_only(
     source: NetworkSource, costs: str, tables: Mapping[str, CostTable], *, simulate: bool
 ) -> JobNetwork:
-    """Return a network of which there are costs and nothing else."""
+    """Return a network from its costs alone."""
     if not simulate:
         message = f"network {source.name} is known by the costs of its layers alone: there is nothing to run"
         raise InputError(message, "name a model for it, or simulate it: edgetune schedule run --simulate")
@@ -138,7 +138,7 @@ def _simulated_only(
 
 
 def _modelled(source: NetworkSource, wide: CostTable | None, prepared: Prepared | None, simulate: bool) -> JobNetwork:
-    """Return a network with a model; its costs are found by its name, or by that of the model."""
+    """Return a network with a model; its costs are looked up by its name or by that of the model."""
     reference = source.reference or ""
     names = [source.name, reference.rpartition(":")[2], Path(reference).stem, *([prepared.network] if prepared else [])]
     name = None if wide is None else next((name for name in names if name in wide.networks), None)
@@ -163,7 +163,7 @@ def _file(name: str) -> Path:
 def _choose(
     source: NetworkSource, prepared: Prepared | None, costed: LayeredNetwork | None, *, simulate: bool
 ) -> JobNetwork:
-    """Return what is known of a network: costs measured on their own go before those of its folder."""
+    """Return a network with its costs: those of a separate table take precedence over those of its folder."""
     origin = {"reference": source.reference, **({"sha256": prepared.source_sha256} if prepared else {})}
     if costed is not None:
         if prepared is not None:
@@ -178,7 +178,7 @@ def _choose(
 
 
 def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) -> None:
-    """Check that costs are of the layers in a folder: another batch size or cut gives other bytes.
+    """Check that costs belong to the layers in a folder; another batch size or split gives other bytes.
 
     Raises:
         InputError: they are not.
@@ -207,12 +207,12 @@ def _costs(file: str) -> CostTable:
 
 
 def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bool) -> Prepared | None:
-    """Return a prepared network: a folder that is one itself, else the one in ``folder``, made now if it is to be.
+    """Return a prepared network: the reference if it is a prepared folder, else one in ``folder``, made with ``make``.
 
-    A network in the cache that this machine cannot run is made again.
+    A cached network that this machine cannot run is made again.
 
     Raises:
-        InputError: the model cannot be split, or the folder holds something else.
+        InputError: the model cannot be split, or the folder has other content.
         DeviceError: ONNX Runtime is missing.
     """
     if names_path(reference) and is_prepared(Path(reference)):
@@ -229,7 +229,7 @@ def open_reference(reference: str, folder: Path, reporter: Reporter, *, make: bo
 
 
 def _place_of(workload: Workload, folder: Path) -> Path:
-    """Return where a model is prepared or will be: in a folder of its name, unless that is another model's."""
+    """Return the prepared folder of a model: named after it, unless that folder is another model's."""
     plain = folder / workload.name
     if not plain.exists() or (is_prepared(plain) and open_prepared(plain).source_sha256 == workload.sha256):
         return plain
@@ -237,7 +237,7 @@ def _place_of(workload: Workload, folder: Path) -> Path:
 
 
 def _unfit(prepared: Prepared) -> str | None:
-    """Return why layers cannot be run here; ``None`` where they can."""
+    """Return the reason why layers cannot run on this machine; ``None`` if they can."""
     try:
         check_runtime(prepared, runtime_version(), processor_kind())
     except InputError as error:

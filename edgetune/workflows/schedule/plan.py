@@ -30,22 +30,22 @@ _MOST_BYTES = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class SchedulePlan:
-    """The run that follows from options and jobs.
+    """The checked plan of a run, from options and jobs.
 
     Args:
-        opts: As given.
-        jobs: As the file has them.
-        scenario: Its networks, and where they were measured.
-        policies: In the order in which they are compared.
-        limit_bytes: Memory that there is.
-        swap_bytes: Swap beside it; ``None`` for as much as the machine has.
-        workers: How many tasks run at a time.
-        seed: Of random arrivals.
-        until_s: Nothing arrives later, s; ``None`` where jobs end by themselves.
-        safety: Factor by which the runtime takes bytes and times of layers for more than they are, as a margin.
-        plan_within_s: How long to look for the best schedule, for a policy that follows one, s.
-        live: The job whose arrivals are lines of standard input; ``None`` where there is none.
-        target: Where the timeline goes.
+        opts: The options as given.
+        jobs: The jobs as in their file.
+        scenario: Its networks and their measuring device.
+        policies: The policies in the order of comparison.
+        limit_bytes: Memory limit.
+        swap_bytes: Swap beside it; ``None`` for all swap of the machine.
+        workers: Number of parallel tasks.
+        seed: Seed of random arrivals.
+        until_s: End of arrivals, s; ``None`` if jobs end by themselves.
+        safety: Safety factor of the runtime on bytes and times of layers.
+        plan_within_s: Time limit of the search for the best schedule, for a policy that follows one, s.
+        live: The job whose arrivals are lines of standard input; ``None`` without one.
+        target: The output of the timeline.
     """
 
     opts: ScheduleOptions
@@ -74,11 +74,11 @@ class SchedulePlan:
 
     @property
     def believed(self) -> dict[str, LayeredNetwork]:
-        """The networks as the runtime takes them, by name."""
+        """The networks with the runtime's safety margin, by name."""
         return {each.network.name: with_safety(each.network, self.safety) for each in self.known}
 
     def requests(self, turn: int) -> tuple[Request, ...]:
-        """Return the requests of a turn: the same for every policy."""
+        """Return the requests of a turn, which are the same for every policy."""
         networks = self.networks
         service_s = {name: network.service_s for name, network in networks.items()}
         found = requests_of(self.jobs.jobs, service_s, seed=(self.seed, turn), until_s=self.until_s)
@@ -87,10 +87,10 @@ class SchedulePlan:
 
 
 def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
-    """Return what is to run, having checked every option; networks are prepared now where they have to be.
+    """Check every option and return the plan; prepare networks if necessary.
 
     Raises:
-        InputError: an option or the jobs cannot be used.
+        InputError: an option or the jobs are invalid.
         DeviceError: ONNX Runtime is missing.
     """
     jobs = read_jobs(opts.jobs)
@@ -118,10 +118,10 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
 
 
 def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
-    """Return the memory that jobs may take: as given with ``--memory``, else as their file has it.
+    """Return the memory limit of jobs: that of ``--memory``, else that of their file.
 
     Raises:
-        InputError: neither says, or it is no size.
+        InputError: neither has a limit, or it is not a size.
     """
     limit_bytes = jobs.memory_bytes if words is None else parse_bytes(words, what="--memory")
     if limit_bytes is None:
@@ -130,10 +130,10 @@ def memory_limit_bytes(words: str | float | None, file: str, jobs: Jobs) -> int:
 
 
 def _live(opts: ScheduleOptions, jobs: Jobs, policies: int) -> Job | None:
-    """Return the job whose arrivals are lines of standard input, which is read once, in real time.
+    """Return the job whose arrivals are lines of standard input, which is read once and in real time.
 
     Raises:
-        InputError: several turns or jobs would read it, or it has the jobs, or time is only computed.
+        InputError: several turns or jobs would read it, it carries the jobs, or the run is simulated.
     """
     live = live_jobs(jobs.jobs)
     if not live:
@@ -165,10 +165,10 @@ def _swap_bytes(opts: ScheduleOptions) -> int | None:
 
 
 def _target(opts: ScheduleOptions, jobs: Jobs, reporter: Reporter) -> Target:
-    """Return where the timeline goes; no file that is read is written, and none twice.
+    """Return the output of the timeline, checked to be no input and distinct from other outputs.
 
     Raises:
-        InputError: one would be, or a file cannot be made.
+        InputError: an output is an input or is named twice, or a file cannot be created.
     """
     target = choose_target(opts.output, "timeline.parquet", last=True, stdout=reporter.stdout)
     inputs = [opts.jobs, opts.costs, *(each.costs for each in jobs.networks)]

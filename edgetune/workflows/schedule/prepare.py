@@ -1,4 +1,4 @@
-"""Splits networks into layers, once: ``edgetune schedule prepare``."""
+"""Splits networks into layers: ``edgetune schedule prepare``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ COPIES = 3
 
 @dataclass(frozen=True, slots=True)
 class PlannedFolder:
-    """A network that would be prepared.
+    """A network to prepare.
 
     Args:
         network: Its name.
-        folder: Where it would be.
-        weight_bytes: Of all its weights.
+        folder: Its folder.
+        weight_bytes: Size of all its weights.
     """
 
     network: str
@@ -42,15 +42,15 @@ class PlannedFolder:
 
     @property
     def disk_bytes(self) -> int:
-        """About what the folder would take."""
+        """Approximate size of the folder."""
         return COPIES * self.weight_bytes
 
 
 def prepare(opts: PreparationOptions, reporter: Reporter) -> list[Prepared]:
-    """Split every network that is not there yet, and return all.
+    """Split every network that is not prepared yet, and return all.
 
     Raises:
-        InputError: an option cannot be used, or a network cannot be split.
+        InputError: an option is invalid, or a network cannot be split.
         DeviceError: ONNX Runtime is missing.
     """
     chosen = _chosen(opts, reporter)
@@ -60,7 +60,7 @@ def prepare(opts: PreparationOptions, reporter: Reporter) -> list[Prepared]:
 
 
 def plan_preparation(opts: PreparationOptions, reporter: Reporter) -> list[PlannedFolder]:
-    """Return the folders that would be written."""
+    """Return the folders to write."""
     return [
         PlannedFolder(
             each.name,
@@ -72,7 +72,7 @@ def plan_preparation(opts: PreparationOptions, reporter: Reporter) -> list[Plann
 
 
 def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload, PrepareOptions]]:
-    """Return each network with its options: the batch size asked for, else that of its file."""
+    """Return each network with its options: the requested batch size, else that of its file."""
     common = _options(opts)
     workloads = _workloads(opts)
     if not opts.output.strip():
@@ -96,7 +96,7 @@ def _options(opts: PreparationOptions) -> PrepareOptions:
 
 
 def _workloads(opts: PreparationOptions) -> Sequence[Workload]:
-    """Return the models as workloads; no two may share a folder."""
+    """Return the models as workloads, and refuse two with the same folder."""
     batch_axes = parse_batch_axes(opts.batch_axis)
     found: dict[str, Workload] = {}
     for model in opts.models:

@@ -1,4 +1,4 @@
-"""How much wrong durations change which policy is best: ``edgetune schedule robustness``."""
+"""Sensitivity of the ranking of policies to wrong durations: ``edgetune schedule robustness``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class RobustnessReport:
 
     Args:
         measured: Mean response of each policy without noise, s.
-        found: What came of each amount of noise.
-        stopped: What interrupted the runs; ``None`` where all amounts were run.
+        found: The result of each amount of noise.
+        stopped: The signal that interrupted the runs; ``None`` if all amounts were run.
     """
 
     measured: Mapping[str, float]
@@ -37,10 +37,10 @@ class RobustnessReport:
 
 
 def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> RobustnessReport:
-    """Run jobs on a clock with layers that take other times than policies believe.
+    """Simulate jobs whose layers deviate from the durations that policies assume.
 
     Raises:
-        InputError: an option or the jobs cannot be used.
+        InputError: an option or the jobs are invalid.
     """
     words = opts.noise.split(",") if isinstance(opts.noise, str) else [opts.noise]
     amounts = [parse_share(word.strip() if isinstance(word, str) else word, what="--noise") for word in words]
@@ -63,7 +63,7 @@ def compare_with_noise(opts: RobustnessOptions, reporter: Reporter) -> Robustnes
 
 
 def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
-    """Return what is to be run, and the seed."""
+    """Return the study to run, and the seed."""
     chosen = choose_policies(opts.policy)
     if len(chosen) < 2:
         raise InputError(f"--policy is {opts.policy}: one policy alone is in no order", f"e.g. --policy {COMPARED}")

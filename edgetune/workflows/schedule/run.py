@@ -1,4 +1,4 @@
-"""Runs the jobs of ``edgetune schedule run``: from its plan to a timeline, written and returned."""
+"""Runs the jobs of ``edgetune schedule run``: from its plan to a written timeline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def schedule(opts: ScheduleOptions, reporter: Reporter) -> FinishedRun[Timeline]
     """Run every policy in turn and write the timeline.
 
     Raises:
-        InputError, InfeasibleError, DeviceError: an option or the jobs cannot be used, or nothing could be run.
+        InputError, InfeasibleError, DeviceError: an option or the jobs are invalid, or nothing could run.
     """
     plan = plan_schedule(opts, reporter)
     plan.requests(0)
@@ -42,10 +42,10 @@ def schedule(opts: ScheduleOptions, reporter: Reporter) -> FinishedRun[Timeline]
 
 
 def rehearse(plan: SchedulePlan) -> Iterator[tuple[PolicyChoice, int]]:
-    """Yield a policy for each form in which networks are run, and the bytes that the process then takes by itself.
+    """Yield a policy for each form of networks, and the bytes of its process without networks.
 
     Raises:
-        InputError, InfeasibleError, DeviceError: the run would be refused for this.
+        InputError, InfeasibleError, DeviceError: the run would be refused.
     """
     requests = plan.requests(0)
     by_form = {policy.form: policy for policy in reversed(plan.policies)}
@@ -69,7 +69,7 @@ def _finish(
     """Write the timeline.
 
     Raises:
-        BaseException: what ended the run before it had any row.
+        BaseException: the error that ended the run before its first row.
     """
     failure = outcome.failure
     if failure is not None and not outcome.rows:
@@ -90,7 +90,7 @@ def _finish(
 
 
 def timeline_of(plan: SchedulePlan, outcome: ScheduleResult) -> Timeline:
-    """Return the timeline of all turns, with what ran under which conditions."""
+    """Return the timeline of all turns, with its inputs and conditions."""
     networks = [
         {
             "name": each.network.name,
@@ -112,7 +112,7 @@ def timeline_of(plan: SchedulePlan, outcome: ScheduleResult) -> Timeline:
 
 
 def _device_conditions(plan: SchedulePlan) -> Mapping[str, Any]:
-    """Return what is known of the machine whose processor runs the layers, or where these were measured."""
+    """Return the conditions of the machine that runs, or has measured, the layers."""
     if plan.opts.simulate:
         return {} if plan.scenario.device is None else {"device": plan.scenario.device}
     device = open_named("host")

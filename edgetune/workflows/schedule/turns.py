@@ -1,4 +1,4 @@
-"""The policies of ``edgetune schedule run``, in turns: requests are made, runs are done, and their rows are kept."""
+"""Runs the policies of ``edgetune schedule run`` in turns and keeps their rows."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class TurnResult:
     """The result of one turn of one policy.
 
     Args:
-        rows: Of the timeline.
-        conditions: What holds for this turn, for the header.
-        failure: What ended it before its time, though its rows are good.
+        rows: Rows of the timeline.
+        conditions: Conditions of this turn, for the header.
+        failure: The error that ended it early; its rows are valid.
     """
 
     rows: Sequence[TimelineRow]
@@ -44,17 +44,17 @@ class TurnResult:
 
 
 class TurnRunner(Protocol):
-    """Runs policies: on the clock, or for real."""
+    """Runs policies, simulated or live."""
 
     def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
-        """Run one turn of a policy on requests, until it is asked to stop."""
+        """Run one turn of a policy on requests, until a stop is requested."""
         ...
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory of the process before anything is loaded; 0 where it is unknown. Nothing is run.
+        """Return the memory of the process before any network is loaded, without running any; 0 if unknown.
 
         Raises:
-            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            InputError, InfeasibleError, DeviceError: the plan cannot run.
         """
         ...
 
@@ -64,11 +64,11 @@ class ScheduleResult:
     """The result of all turns.
 
     Args:
-        rows: Of all policies.
-        conditions: Of each policy, turn by turn.
-        lost: Why turns of a policy ended before their time, by policy.
+        rows: Rows of all policies.
+        conditions: Conditions of each policy, turn by turn.
+        lost: Reasons for turns that ended early, by policy.
         stopped_by: Number of the signal that ended the run early.
-        failure: What ended it, other than that: raised again once the rows are written.
+        failure: Any other error that ended it; raised again after the rows are written.
     """
 
     rows: list[TimelineRow] = field(default_factory=list)
@@ -81,15 +81,15 @@ class ScheduleResult:
 def run_turns(
     plan: SchedulePlan, runner: TurnRunner, reporter: Reporter, *, rows: RowsFile | None = None
 ) -> ScheduleResult:
-    """Run every policy in alternation, each turn on the same requests; a signal ends it in order.
+    """Run the policies in alternation, on the same requests in each turn; a signal stops the run in order.
 
-    Every second turn runs the policies backwards, so that a drift of the machine favours none.
+    Every second turn runs the policies in reverse order, so that a drift of the machine favours none.
 
     Args:
-        plan: What to run.
+        plan: The plan to run.
         runner: Runs one turn.
-        reporter: For progress.
-        rows: Where rows are kept turn by turn; ``None`` where they are not, or the runner keeps them as they come.
+        reporter: Receives progress.
+        rows: The file that keeps rows turn by turn; ``None`` without one, or if the runner keeps rows itself.
     """
     outcome, turns = ScheduleResult(), plan.opts.turns
     try:
@@ -113,7 +113,7 @@ def run_turns(
 
 
 def keep(kept: RowsFile | None, rows: Sequence[TimelineRow], *, flush: bool = True) -> None:
-    """Add rows to the file that keeps them, where there is one."""
+    """Append rows to the file that keeps them, if there is one."""
     if kept is not None:
         for row in rows:
             kept.keep(row)
@@ -122,13 +122,13 @@ def keep(kept: RowsFile | None, rows: Sequence[TimelineRow], *, flush: bool = Tr
 
 
 class SimulatedRunner:
-    """Runs policies on the clock; a ``TurnRunner``.
+    """Runs policies in simulated time; a ``TurnRunner``.
 
-    What takes more memory than the limit pays for paging. Tasks may hold the limit less what the process that runs
-    takes itself, where that was measured.
+    Memory above the limit costs paging time. The budget of tasks is the limit less the memory of the process itself, if
+    that was measured.
 
     Args:
-        plan: What to run.
+        plan: The plan to run.
     """
 
     def __init__(self, plan: SchedulePlan) -> None:
@@ -136,7 +136,7 @@ class SimulatedRunner:
         self._host = plan.scenario.host or Host(Machine(cores=plan.scenario.cores or plan.workers))
 
     def run(self, policy: PolicyChoice, turn: int, requests: Sequence[Request], stopping: Stopping) -> TurnResult:
-        """Run one turn of a policy on the clock."""
+        """Run one turn of a policy in simulated time."""
         taken_bytes = self.taken_bytes(policy, requests)
         found = self._best(policy, requests) if policy.policy.plans_ahead else None
         made = policy.make() if found is None else policy.make(plan=found)
@@ -149,10 +149,10 @@ class SimulatedRunner:
         return TurnResult(rows, told if found is None else {**told, "plan": _figures(found)})
 
     def taken_bytes(self, policy: PolicyChoice, requests: Sequence[Request]) -> int:
-        """Return the memory that the process takes itself, having checked that the rest is enough.
+        """Return the memory of the process itself, after checking that the rest of the limit suffices.
 
         Raises:
-            InfeasibleError: the rest of the limit is too little for a network that is asked for.
+            InfeasibleError: the rest of the limit is too small for a requested network.
         """
         taken_bytes = self._host.taken_bytes(policy.form)
         asked = set() if policy.policy.whole else {request.network for request in requests}
@@ -178,12 +178,12 @@ class SimulatedRunner:
         )  # fmt: skip
 
     def _budget_bytes(self, form: str) -> int:
-        """Return what may be held, as the process that runs would work it out."""
+        """Return the memory budget of tasks, computed as in a live run."""
         taken_bytes = self._host.taken_bytes(form)
         return left_bytes(self._plan.limit_bytes, taken_bytes) if taken_bytes else self._plan.limit_bytes
 
     def _best(self, policy: PolicyChoice, requests: Sequence[Request]) -> LayerSchedule:
-        """Return the best schedule that is found in time, starting from the run of the policy that looks ahead."""
+        """Return the best schedule found in time, starting from the run of the policy that looks ahead."""
         networks = {name: with_times_of(each, self._networks[name]) for name, each in self._believed.items()}
         cores, workers = self._plan.scenario.cores, self._plan.workers
         case = SchedulingProblem(networks, requests, self._budget_bytes(policy.form), workers, cores=cores)

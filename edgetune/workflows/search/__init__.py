@@ -1,1 +1,1 @@
-"""``edgetune search``: what may be chosen, the search, and the evaluation of strategies on measured tables."""
+"""Workflows of ``edgetune search``: candidates, the search, and the evaluation of strategies on measured tables."""

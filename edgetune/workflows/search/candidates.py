@@ -1,4 +1,4 @@
-"""What a search may choose from, and the candidates that measured tables offer."""
+"""The candidates of a search, and those of measured tables."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ class Candidates:
     """Points to choose from, and how to measure one.
 
     Args:
-        points: What may be chosen.
+        points: The candidates.
         measure: Measures one of them.
         kind: The kind of problem they are for.
-        described: What they are, in words.
+        described: Their description.
         simulated: Whether a model gives the figures.
         free: Whether measuring is a look-up.
-        inputs, conditions, warnings: For headers.
-        expect: Returns what measuring all of them would take; ``None`` where points are looked up.
-        no_power: Why the device cannot measure power; ``None`` where it can.
-        defect: Returns why every measurement failed, if every one did.
+        inputs, conditions, warnings: Fields of headers.
+        expect: Returns the expected cost of measuring all points; ``None`` for look-ups.
+        no_power: Why the device cannot measure power; ``None`` if it can.
+        defect: Returns the reason if every measurement failed.
         background: Name of the second network of a live search.
-        recovered: Returns what of an earlier run was restored on the device, a sentence each.
-        operators: Returns what the network costs at each batch size, where its graph is known.
-        rows: What a table holds.
-        warn_of_load: Reports what else uses the machine that measures.
+        recovered: Returns a sentence for each setting restored on the device after an earlier run.
+        operators: Returns the operator costs of the network at each batch size, if its graph is known.
+        rows: The rows of a table.
+        warn_of_load: Reports other load on the measuring machine.
     """
 
     points: Sequence[Point]
@@ -67,7 +67,7 @@ def candidates_of_tables(opts: SearchOptions) -> Candidates:
     """Return the points of one table, or of several of one device.
 
     Raises:
-        InputError: a table cannot be read, tables are of several devices, or several networks or tasks are left.
+        InputError: a table is unreadable, tables are of several devices, or several networks or tasks remain.
     """
     columns = parse_columns(opts.column)
     tables = (read_table(source.removeprefix("recorded:"), columns) for source in opts.sources)
@@ -102,10 +102,10 @@ def candidates_of_tables(opts: SearchOptions) -> Candidates:
 
 
 def read_table(source: str, columns: Mapping[str, str]) -> tuple[Profile, dict[str, str]]:
-    """Return a table and where it comes from; ``columns`` as in ``foreign_table``.
+    """Return a table and its origin; ``columns`` as in ``foreign_table``.
 
     Raises:
-        InputError: it cannot be read, or is no profile.
+        InputError: the table is unreadable or not a profile.
     """
 
     data, name = read_source(source), name_of(source)
@@ -114,7 +114,7 @@ def read_table(source: str, columns: Mapping[str, str]) -> tuple[Profile, dict[s
 
 
 def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
-    """Return the conditions of the first table, simulated when any is; tables of different devices are refused."""
+    """Return the conditions of the first table, simulated if any table is; refuse tables of different devices."""
     devices = {str(device) for p in profiles if (device := p.header.conditions.get("device")) is not None}
     if len(devices) < 2:
         devices = {row.device for profile in profiles for row in profile.rows if row.device is not None}
@@ -128,7 +128,7 @@ def _conditions(profiles: Sequence[Profile], names: str) -> dict[str, Any]:
 
 
 def _origins(profiles: Sequence[Profile], points: Sequence[Point], opts: SearchOptions) -> dict[str, Any]:
-    """Return what the tables say of each network by its role, at least its name: ``workload``, and ``background``."""
+    """Return the origin of each network in the tables, at least its name, by role: ``workload`` and ``background``."""
 
     found = list(dict.fromkeys((point.workload, point.task) for point in points))
     if opts.kind not in PAIRS:
@@ -141,7 +141,7 @@ def _origins(profiles: Sequence[Profile], points: Sequence[Point], opts: SearchO
 
 
 def _origin(profiles: Sequence[Profile], name: str, task: str) -> dict[str, Any]:
-    """Return what the table that measured a network says of it, the options it was run with included."""
+    """Return the origin of a network in the table that measured it, with its options."""
     for profile in profiles:
         options = profile.header.options
         given = {key: options[key] for key in ("dimensions", "precision", "inputs") if options.get(key)}
@@ -153,7 +153,7 @@ def _origin(profiles: Sequence[Profile], name: str, task: str) -> dict[str, Any]
 
 
 def _of_sizes(points: Sequence[Point], opts: SearchOptions, names: str) -> list[Point]:
-    """Return the points at the batch sizes asked for; a background workload keeps its own."""
+    """Return the points at the requested batch sizes; a background workload keeps its own."""
 
     if opts.batch_sizes is None:
         return list(points)
@@ -171,7 +171,7 @@ def _of_sizes(points: Sequence[Point], opts: SearchOptions, names: str) -> list[
 
 
 def _choose(table: RecordedTable, opts: SearchOptions) -> tuple[str, str, str]:
-    """Return the workload, task and kind of problem: those asked for, else the only ones there."""
+    """Return the workload, task and kind of problem: the requested ones, else the only ones."""
     here = [(candidates.workload, candidates.task) for candidates in table.workloads]
     workload, task = opts.workload, "train" if opts.kind == "accuracy" else opts.kind
     _known(workload, [name for name, _ in here])
@@ -187,7 +187,7 @@ def _choose(table: RecordedTable, opts: SearchOptions) -> tuple[str, str, str]:
 
 
 def _of_two(table: RecordedTable, opts: SearchOptions) -> list[Point]:
-    """Return the points of the two workloads: those named, else all that may be."""
+    """Return the points of the two workloads: the named ones, else all possible ones."""
 
     task = background_task(str(opts.kind))
     points = [row.point for row in table.rows]

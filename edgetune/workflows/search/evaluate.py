@@ -1,4 +1,4 @@
-"""Holds strategies against the best of measured tables: from the options of ``search evaluate`` to its table."""
+"""Compares strategies with the optimum of measured tables: from the options of ``search evaluate`` to its table."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from edgetune.workflows.stopping import STOPS, reporting_saved
 
 @dataclass(frozen=True, slots=True)
 class EvaluationTables:
-    """What was read.
+    """The tables of an evaluation.
 
     Args:
         subjects: Every network and task on every device.
         inputs: Name and hash of each file, for the header.
         devices: Their names.
         simulated: Whether any figure comes from a model.
-        data_warnings: What there is to say, e.g. of points measured twice.
+        data_warnings: Warnings, e.g. on points measured twice.
     """
 
     subjects: tuple[ProfiledWorkload, ...]
@@ -65,10 +65,10 @@ class EvaluationTables:
 
 
 def read_tables(sources: Sequence[str]) -> EvaluationTables:
-    """Read profiles; those of one device are one table.
+    """Read profiles; profiles of one device form one table.
 
     Raises:
-        InputError: one of them cannot be read, or is no profile.
+        InputError: a file is unreadable or not a profile.
     """
 
     rows: dict[str | None, list[ProfileRow]] = {}
@@ -102,15 +102,15 @@ def read_tables(sources: Sequence[str]) -> EvaluationTables:
 def with_epochs(
     subjects: Sequence[ProfiledWorkload], convergence: Sequence[str], reporter: Reporter
 ) -> tuple[list[ProfiledWorkload], dict[str, tuple[tuple[int, float], ...]]]:
-    """Return the training workloads, less batch sizes that missed the target, and the epochs of each by batch size.
+    """Return the training workloads, without batch sizes that missed the target, and the epochs of each by batch size.
 
     Args:
-        subjects: Of any task.
-        convergence: Files of epochs: one for all, or one of each workload's name.
-        reporter: For notes of what is left out.
+        subjects: The workloads, of any task.
+        convergence: Files of epochs: one for all workloads, or one with the name of each.
+        reporter: Receives notes on omitted batch sizes.
 
     Raises:
-        InputError: no file, or several and none of a workload's name.
+        InputError: there is no file, or none of several has a workload's name.
     """
 
     if not convergence:
@@ -149,7 +149,7 @@ OnEvaluation = Callable[[Evaluation, Target], None]
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """An evaluation as asked for, its tables read."""
+    """A requested evaluation with its tables."""
 
     opts: EvaluationOptions
     family: str
@@ -161,7 +161,7 @@ class _Request:
     def evaluation(
         self, runs: list[EvaluationRun], said: dict[str, Any], counts: dict[str, int], *warnings: DataWarning
     ) -> Evaluation:
-        """Return the artifact of some runs, with what is particular to the family and how many problems there were."""
+        """Return the artifact of runs, with the figures of the family and the number of problems."""
         tables, opts = self.tables, self.opts
         conditions = {
             **({"device": ", ".join(tables.devices)} if tables.devices else {}),
@@ -185,16 +185,16 @@ def evaluate(
     on_progress: OnProgress | None = None,
     on_evaluation: OnEvaluation = lambda *_: None,
 ) -> Evaluation:
-    """Replay the problems, and write the table; if interrupted, write what was replayed by then and raise.
+    """Replay the problems and write the table; if interrupted, write the completed runs and raise.
 
     Args:
-        opts: What is replayed, and where the table goes.
-        reporter: For notes.
-        on_progress: Called with how far it is.
-        on_evaluation: Called with the table when it is written, also after an interruption.
+        opts: The options.
+        reporter: Receives notes.
+        on_progress: Called with the progress.
+        on_evaluation: Called with the written table, also after an interruption.
 
     Raises:
-        InputError: an option or a table cannot be used.
+        InputError: an option or a table is invalid.
     """
     _check(opts)
     contenders = parse_contenders(opts.strategies)
@@ -268,7 +268,7 @@ def _write(evaluation: Evaluation, target: Target, reporter: Reporter, on_evalua
 
 
 def _runner(request: _Request, reporter: Reporter) -> tuple[EvaluationRunner, dict[str, Any], dict[str, int]]:
-    """Return what replays the problems, the grids they are of, and how many problems there are."""
+    """Return the function that replays the problems, their grids, and their number."""
     opts, family, tables = request.opts, request.family, request.tables
     subjects, epochs = (
         with_epochs(tables.subjects, opts.convergence, reporter) if family == "accuracy" else (tables.subjects, None)
@@ -315,7 +315,7 @@ def _replayed_windows(request: _Request, reporter: Reporter) -> Evaluation:
     """Replay a trace of requests in windows of five minutes with every contender.
 
     Raises:
-        InputError: no inference table, a bad trace, or options that have no use here.
+        InputError: there is no inference table, the trace is invalid, or an option does not apply here.
     """
     opts, conditions, contenders = request.opts, request.conditions, request.contenders
     if opts.sample is not None or opts.everything or opts.grid is not None:

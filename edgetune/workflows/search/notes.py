@@ -1,4 +1,4 @@
-"""A step and a plan as lines for people."""
+"""Describes a step and a plan of a search in one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def describe_step(step: TraceRow) -> str:
 
 
 def describe_plan(plan: Plan) -> str:
-    """Return what a search found, and from how many points, as a line."""
+    """Return the result of a search and its number of points as a line."""
     measured, search = plan.measured, plan.search
     figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
     if plan.configuration.batch_size is None and measured.throughput_per_s is not None:

@@ -1,4 +1,4 @@
-"""Opens the candidates of a search: measured tables, or one network (or two that share a device) to measure."""
+"""Opens the candidates of a search: measured tables, or one or two networks to measure on a device."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
     """Open the points of tables, or with ``--device`` (or a reference that names a network) those of a network.
 
     Args:
-        opts: What is searched.
-        run_code: Whether a Python file may be run to tell how long it takes: not by a dry run.
+        opts: The options of the search.
+        run_code: Whether to run a Python file to estimate its duration; a dry run does not.
 
     Raises:
-        InputError: options that do not go with what is given, or nothing to choose from.
+        InputError: options contradict the inputs, or there are no candidates.
     """
     first = opts.sources[0]
     if opts.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
@@ -59,7 +59,7 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
 
 @contextmanager
 def _network_candidates(opts: SearchOptions, *, run_code: bool) -> Iterator[Candidates]:
-    """Open a device with the points of a network, and those of the background network where there is one."""
+    """Open a device with the points of a network and, if given, of the background network."""
     source = opts.sources[0]
     if opts.device is None:
         raise InputError(f"{source} is a network, not a table, and no device is named", "e.g. --device twin:orin-agx")
@@ -129,7 +129,7 @@ def _described(subject: WorkloadSelection) -> str:
 
 
 def _operators(subject: WorkloadSelection, options: ProfileOptions) -> tuple[OperatorTotals, ...]:
-    """Return what the network costs at each batch size; nothing where its graph is not known."""
+    """Return the operator costs of the network at each batch size; empty if its graph is unknown."""
 
     found = []
     try:

@@ -23,7 +23,7 @@ Margin = Annotated[str | float | None, _asked("Share of each budget to keep free
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions:
-    """What is asked of the answer, as written; an option goes before what the file of ``--problem`` says."""
+    """The options of the problem, as written; an option overrides the file of ``--problem``."""
 
     kind: Annotated[
         str | None,
@@ -55,7 +55,7 @@ class ProblemOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StrategyOptions:
-    """Which strategy searches, and when it stops."""
+    """The options of the strategy and its limits."""
 
     strategy: Annotated[
         str | None,
@@ -128,7 +128,7 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     force: options.Force = False
 
     def for_network(self) -> list[str]:
-        """Return the options given that only make sense with a network."""
+        """Return the given options that apply only to a network."""
         named = ("device", "root", "cool_to", "modes", "dim", "batch_axis", "precision", "ops", "inputs")
         given = [f"--{name.replace('_', '-')}" for name in named if getattr(self, name)]
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]

@@ -1,4 +1,4 @@
-"""The problem as written: budgets with units, a file of them, epochs from a table."""
+"""Parses the problem of a search: budgets with units, the file of ``--problem``, epochs from a table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from edgetune.workflows.search.options import ProblemOptions, SearchOptions
 
 
 def completed(opts: SearchOptions) -> tuple[SearchOptions, Problem | None]:
-    """Return the options with kind, second network and device as the other options say, and the problem of the file.
+    """Return the options with kind, second network and device derived from the others, and the problem of the file.
 
     Raises:
-        InputError: there is no such kind of problem, and the hint names the nearest; or the file is no problem.
+        InputError: the kind of problem is unknown (the hint names the nearest), or the file is not a problem.
     """
     if opts.kind is not None:
         choose(opts.kind, get_args(ProblemKind), what="kind of problem")
@@ -44,14 +44,14 @@ def problem_of(
     """Return the problem in base units.
 
     Args:
-        opts: As written.
-        kind: The kind of problem, from the words or from what the table holds.
-        file: What the file of ``--problem`` says; options go before it.
-        background: Name of the second workload where it is not the one written.
-        epochs: What ``--convergence`` says, see ``epochs_asked``.
+        opts: The options as written.
+        kind: The kind of problem, from the options or from the table.
+        file: The problem in the file of ``--problem``; options override it.
+        background: Name of the second workload if it differs from the option.
+        epochs: The result of ``epochs_asked``.
 
     Raises:
-        InputError: a quantity without its unit, not a number, not above zero, or an unknown objective.
+        InputError: a quantity lacks its unit, is not a number or not above zero, or the objective is unknown.
     """
     if opts.objective is not None:
         choose(opts.objective, get_args(Objective), what="objective")
@@ -75,10 +75,10 @@ def _parsed(words: str | float | None, parse: Any, option: str) -> Any:
 
 
 def epochs_asked(opts: ProblemOptions, kind: str) -> Epochs | None:
-    """Return what the table of ``--convergence`` says, when one is given.
+    """Return the epochs in the table of ``--convergence``; ``None`` without one.
 
     Raises:
-        InputError: the problem does not ask for accuracy, or the table cannot be read or reaches no target.
+        InputError: the problem is not of kind ``accuracy``, or the table is unreadable or reaches no target.
     """
     if opts.convergence is None:
         return None

@@ -54,13 +54,13 @@ POWER_NOISE = 0.015
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """What came of a search.
+    """The result of a search.
 
     Args:
-        problem: What was solved.
-        plan: The answer; ``None`` where nothing measured is one.
-        trace: Every step; ``None`` where there was no time to measure.
-        candidates: What could be chosen.
+        problem: The solved problem.
+        plan: The answer; ``None`` if no measured point is feasible.
+        trace: Every step; ``None`` if there was no time to measure.
+        candidates: The candidates.
     """
 
     problem: Problem
@@ -74,15 +74,15 @@ OnAnswer = Callable[[SearchAnswer], None]
 
 @dataclass(frozen=True, slots=True)
 class SearchTask:
-    """A search that is ready to begin.
+    """A search that is ready to start.
 
     Args:
-        opts: As asked for, completed by the file of the problem.
-        candidates: What may be chosen.
-        problem: What is to be solved.
-        known: What was measured earlier.
+        opts: The options, completed by the file of the problem.
+        candidates: The candidates.
+        problem: The problem to solve.
+        known: Rows measured earlier.
         choice: The strategy.
-        time_budget_s: How long it may take, s; ``None`` for as long as it takes.
+        time_budget_s: Time limit, s; ``None`` for none.
     """
 
     opts: SearchOptions
@@ -94,17 +94,17 @@ class SearchTask:
 
 
 def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda _: None) -> SearchAnswer:
-    """Search, and write the files that were asked for.
+    """Search, and write the requested files.
 
     Args:
-        opts: What is searched for, and where the results go.
-        reporter: For notes.
-        on_answer: Called with what came of the search before the device is put back, so that a board that cannot be
-            put back costs no answer. It is called without a plan where the search found none.
+        opts: The options.
+        reporter: Receives notes.
+        on_answer: Called with the result before the device is restored, so that a failed restoration does not lose
+            the answer; also called without a plan if the search found none.
 
     Raises:
-        InputError: an option cannot be used.
-        NothingFeasibleError, NoPowerError: nothing measured is an answer.
+        InputError: an option is invalid.
+        NothingFeasibleError, NoPowerError: no measured point is an answer.
     """
     with _opened(opts, reporter) as task:
         measured = task.choice.name is not None
@@ -117,14 +117,14 @@ def search(opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer = lambda
 
 
 def plan_search(opts: SearchOptions, reporter: Reporter) -> SearchEstimate:
-    """Return what a search would measure, without running any code of a model."""
+    """Return the estimate of a search, without running any code of a model."""
     with _opened(opts, reporter, run_code=False) as task:
         return estimate_search(task.candidates, task.problem, task.choice.name, task.opts.max_points)
 
 
 @contextmanager
 def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -> Iterator[SearchTask]:
-    """Open the candidates, check files and problem, read what is known, and choose the strategy."""
+    """Open the candidates, check files and problem, read known rows, and choose the strategy."""
     opts, file = completed(opts)
     with open_candidates(opts, run_code=run_code) as opened:
         epochs = epochs_asked(opts, opened.kind)
@@ -165,7 +165,7 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
 
 
 def _hand_over(answer: SearchAnswer, opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer) -> None:
-    """Give the answer to who asked, write the plan to its file, and report what was found."""
+    """Pass the answer to the caller, write the plan to its file, and report the result."""
     assert answer.plan is not None
     try:
         on_answer(answer)
@@ -183,7 +183,7 @@ def _without_answer(
     on_answer: OnAnswer,
     defect: EdgetuneError | None,
 ) -> EdgetuneError:
-    """Keep the steps of a search that found nothing; return the error to raise, which is ``defect`` if there is one."""
+    """Save the steps of a search without a result; return the error to raise, which is ``defect`` if there is one."""
     _write_trace(error.trace, task.opts, reporter.detail)
     if error.trace is not None and error.trace.rows:
         on_answer(SearchAnswer(task.problem, None, error.trace, task.candidates))
@@ -195,7 +195,7 @@ def _without_answer(
 
 
 def _without_missed(candidates: Candidates, missed: Mapping[int, str], reporter: Reporter) -> Candidates:
-    """Return the candidates without the batch sizes that missed the target accuracy in training; report those."""
+    """Return the candidates without batch sizes that missed the target accuracy in training, and report these."""
     left = [point for point in candidates.points if point.batch_size not in missed]
     if len(left) == len(candidates.points):
         return candidates
@@ -208,7 +208,7 @@ def _without_missed(candidates: Candidates, missed: Mapping[int, str], reporter:
 
 
 def _check_files(candidates: Candidates, opts: SearchOptions) -> KnownPoints:
-    """Refuse files that cannot be written, before anything is measured; return what was measured earlier."""
+    """Check before a measurement that output files can be written; return the rows measured earlier."""
     if opts.trace == "-":
         raise InputError("standard output carries the plan, not the trace", "name a file with --trace")
     outputs = {"-o": opts.output, "--trace": opts.trace, "--points": opts.points, "--plot": opts.plot}
@@ -266,7 +266,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
 
 
 def _report_stopped(task: SearchTask, kept: SavedPoints | None, reporter: Reporter) -> None:
-    """Report the best of the points measured and known, and where the measured ones are."""
+    """Report the best point measured or known, and the file of the measured points."""
     candidates, known = task.candidates, task.known.rows
     measured = [] if kept is None else kept.rows
     if not measured and not known:
@@ -290,7 +290,7 @@ def _report_stopped(task: SearchTask, kept: SavedPoints | None, reporter: Report
 
 
 def _marked(result: SearchResult, busy: tuple[DataWarning, ...], reporter: Reporter) -> SearchResult:
-    """Return the result with the warnings of points that other processes disturbed, and report them."""
+    """Return the result with warnings on points disturbed by other processes, and report them."""
     for data_warning in busy:
         reporter.info(f"{data_warning.code}: {data_warning.advice}")
     header = replace(result.plan.header, warnings=(*result.plan.header.warnings, *busy))
@@ -298,14 +298,14 @@ def _marked(result: SearchResult, busy: tuple[DataWarning, ...], reporter: Repor
 
 
 def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
-    """Return the relative deviation of a power reading: as given; tables and models repeat exactly, sensors do not."""
+    """Return the relative deviation of power readings: the given one, else zero for tables and models."""
     if opts.power_noise is not None:
         return parse_share(opts.power_noise, what="--power-noise")
     return 0.0 if candidates.free or candidates.simulated else POWER_NOISE
 
 
 def _hints(candidates: Candidates, opts: SearchOptions) -> Hints:
-    """Return what is known beforehand: other networks on this device, its roofline, and the network's cost."""
+    """Return prior knowledge: other networks on this device, its roofline, and the network's cost."""
     relatives = read_relatives(candidates, opts.like)
     if opts.roofline is None:
         return Hints(relatives=relatives)
@@ -315,7 +315,7 @@ def _hints(candidates: Candidates, opts: SearchOptions) -> Hints:
 
 
 def _unmeasured(task: SearchTask, reporter: Reporter) -> SearchAnswer:
-    """Answer with the board's maximum mode, and report that nothing was measured of it."""
+    """Answer with the board's maximum mode, and report that it was not measured."""
     plan = unmeasured_plan(
         task.problem,
         task.candidates.points,
@@ -330,10 +330,10 @@ def _unmeasured(task: SearchTask, reporter: Reporter) -> SearchAnswer:
 
 
 def require_power(candidates: Candidates, problem: Problem) -> None:
-    """Refuse to measure what cannot be judged.
+    """Check that power can be measured if the problem depends on it.
 
     Raises:
-        DeviceError: power matters to the problem and the device cannot measure it; the reason is the sensor's.
+        DeviceError: the problem depends on power and the device cannot measure it; the reason is the sensor's.
     """
     if candidates.no_power is not None and needs_power(problem):
         what = "a power budget" if problem.power_budget_w is not None else "energy"

@@ -1,7 +1,7 @@
-"""Points measured earlier, and ``--points FILE``: what a search measured is kept, whatever became of the search.
+"""Points measured earlier, and ``--points FILE``, which keeps all measurements of a search whatever its result.
 
-A live search that found nothing, or was stopped, has still spent minutes of a board. Its rows are written as they are
-measured, and the next search with the same file, or with ``--known FILE``, has them for nothing.
+A live search writes its rows as they are measured, also if it finds nothing or is stopped. The next search with the
+same file, or with ``--known FILE``, reuses them without measuring.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from edgetune.workflows.stopping import STOPS
 
 @dataclass(frozen=True, slots=True)
 class KnownPoints:
-    """Rows measured earlier, one per point, and what there is to say about them."""
+    """Rows measured earlier, one per point, and notes on them."""
 
     rows: tuple[ProfileRow, ...] = ()
     data_warnings: tuple[DataWarning, ...] = ()
 
 
 def read_known(candidates: Candidates, known: str | None, points: str | None) -> KnownPoints:
-    """Return what was measured earlier: the rows of ``--known``, and those that ``--points`` has already.
+    """Return the rows measured earlier: those of ``--known`` and those in the file of ``--points``.
 
     Raises:
-        InputError: unreadable, or measured on another device.
+        InputError: a file is unreadable, or measured on another device.
     """
 
     names = list(dict.fromkeys(name for name in (known, _existing(points)) if name is not None))
@@ -58,10 +58,10 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
 
 
 def read_relatives(candidates: Candidates, names: Sequence[str]) -> tuple[ProfileRow, ...]:
-    """Return the rows of ``--like``, one per point: other networks on this device, a first guess for this one.
+    """Return the rows of ``--like``, one per point: other networks on this device, as prior knowledge.
 
     Raises:
-        InputError: unreadable, or measured on another device.
+        InputError: a file is unreadable, or measured on another device.
     """
 
     profiles = [io.read_profile(name) for name in names]
@@ -75,7 +75,7 @@ def _existing(path: str | None) -> str | None:
 
 
 def _refuse_other_device(candidates: Candidates, profile: Profile, name: str) -> None:
-    """Refuse rows of another device, or of another version of the network: they would pass for measurements here."""
+    """Refuse rows of another device, or of another version of the network."""
     here, there = candidates.conditions.get("device"), profile.header.conditions.get("device")
     if here is not None and there is not None and here != there:
         raise InputError(f"{name} was measured on {there}, not on {here}", "give points of this device")
@@ -86,7 +86,7 @@ def _refuse_other_device(candidates: Candidates, profile: Profile, name: str) ->
 
 
 def _refuse_other_networks(candidates: Candidates, profile: Profile, name: str) -> None:
-    """Refuse to add rows to a profile of other networks or tasks: it could not be searched any more."""
+    """Refuse to add rows to a profile of other networks or tasks, which a search could not read any more."""
     here = {(point.workload, point.task) for point in candidates.points}
     there = {(row.workload, row.task) for row in profile.rows}
     if not there <= here:
@@ -95,10 +95,10 @@ def _refuse_other_networks(candidates: Candidates, profile: Profile, name: str) 
 
 
 def check_points(path: str) -> None:
-    """Refuse a file for the points that cannot be written, or that holds something else than points.
+    """Check that the file of points can be written, and that an existing one is a profile.
 
     Raises:
-        InputError: it is standard output, cannot be made, or is no profile.
+        InputError: it is standard output, cannot be created, or is not a profile.
     """
 
     if path == "-":
@@ -115,12 +115,12 @@ def check_points(path: str) -> None:
 
 @dataclass(slots=True)
 class SavedPoints:
-    """What a search has measured so far.
+    """The points that a search has measured.
 
     Args:
-        measure: Measures a point, and keeps its row.
-        rows: In the order in which they were measured.
-        path: The file that has them; ``None`` where there is none (yet).
+        measure: Measures a point and keeps its row.
+        rows: The rows in the order of measurement.
+        path: The file of the rows; ``None`` without one (yet).
     """
 
     measure: Callable[[Point], ProfileRow]
@@ -130,16 +130,16 @@ class SavedPoints:
 
 @contextmanager
 def saving_points(candidates: Candidates, path: str | None, reporter: Reporter) -> Iterator[SavedPoints]:
-    """Keep what the offer's ``measure`` returns, and write it to ``path``.
+    """Keep the rows that the candidates' ``measure`` returns, and write them to ``path``.
 
-    A measurement that took a second or longer is written at once, so that not even SIGKILL loses it; the others when
-    the context ends, however it ends. Without a path they are written, to a new file, where a signal ends the context,
+    A row that took a second or longer is written at once, so that even SIGKILL does not lose it; other rows are
+    written when the context ends. Without a path, rows are written to a new file if a signal ends the context,
     unless they came from a table.
 
     Args:
-        candidates: Measures.
-        path: Where to. Rows that it has already stay, before the new ones.
-        reporter: For notes.
+        candidates: The candidates, which measure.
+        path: The output file. Its existing rows stay before the new ones.
+        reporter: Receives notes.
     """
 
     before = io.read_profile(path) if path is not None and Path(path).is_file() else None
@@ -171,7 +171,7 @@ def saving_points(candidates: Candidates, path: str | None, reporter: Reporter) 
 
 
 def saved_where(kept: SavedPoints, asked: str | None, *, free: bool) -> str:
-    """Return where the points of a search are that a signal ended, and how to go on, in words."""
+    """Return a sentence on the file of an interrupted search's points and the command to continue."""
     if free:
         return "every point is in the table as before; --max-points N ends a search sooner"
     measured = "point measured is" if len(kept.rows) == 1 else f"{len(kept.rows)} points measured are"
@@ -180,13 +180,13 @@ def saved_where(kept: SavedPoints, asked: str | None, *, free: bool) -> str:
 
 
 def _new_path(stem: str) -> str:
-    """Return a file that does not exist, here or, where nothing can be written here, in the temporary folder."""
+    """Return a new path in the working folder or, if that is not writable, in the temporary folder."""
     folder = Path() if os.access(".", os.W_OK) else Path(tempfile.gettempdir())
     return str(unused(folder / f"{stem}.parquet"))
 
 
 def _write(candidates: Candidates, rows: Sequence[ProfileRow], before: Profile | None, path: str) -> None:
-    """Write the rows as a profile; without any there is nothing to keep."""
+    """Write the rows, if any, as a profile."""
 
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""What a wrong proxy costs: from the options of ``search sensitivity`` to the matrix of losses."""
+"""The cost of a wrong proxy: from the options of ``search sensitivity`` to the matrix of losses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from edgetune.workflows.search.options import SensitivityOptions
 
 
 def sensitivity(opts: SensitivityOptions, reporter: Reporter) -> accuracy.Sensitivity:
-    """Return what each task loses when its choice is made by each other's epochs.
+    """Return the loss of each task if its configuration is chosen by another task's epochs.
 
     Raises:
-        InputError: an option or a table cannot be used.
-        InfeasibleError: no row keeps the power budget.
+        InputError: an option or a table is invalid.
+        InfeasibleError: no row meets the power budget.
     """
     choose(opts.objective, ("time", "energy", "energy-delay"), what="objective")
     table = read_profile(opts.profile)
@@ -47,7 +47,7 @@ def _training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: st
     """Return the training rows of one network, one per point.
 
     Raises:
-        InputError: there are none, or of several networks.
+        InputError: there are no such rows, or rows of several networks.
     """
 
     names = sorted({row.workload for row in rows if row.task == "train"})
@@ -60,10 +60,10 @@ def _training_rows(rows: Sequence[ProfileRow], workload: str | None, *, name: st
 
 
 def _epochs_of(paths: Sequence[str], rows: Sequence[ProfileRow], reporter: Reporter) -> dict[str, dict[int, float]]:
-    """Return the epochs of each table, by a name that tells it from the others.
+    """Return the epochs of each table by a unique name.
 
     Raises:
-        InputError: fewer than two tables, the same one twice, or one that lacks a batch size of the profile.
+        InputError: there are fewer than two tables, one is given twice, or one lacks a batch size of the profile.
     """
 
     if len(paths) < 2:
@@ -82,7 +82,7 @@ def _epochs_of(paths: Sequence[str], rows: Sequence[ProfileRow], reporter: Repor
 
 
 def _names_of(tables: dict[str, Convergence]) -> list[str]:
-    """Return a short name for each table: its data set, or its file where data sets are alike or unnamed."""
+    """Return a short name for each table: its data set, or its file if data sets are equal or unnamed."""
 
     datasets = [table.rows[0].dataset for table in tables.values()]
     if None not in datasets and len(set(datasets)) == len(datasets):

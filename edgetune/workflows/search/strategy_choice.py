@@ -1,11 +1,11 @@
-"""Which strategy searches: the one named, ``roofline`` when none is, or what ``auto`` finds fitting, and why.
+"""Chooses the strategy of a search: the named one, by default ``roofline``, or the choice of ``auto`` with its reason.
 
     time for...            the answer serves...        auto takes
     nothing                                            the board's maximum mode, which is not measured
     some measurements      this problem                roofline
     some measurements      budgets that will change    pareto
 
-Modes that only their names tell apart have no order to search along: every point is looked at.
+Modes that differ only in their names have no order to search along, so every point is examined.
 
 This is the practitioner's matrix of Fulcrum (2025), with this project's strategies in it.
 """
@@ -30,7 +30,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy and why it was taken; ``name`` is ``None`` where there is no time to measure anything."""
+    """A strategy and the reason for it; ``name`` is ``None`` if there is no time to measure."""
 
     name: str | None
     why: str
@@ -38,15 +38,15 @@ class StrategyChoice:
 
 @dataclass(frozen=True, slots=True)
 class SearchEstimate:
-    """What a search would take.
+    """The expected cost of a search.
 
     Args:
-        strategy: Its name; ``None`` where there is no time to measure anything.
-        offered: Points that may be chosen.
-        points: Points measured at most.
-        described: What is searched, in words.
+        strategy: Its name; ``None`` if there is no time to measure.
+        offered: Number of candidates.
+        points: Maximum number of measured points.
+        described: Description of the candidates.
         simulated: Whether a model gives the figures.
-        expected: What measuring every offered point takes; ``None`` where a point is looked up.
+        expected: Expected cost of measuring every candidate; ``None`` for look-ups.
     """
 
     strategy: str | None
@@ -58,12 +58,12 @@ class SearchEstimate:
 
     @property
     def duration_s(self) -> float | None:
-        """Time of the points measured at most, s; ``None`` where it is not known."""
+        """Duration of the maximum number of points, s; ``None`` if unknown."""
         return self._of_points(0.0 if self.expected is None else self.expected.duration_s)
 
     @property
     def energy_j(self) -> float | None:
-        """Their energy, J; ``None`` where it is not known."""
+        """Their energy, J; ``None`` if unknown."""
         return self._of_points(0.0 if self.expected is None else self.expected.energy_j)
 
     def _of_points(self, whole: float | None) -> float | None:
@@ -74,7 +74,7 @@ class SearchEstimate:
 def estimate_search(
     candidates: Candidates, problem: Problem, strategy: str | None, max_points: int | None
 ) -> SearchEstimate:
-    """Return what a search would take; without a strategy, for which there is no time, nothing."""
+    """Return the expected cost of a search, which is zero without a strategy."""
     limit: int | None = 0
     if strategy is not None:
         limit = max_points if max_points is not None else find_strategy(strategy).default_max_points(problem)
@@ -97,12 +97,12 @@ def choose_strategy(
     Args:
         opts: ``strategy`` as written: ``auto`` looks at the time there is, ``None`` takes the default; ``reusable``
             says whether the measured points are to answer other budgets too.
-        candidates: What there is to measure, and how long a point takes.
-        problem: What is searched for; a strategy that does not solve it says so itself.
-        time_budget_s: How long the search may take, s; ``None`` for as long as it takes.
+        candidates: The candidates and their expected cost.
+        problem: The problem; each strategy itself refuses problems that it does not solve.
+        time_budget_s: Time limit of the search, s; ``None`` for none.
 
     Raises:
-        InputError: an unknown strategy, or ``reusable`` with another strategy than ``pareto``.
+        InputError: the strategy is unknown, or ``reusable`` is given with another strategy than ``pareto``.
     """
     name = opts.strategy
     if name in (None, AUTO) and _has_names_only(candidates, problem):
@@ -125,13 +125,13 @@ def choose_strategy(
 
 
 def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
-    """Return whether the modes offered are told apart by their names alone."""
+    """Return whether the candidates' modes differ only in their names."""
     named = any(point.mode.power_mode is not None for point in candidates.points)
     return named and offered_space(problem, candidates.points).named is not None
 
 
 def _point_s(candidates: Candidates) -> float:
-    """Return how long measuring a point is expected to take, s; a look-up takes none."""
+    """Return the expected duration of measuring a point, s; 0 for a look-up."""
     if candidates.expect is None or candidates.free:
         return 0.0
     return (candidates.expect().duration_s or 0.0) / max(len(candidates.points), 1)
