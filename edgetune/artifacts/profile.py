@@ -29,7 +29,7 @@ REQUIRED_COLUMNS: tuple[str, ...] = ("workload", "task", "batch_size", "minibatc
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is asked for: one workload, task and batch size in one power mode."""
+    """A point to measure: one workload, task and batch size in one power mode."""
 
     workload: str
     task: Task
@@ -71,16 +71,16 @@ class ProfileRow:
         temp_max_c: Highest temperature seen, degrees Celsius.
         throttled: Whether the device reported throttling.
         status: See ``Status``.
-        reason: Why the row is not ``ok``, why power is missing, or slight throttling while it was measured.
-        duration_s: Time this point took, set-up included, s.
+        reason: Why the row is not ``ok``, why power is missing, or slight throttling during the measurement.
+        duration_s: Duration of this point, set-up included, s.
         started: UTC time, ISO 8601.
         times_s: Raw minibatch times, warm-ups first, s.
         power_trace: Raw power samples, those before power settled included.
-        power_from_s: When the first reading that counts began, on the time axis of ``power_trace``, s: the
-            ``power_samples`` readings after it are the ones that ``power_w`` is the mean of, each weighted by the time
-            since the reading before (one refresh interval where readings are missing).
+        power_from_s: Begin of the first counted reading on the time axis of ``power_trace``, s. ``power_w`` is the mean
+            of the ``power_samples`` readings after it, each weighted by the time since the reading before (one refresh
+            interval if readings are missing).
         temp_start_c: Temperature when work began, degrees Celsius.
-        round: Which of several visits to the point this is, from 1; see ``--interleave-repeats``.
+        round: Number of the visit to the point, from 1; see ``--interleave-repeats``.
         others_cpu_share: Share of the workload's CPUs that other processes used while it ran, 0 to 1.
     """
 
@@ -125,7 +125,7 @@ class ProfileRow:
 
     @property
     def point(self) -> Point:
-        """What was measured, without the figures."""
+        """The measured point, without figures."""
         return Point(self.workload, self.task, self.batch_size, self.mode)
 
 
@@ -146,7 +146,7 @@ class Profile(Table):
 
 
 def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
-    """Return the table with figures of failed rows made null where they are not finite.
+    """Check a typed table; return it with non-finite figures of failed rows made null.
 
     Args:
         table: The columns of ``ProfileRow``, typed.
@@ -154,7 +154,7 @@ def checked_profile(table: Any, found: list[str], *, name: str) -> Any:
         name: The file, for messages.
 
     Raises:
-        InputError: no knob, or a value that cannot be a measurement; the row is named.
+        InputError: there is no knob, or a value is not a possible measurement; the row is named.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

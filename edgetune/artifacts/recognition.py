@@ -1,8 +1,8 @@
-"""What an existing file is that an output would replace: told from a few bytes, without loading any library.
+"""Recognises the kind of an existing file that an output would replace, from a few bytes and without any library.
 
-A file of edgetune says so: Parquet in its footer, JSON and YAML by ``tool``, CSV by its columns, a figure, a page, a
-network and CUDA source by a mark of their format. A checkpoint, which a training file writes as it likes, has an
-extended attribute instead.
+The marks of edgetune's files are: in Parquet the footer, in JSON and YAML ``tool``, in CSV the columns, and in figures,
+pages, networks and CUDA source a mark of their format. A checkpoint, whose format a training file chooses, has an
+extended attribute.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _MARKS: Mapping[str, re.Pattern[bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a file is.
+    """The kind and origin of a file.
 
     Args:
-        kind: Of the file; ``None`` where it is none of edgetune's.
+        kind: Kind of the file; ``None`` if it is not of edgetune.
         ours: Whether edgetune wrote it; a document written by hand has a kind, too.
     """
 
@@ -46,10 +46,10 @@ class Found:
 
 
 def recognise(output: OutputFile) -> Found:
-    """Return what the existing file is.
+    """Return the kind and origin of the existing file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if (mark := output.mark) is not None:
         return Found(mark, ours=True)
@@ -68,7 +68,7 @@ def recognise(output: OutputFile) -> Found:
 
 
 def _parquet(output: OutputFile) -> Found:
-    """Return what the header in the footer says."""
+    """Return the kind in the header of the footer."""
     end = output.read(-8, 8)
     size_bytes = int.from_bytes(end[:4], "little") + 8
     if end[4:] == b"PAR1" and size_bytes <= _FOOTER_BYTES:

@@ -1,6 +1,6 @@
-"""Several rows of one point: what they say together. The one rule for everybody who needs one figure for a point.
+"""The rule that combines several rows of one point into one.
 
-A table may have a point more than once, for three reasons, and each has its answer:
+A table may have several rows of one point for three reasons:
 
     an attempt that throttled, drifted or failed, before one that did not     the measurement stands
     a point measured again later                                              the newest measurement stands
@@ -44,8 +44,8 @@ class OnePerPoint:
 
     Args:
         by_point: The row that stands for each point, in the order of the table.
-        ignored: Measurements that nothing was taken from; attempts that were none are not counted.
-        disagreeing: Measurements among them that differ from the newest by more than ``SAME``.
+        ignored: Number of unused measurements; failed attempts are not counted.
+        disagreeing: Number of these that differ from the newest by more than ``SAME``.
     """
 
     by_point: Mapping[PointKey, ProfileRow]
@@ -59,9 +59,9 @@ class OnePerPoint:
 
 
 def one_per_point(rows: Iterable[ProfileRow]) -> OnePerPoint:
-    """Return what stands for each point of a table, by the rule above.
+    """Return the row of each point of a table by the rule above.
 
-    Of two rows the newer is the one started last where both say when, else the one further down.
+    The newer of two rows is the one started last if both have a start, else the later one in the table.
     """
     groups: dict[PointKey, list[ProfileRow]] = {}
     for row in rows:
@@ -78,18 +78,18 @@ def one_per_point(rows: Iterable[ProfileRow]) -> OnePerPoint:
 
 
 def point_key(point: Point) -> PointKey:
-    """Return what two spellings of one point share."""
+    """Return a key that is equal for all spellings of one point."""
     return point.workload, point.task, point.batch_size, knob_key(point.mode)
 
 
 def knob_key(mode: Mode) -> tuple[float | str | None, ...]:
-    """Return what two spellings of one mode share: a value per knob, and the name."""
+    """Return a key that is equal for all spellings of one mode: a value per knob, and the name."""
     knobs = mode.knobs()
     return (*(round(float(knobs[knob]), _DIGITS) if knob in knobs else None for knob in KNOBS), mode.power_mode)
 
 
 def _standing(oldest_first: Sequence[ProfileRow]) -> list[ProfileRow]:
-    """Return the rows of one point that count: the newest, with the other rounds when it is one; newest last."""
+    """Return the counted rows of one point, newest last: the newest row, with the other rounds of its sweep."""
     measured = [row for row in oldest_first if row.status == "ok"]
     if not measured or measured[-1].round is None:
         return [(measured or oldest_first)[-1]]
@@ -98,9 +98,9 @@ def _standing(oldest_first: Sequence[ProfileRow]) -> list[ProfileRow]:
 
 
 def together(rounds: Sequence[ProfileRow]) -> ProfileRow:
-    """Return rounds of one point as one row, without raw values; a single row as it is.
+    """Combine rounds of one point into one row without raw values; return a single row unchanged.
 
-    The interval spans those of all rounds, so that it tells also of what changed between them.
+    The interval spans those of all rounds, and so includes changes between rounds.
     """
     newest = rounds[-1]
     if len(rounds) == 1:
@@ -114,7 +114,7 @@ def together(rounds: Sequence[ProfileRow]) -> ProfileRow:
 
 
 def disagree(a: ProfileRow, b: ProfileRow) -> bool:
-    """Return whether two measurements of one point differ by more than measurements do."""
+    """Return whether two measurements of one point differ by more than the tolerance."""
     pairs = ((a.minibatch_s, b.minibatch_s), (a.power_w, b.power_w))
     both = a.status == b.status == "ok"
     return both and any(x and y and abs(x - y) > SAME * max(abs(x), abs(y)) for x, y in pairs)

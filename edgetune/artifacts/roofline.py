@@ -1,4 +1,4 @@
-"""The roofline of a device: what it can compute, move and what that costs in energy, for each power mode and precision.
+"""The roofline of a device: peaks of computing and memory, and energy constants, per power mode and precision.
 
     time      T = max(W / flops_per_s, Q / bytes_per_s)           W in FLOP, Q in bytes
     energy    E = flop_j W + byte_j Q + static_w T
@@ -6,7 +6,7 @@
 Source: Choi, Bedard, Fowler and Vuduc, "A roofline model of energy" (IPDPS 2013); per power mode as in Pagoda (2025).
 
 In the YAML document roofs come first, one block each. The measured kernels follow as a table, one line per kernel under
-its mode: there may be thousands, and a new fit of the roofs needs all of them.
+its mode, because a new fit of the roofs needs all of these, possibly thousands.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class KernelRun:
-    """One kernel at one size in one mode, as it was measured; raw, so that a roofline can be fitted again.
+    """The raw measurement of one kernel at one size in one mode, from which a roofline can be fitted again.
 
     Args:
         kernel: ``matmul``, ``relu``, ``transpose``, ... or ``idle``.
         size: Rows of its square operands; 0 for ``idle``.
-        precision: What it computes in, e.g. ``fp32``, ``tf32``, ``fp16``.
+        precision: Its arithmetic, e.g. ``fp32``, ``tf32``, ``fp16``.
         mode: The power mode.
         flops: Floating-point operations of one run.
         bytes_moved: Bytes read and written by one run, each operand once.
-        seconds: Median time of one run, s; of an idle run its length.
-        power_w: Mean power while it ran again and again, W; ``None`` without a sensor.
+        seconds: Median time of one run, s; the length of an idle run.
+        power_w: Mean power over repeated runs, W; ``None`` without a sensor.
     """
 
     kernel: str
@@ -58,19 +58,19 @@ class KernelRun:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What one precision reaches in one mode; energy is ``None`` where power was not measured.
+    """The peaks of one precision in one mode; energy is ``None`` without measured power.
 
     Args:
         mode: The power mode.
         precision: See ``KernelRun``.
-        flops_per_s: Peak rate of computing.
-        bytes_per_s: Peak rate of moving data to and from memory.
-        static_w: Power that flows whether or not anything runs, W.
-        flop_j: Energy of one more FLOP, J.
-        byte_j: Energy of one more byte, J.
-        flop_j_error, byte_j_error: Half their 95 % confidence interval, J; ``None`` with too few kernels to tell.
-        residual_share: Root mean square of the fit's relative error in power; ``None`` where nothing was left to err.
-        measured: Whether kernels ran in this very mode; else it is inferred from other modes as a function of clocks.
+        flops_per_s: Peak rate of computing, FLOP/s.
+        bytes_per_s: Peak memory bandwidth, bytes/s.
+        static_w: Static power, W.
+        flop_j: Marginal energy of one FLOP, J.
+        byte_j: Marginal energy of one byte, J.
+        flop_j_error, byte_j_error: Half their 95 % confidence interval, J; ``None`` with too few kernels.
+        residual_share: Root mean square of the fit's relative error in power; ``None`` without degrees of freedom.
+        measured: Whether kernels ran in this mode; else it is inferred from other modes as a function of clocks.
     """
 
     mode: Mode
@@ -92,9 +92,9 @@ class Roofline(Document):
 
     Args:
         header: Provenance; its conditions name the device.
-        device: The device they are of, as its profiles name it.
-        roofs: One for each mode and precision.
-        runs: What was measured.
+        device: The device, as its profiles name it.
+        roofs: One roof per mode and precision.
+        runs: The measurements.
     """
 
     header: Header
@@ -118,7 +118,7 @@ class Roofline(Document):
         return roofline
 
     def document(self) -> dict[str, Any]:
-        """Return the head, the device, its roofs, and what was measured as a table."""
+        """Return the head, the device, its roofs, and the measurements as a table."""
         roofs = [BlockMapping({**_figures(plain(roof)), "mode": _mode(roof.mode)}) for roof in self.roofs]
         document = BlockMapping({**head_of(self.header), "device": self.device, "roofs": roofs})
         if self.runs:
@@ -167,12 +167,12 @@ def _row(run: KernelRun) -> list[Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a whole number without its ``.0``: clocks and counts are long enough as they are."""
+    """Return a whole number as an integer, without ``.0``."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value
 
 
 def _run_documents(section: Any, *, name: str) -> list[dict[str, Any]]:
-    """Return the table of what was measured as one mapping per kernel."""
+    """Return the table of measurements as one mapping per kernel."""
     if section is None:
         return []
     runs = validated({"runs": section}, _Section, name=name, example=Roofline.EXAMPLE).runs

@@ -1,7 +1,7 @@
-"""Rows of a run in a file beside its output, written as they come: a full disk or a kill at the end loses none of them.
+"""Writes the rows of a run to a file beside its output during the run, against a full disk or a kill at the end.
 
-The file is a table in JSON, as ``json_table`` reads it, but for its end: ``edgetune show`` makes any other file of it.
-Its header says that it is unfinished, and a file that says so is read up to its last whole row.
+The file is a table in JSON, as ``json_table`` reads it, without its end; ``edgetune show`` converts it. Its header
+marks it as unfinished, and such a file is read up to its last whole row.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ UNFINISHED = DataWarning("unfinished", "the run ended before its file was writte
 
 
 class RowsFile:
-    """The rows of a run that goes on. Keeping one takes some microseconds; they are written about once a second.
+    """The rows of a run in progress. Keeping a row takes some microseconds; rows are written about once a second.
 
-    A disk that fails ends the keeping, not the run.
+    A disk failure ends the keeping, not the run.
 
     Args:
-        output: The file that the run will be written to; the rows lie hidden beside it.
-        header: What is known of the run before it begins.
+        output: The output of the run; the file of rows is hidden beside it.
+        header: The header of the run before it begins.
         row_type: The dataclass of its rows.
 
     Raises:
-        OSError: the file cannot be begun.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, output: Path, header: Header, row_type: type) -> None:
@@ -83,7 +83,7 @@ class RowsFile:
             self.kept += len(rows)
 
     def finish(self) -> None:
-        """Write what is left and force it to the disk; the file stays."""
+        """Write the remaining rows and flush them to the disk; the file stays."""
         self.flush()
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):
@@ -91,19 +91,19 @@ class RowsFile:
         self.close()
 
     def discard(self) -> None:
-        """Remove the file: the run is written."""
+        """Remove the file after the run is written."""
         with contextlib.suppress(OSError):
             self.path.unlink()
         self.close()
 
     def close(self) -> None:
-        """Close the file; harmless when repeated."""
+        """Close the file; repeated calls have no effect."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def _write(self, text: str) -> None:
-        """Append a text; where that fails, nothing more is written, so that no row is missing in between.
+        """Append a text; after a failure nothing more is written, so that there is no gap between rows.
 
         Raises:
             OSError: the disk is full or fails.
@@ -118,7 +118,7 @@ class RowsFile:
 
 
 def _make(output: Path) -> tuple[int, Path]:
-    """Make a file beside an output, of a name that no earlier rows have; return it locked."""
+    """Create and lock a file beside an output, with a name that no earlier rows have."""
     place = locate(opened.written_path(output))
     try:
         number = 1
@@ -147,7 +147,7 @@ def left_rows(output: Path) -> list[Path]:
 
 
 def _in_use(path: Path) -> bool:
-    """Return whether a run holds the lock of a file of rows."""
+    """Return whether a run holds the lock on a file of rows."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -161,9 +161,9 @@ def _in_use(path: Path) -> bool:
 
 
 def completed(text: str) -> str:
-    """Return the text of a table with the end that a killed run did not write, where its header says so.
+    """Return the text of an unfinished table, by its header, with the end that a killed run did not write.
 
-    Any other text is returned as it is: a file that was cut short by accident stays an error.
+    Any other text is returned unchanged, so that an accidentally truncated file stays an error.
     """
     head, rows, body = text.partition('\n"rows": [')
     if '"unfinished": true' not in head or not rows or body.rstrip().endswith("]\n}"):

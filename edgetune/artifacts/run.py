@@ -1,4 +1,4 @@
-"""The run: every request and every training step of workloads that shared a device, and what was changed meanwhile."""
+"""The run: the requests and training steps of workloads that shared a device, with changes of plan, mode and power."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ Outcome = Literal["ok", "failed", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One thing that happened. All times are seconds since the run began.
+    """One event. All times are seconds since the begin of the run.
 
     Args:
-        engine: How the device was shared.
-        event: ``request`` (one that was answered, or not), ``train`` (a training minibatch), ``plan`` (batch size or
-            mode chosen anew, or explored), ``mode`` (a step of the power governor), ``power`` (a reading).
-        finished_s: When it was over; for ``plan``, ``mode`` and ``power`` when it was.
-        tenant: Name of the workload; ``None`` for what concerns the device.
-        turn: How often this engine had run before in this file: engines compared take turns.
-        arrived_s: When the request came.
-        started_s: When its minibatch began; of a ``plan`` row that explored, when exploring did.
-        deadline_s: When it was due.
-        met: Whether it was answered by then.
+        engine: The engine that shared the device.
+        event: ``request`` (answered or not), ``train`` (a training minibatch), ``plan`` (batch size or mode changed or
+            explored), ``mode`` (a step of the power governor), ``power`` (a reading).
+        finished_s: End of the event; the time of ``plan``, ``mode`` and ``power``.
+        tenant: Name of the workload; ``None`` for events of the device.
+        turn: Number of earlier runs of this engine in this file, because compared engines take turns.
+        arrived_s: Arrival of the request.
+        started_s: Start of its minibatch; of a ``plan`` row that explored, start of the exploration.
+        deadline_s: Deadline of the request.
+        met: Whether the deadline was met.
         minibatch: Number of the minibatch among those of its tenant, from 0; requests answered together share it.
         batch_size: Samples per minibatch.
         samples: Requests answered together, or samples trained on.
-        status: ``failed`` for a request or step that raised, ``abandoned`` for what was left when the run ended.
-        reason: Why it failed, or why plan or mode were changed.
-        loss: Training loss of the minibatch, where the workload tells it.
+        status: ``failed`` for a request or step that raised, ``abandoned`` for one open when the run ended.
+        reason: Why it failed, or why plan or mode changed.
+        loss: Training loss of the minibatch, if the workload reports it.
         power_w: A reading of the power sensor, W.
-        power_budget_w: What it was to stay below at that time, W.
+        power_budget_w: The power budget at that time, W.
         cpu_cores, cpu_mhz, gpu_mhz, mem_mhz, power_limit_w, power_mode: The mode, in ``plan`` and ``mode`` rows.
     """
 
@@ -69,10 +69,10 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class Run(Events):
-    """Everything that happened and its header.
+    """The events and their header.
 
     ``header.conditions`` has ``duration_s``, ``device`` and ``simulated``; ``header.inputs["tenants"]`` is a
-    list that says of each tenant its name, reference, hash, task, batch size, rate and latency budget.
+    list of the name, reference, hash, task, batch size, rate and latency budget of each tenant.
     """
 
     header: Header

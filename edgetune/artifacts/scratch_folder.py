@@ -1,4 +1,4 @@
-"""Temporary folders that no kill leaves behind for long: the next run of the same user removes them."""
+"""Temporary folders; those of killed runs are removed by the next run of the same user."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from edgetune.artifacts.output_folder import make_partial_folder, open_folder, s
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a folder for this context, and remove those that killed runs of this user left.
+    """Create a folder for this context, and remove those of killed runs of this user.
 
-    A folder is locked as long as a run uses it, so that only abandoned ones are removed; never another user's.
+    A run locks its folder, so that only abandoned folders are removed, and never another user's.
 
     Raises:
-        OSError: no folder can be made.
+        OSError: no folder can be created.
     """
     with partial_folder(Path(tempfile.gettempdir()), f"edgetune-{os.geteuid()}-") as made:
         yield made
@@ -27,15 +27,15 @@ def scratch_folder() -> Iterator[Path]:
 
 @contextmanager
 def partial_folder(parent: Path, prefix: str, suffix: str = "", *, mode: int = 0o700) -> Iterator[Path]:
-    """Make a locked folder of a random name for this context, and remove abandoned ones of such names.
+    """Create a locked folder of a random name for this context, and remove abandoned ones of such names.
 
     Args:
-        parent: Where.
-        prefix, suffix: What its name begins and ends with.
+        parent: The parent folder.
+        prefix, suffix: Begin and end of its name.
         mode: Its permissions, less the umask.
 
     Raises:
-        OSError: no folder can be made.
+        OSError: no folder can be created.
     """
     folder = open_folder(parent)
     try:

@@ -1,4 +1,4 @@
-"""Whether a table is what its columns claim: nothing missing, right types, right units; row and column are named."""
+"""Checks that a table has its columns with the right types, units and limits; errors name row and column."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OTHER_UNIT: dict[str, dict[str, str]] = {
 
 
 def in_another_unit(wanted: str, names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the name among ``names`` that is ``wanted`` in another unit (or without one), and how to convert it."""
+    """Return the name among ``names`` that is ``wanted`` in another unit (or without one), and the conversion."""
     suffix = next((s for s in _OTHER_UNIT if wanted.endswith(s)), None)
     if suffix is None:
         return None
@@ -50,7 +50,7 @@ def in_another_unit(wanted: str, names: Iterable[str]) -> tuple[str, str] | None
 
 
 def missing_column(wanted: str, names: list[str], *, name: str) -> InputError:
-    """Return the error for a required column that is not there, with the column that was probably meant."""
+    """Return the error for a missing required column, with the most probable candidate."""
     message = f"{name} has no column {wanted}"
     other = in_another_unit(wanted, names)
     if other is not None:
@@ -66,7 +66,7 @@ def typed_table(table: Any, row_type: type, *, name: str) -> Any:
     """Return the columns of ``row_type`` in a ``pyarrow.Table``, each cast to its type; other columns are left out.
 
     Raises:
-        InputError: a required column is missing, twice there, or a value cannot be what its column says.
+        InputError: a required column is missing or duplicate, or a value does not fit its column.
     """
     import pyarrow as pa
 
@@ -113,12 +113,12 @@ def _typed(array: Any, column: Column, *, name: str) -> Any:
 
 
 def finite_table(table: Any, row_type: type, *, name: str) -> Any:
-    """Return a typed table in which every number is finite: a NaN where a cell may be empty is an empty cell.
+    """Return a typed table with every number finite: a NaN in a nullable cell becomes an empty cell.
 
-    The loss of a training that diverged stays what it is.
+    The loss of a diverged training stays unchanged.
 
     Raises:
-        InputError: another NaN, or an infinity; row and column are named.
+        InputError: there is another NaN, or an infinity; row and column are named.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -148,17 +148,17 @@ def finite_table(table: Any, row_type: type, *, name: str) -> Any:
 
 
 def check_limits(table: Any, row_type: type, *, name: str, counted: Any = None) -> Any:
-    """Return a typed table in which every number is one that its column declares possible.
+    """Check that every number of a typed table is within the limits of its column, and return the table.
 
     Args:
         table: The columns of ``row_type``, typed.
         row_type: The dataclass of a row.
-        name: What messages call the table.
-        counted: Whether each row is checked where its cells may be empty; numbers of others that are not finite become
-            empty cells. ``None`` checks every row.
+        name: The table's name in messages.
+        counted: Whether to check the nullable cells of each row; in other rows non-finite numbers become empty cells.
+            ``None`` checks every row.
 
     Raises:
-        InputError: an impossible number; row and column are named.
+        InputError: a number is beyond the limits; row and column are named.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -195,7 +195,7 @@ def _possible(array: Any, finite: Any, limit: Limit) -> Any:
 
 
 def _lists_not_finite(array: Any, column: Column) -> Any:
-    """Return of each list of numbers or samples whether one of them is not finite."""
+    """Return for each list of numbers or samples whether any is not finite."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -217,7 +217,7 @@ def trimmed(array: Any) -> Any:
 
 
 def _cast(array: Any, column: Column, wanted: Any) -> Any:
-    """Cast without losing anything: 16.0 is an integer, 16.5 is not."""
+    """Cast without loss: 16.0 is an integer, 16.5 is not."""
     import pyarrow as pa
 
     if column.storage == "integer" and not pa.types.is_integer(array.type):
@@ -237,7 +237,7 @@ def _filled(array: Any, column: Column) -> Any:
 
 
 def _uncastable(array: Any, column: Column, *, name: str) -> InputError:
-    """Return the error that names the first cell that is not what its column says."""
+    """Return the error that names the first cell that does not fit its column."""
     import pyarrow as pa
 
     words = {"integer": "a whole number", "number": "a number", "flag": "true or false", "text": "a text"}
@@ -267,7 +267,7 @@ def _refuse_first(bad: Any, array: Any, column: str, rule: str, *, name: str) ->
 
 
 def first_true(mask: Any) -> int | None:
-    """Return the index of the first true value of a boolean array, ``None`` when there is none."""
+    """Return the index of the first true value of a boolean array; ``None`` without one."""
     import pyarrow.compute as pc
 
     index = pc.index(mask, True).as_py()

@@ -1,4 +1,4 @@
-"""The timeline: every load, execution and unload of networks that shared little memory, and every request answered.
+"""The timeline: loads, executions and unloads of networks that shared limited memory, and their requests.
 
 worker 0   [load faces/conv1][execute faces/conv1]    [execute age/fc6]
 worker 1        [load age/fc6               ]    [load faces/fc6]
@@ -23,36 +23,35 @@ Outcome = Literal["ok", "failed", "abandoned"]
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One thing that happened. All times are seconds since the run of its policy and turn began.
+    """One event. All times are seconds since the begin of the run of its policy and turn.
 
     Args:
-        event: ``load``, ``execute`` (tasks on a worker), ``unload`` (takes no time), ``request`` (one that was
-            answered, or not), ``budget`` (what may be held has changed), ``memory`` (a reading of the system's count).
-        policy: What chose the order.
-        finished_s: When it was over; of ``unload``, ``budget`` and ``memory`` when it was.
-        turn: How often this policy had run before in this file: policies compared take turns.
+        event: ``load``, ``execute`` (tasks on a worker), ``unload`` (takes no time), ``request`` (answered or not),
+            ``budget`` (a change of the budget), ``memory`` (a reading of the system's count).
+        policy: The policy that ordered the tasks.
+        finished_s: End of the event; the time of ``unload``, ``budget`` and ``memory``.
+        turn: Number of earlier runs of this policy in this file, because compared policies take turns.
         network: Name of the network.
         job: Name of the job that a request belongs to.
         request: Number of the request, unique in a turn; of a task the one it was started for.
         layer: Name of the layer.
-        layer_index: Its place in the network, from 0.
-        worker: Which worker ran the task, from 0.
-        copy: Whose weights: the network's name where requests share them.
-        arrived_s: When the request came.
-        started_s: When the task, or the first task of the request, began.
-        deadline_s: When the request was due.
-        met: Whether it was answered by then.
-        bytes: Of a task, what it needed beyond what was held; of ``unload``, what it freed.
-        held_bytes: What was held or promised to tasks, by the accounts of the runtime, once this had begun.
-        budget_bytes: What may be held from then on, in ``budget`` rows.
-        resident_bytes: Memory of the process once it was over, as the system counts it; ``None`` where nobody did.
-        swap_bytes: Of it, what was swapped out at that time.
-        major_faults: Pages that had to come from storage since the turn began.
-        limit_hits: How often the limit was run into since the turn began, so that the system had to reclaim memory.
-        status: ``failed`` for what raised, ``abandoned`` for a request that was left when the run ended.
-        reason: Why it failed, or why the budget was changed.
-        peak_bytes: The most that was in memory since the turn began, as the control group or, without one, the process
-            was counted.
+        layer_index: Index of the layer in the network, from 0.
+        worker: Number of the worker that ran the task, from 0.
+        copy: Owner of the weights: the network's name if requests share them.
+        arrived_s: Arrival of the request.
+        started_s: Start of the task, or of the first task of the request.
+        deadline_s: Deadline of the request.
+        met: Whether the deadline was met.
+        bytes: Additional memory of a task; of ``unload``, the freed memory.
+        held_bytes: Memory held by or reserved for tasks after the start of the event, by the runtime's accounts.
+        budget_bytes: The new budget, in ``budget`` rows.
+        resident_bytes: Memory of the process after the event, by the system's count; ``None`` if not counted.
+        swap_bytes: The swapped-out part of it.
+        major_faults: Pages read from storage since the begin of the turn.
+        limit_hits: Number of times the limit was hit since the begin of the turn, so that memory was reclaimed.
+        status: ``failed`` for an event that raised, ``abandoned`` for a request open when the run ended.
+        reason: Why it failed, or why the budget changed.
+        peak_bytes: Peak memory since the begin of the turn, of the control group or, without one, of the process.
     """
 
     event: Event
@@ -84,7 +83,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class Timeline(Events):
-    """Everything that happened and its header.
+    """The events and their header.
 
     ``header.conditions`` has ``device``, ``simulated``, ``limit_bytes`` (the memory that was asked for: a budget is
     what of it is left for tasks), ``workers``, ``policies`` with what holds for each, and ``enforced_by``

@@ -1,4 +1,4 @@
-"""The trace: every step a search took, in order, so that it can be drawn and argued with."""
+"""The trace: the steps of a search, in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TraceRow:
 
     Args:
         step: 1 for the first point.
-        workload, task, batch_size, knobs: What was asked for, as in a profile row.
+        workload, task, batch_size, knobs: The requested point, as in a profile row.
         source: ``measured`` (counts against the budget of points) or ``known`` (measured earlier).
         minibatch_s: Time per minibatch, s; ``None`` when the measurement failed.
         power_w: Mean power, W; ``None`` when not measured.
@@ -28,9 +28,9 @@ class TraceRow:
         feasible: Whether every budget is met; ``None`` when that cannot be told.
         best: Best feasible objective up to and including this step.
         reason: Why the strategy chose this point, or why it failed.
-        predicted_minibatch_s, predicted_power_w: What the strategy believed before, if anything.
-        strategy_s: Computation the strategy spent on choosing this point, s.
-        measurement_s: Time the measurement took, s.
+        predicted_minibatch_s, predicted_power_w: The strategy's predictions, if any.
+        strategy_s: Computation time of the strategy for this choice, s.
+        measurement_s: Duration of the measurement, s.
     """
 
     step: int
@@ -57,7 +57,7 @@ class TraceRow:
 
     @property
     def row(self) -> ProfileRow:
-        """What was measured in this step, as a row of a profile."""
+        """The measurement of this step as a row of a profile."""
         status: Status = "ok" if self.minibatch_s is not None else "failed"
         knobs = {name: getattr(self, name) for name in SETTINGS}
         row = ProfileRow(

@@ -18,15 +18,15 @@ from edgetune.visible import is_visible, visible_in_yaml
 
 
 class BlockMapping(dict[str, Any]):
-    """A mapping written with one key per line, also when it holds nothing but plain values."""
+    """A mapping written with one key per line, even if it has only plain values."""
 
 
 def load_yaml(text: str, *, name: str) -> Any:
     """Return the one document in ``text``.
 
     Raises:
-        InputError: not YAML, a key given twice, an alias, a tag, more than one document, more or deeper nodes
-            than the limits allow; the line is named.
+        InputError: the text is not YAML, has a duplicate key, an alias, a tag or several documents, or exceeds the
+            limits on nodes and depth; the line is named.
     """
     import yaml
 

@@ -27,7 +27,7 @@ class StrictLoader(yaml.SafeLoader):
     """Reads one document.
 
     Args:
-        document: What messages call it.
+        document: Its name in messages.
         stream: Its text.
     """
 
@@ -37,7 +37,7 @@ class StrictLoader(yaml.SafeLoader):
         self._nodes = self._depth = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node, unless it is one that documents do not have."""
+        """Return the next node, and refuse those that documents must not have."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         if self.check_event(yaml.AliasEvent):
             raise yaml.composer.ComposerError(None, None, "aliases are not used here", event.start_mark)
@@ -61,7 +61,7 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """Return a mapping whose keys are scalars, each there once."""
+        """Return a mapping of unique, scalar keys."""
         seen: set[str] = set()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -84,5 +84,5 @@ StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+012
 
 
 def _one_letter(pair: re.Match[str]) -> str:
-    """Return the letter that a pair of surrogates stands for."""
+    """Return the character of a surrogate pair."""
     return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
