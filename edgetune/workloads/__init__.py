@@ -1,1 +1,1 @@
-"""What runs: networks, their operator costs, and runnable minibatch steps."""
+"""Workloads: networks, their operator costs, and runnable minibatch steps."""

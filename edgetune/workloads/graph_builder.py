@@ -1,4 +1,4 @@
-"""Write a network down once, as an ONNX graph whose weights have shapes but no data.
+"""Construction of a network as an ONNX graph whose weights have shapes but no data.
 
 A network is a function that takes a ``GraphBuilder`` and its input values and returns its output values:
 
@@ -31,7 +31,7 @@ from edgetune.workloads import initial_weights
 
 OPSET = 17
 IR_VERSION = 8
-"""The intermediate representation that goes with opset 17; old runtimes on boards refuse newer ones."""
+"""The version of the intermediate representation for opset 17; old runtimes on boards refuse newer ones."""
 
 Dim = int | str
 Initialise = Callable[[tuple[int, ...]], str]
@@ -43,14 +43,14 @@ class Value:
 
     Args:
         name: Its ONNX name.
-        shape: Its dimensions; text (``batch``, ``batch*128``) where they depend on the batch size.
+        shape: Its dimensions; text (``batch``, ``batch*128``) if they depend on the batch size.
     """
 
     name: str
     shape: tuple[Dim, ...]
 
     def __getitem__(self, axis: int) -> int:
-        """A dimension that must be a known number."""
+        """Return a dimension, which must be a number."""
         size = self.shape[axis]
         if not isinstance(size, int):
             raise TypeError(f"dimension {axis} of {self.name} is {size!r}, not a number")
@@ -58,7 +58,7 @@ class Value:
 
 
 class GraphBuilder:
-    """Collects the nodes, weights and inputs of one network; ``model()`` hands them over."""
+    """Collects the nodes, weights and inputs of one network; ``model()`` returns the graph."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -76,7 +76,7 @@ class GraphBuilder:
         return Value(name, tuple(shape))
 
     def model(self, outputs: Mapping[str, Value], metadata: Mapping[str, str] | None = None) -> onnx.ModelProto:
-        """The finished graph; each output value is renamed to its key."""
+        """Return the finished graph; each output value is renamed to its key."""
         renamed = {value.name: name for name, value in outputs.items()}
         for node in self._nodes:
             for names in (node.input, node.output):
@@ -94,13 +94,13 @@ class GraphBuilder:
         return model
 
     def weight(self, name: str, shape: tuple[int, ...], recipe: str, role: initial_weights.Role = "parameter") -> str:
-        """Record a weight: its shape, and how to fill it. Returns its name."""
+        """Record the shape and the recipe of a weight and return its name."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape, doc_string=f"{role}: {recipe}")
         self._weights.append(tensor)
         return name
 
     def constant(self, values: object, dtype: str = "int64") -> str:
-        """The name of a constant, written into the graph when it is first asked for."""
+        """Return the name of a constant, which is added to the graph at first use."""
         array = np.asarray(values, dtype=dtype)
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
@@ -196,7 +196,7 @@ class GraphBuilder:
         """One LSTM layer over ``[sequence, batch, features]``: the outputs of all steps, and the last hidden state.
 
         Both are as PyTorch returns them: ``[sequence, batch, hidden]`` and ``[batch, hidden]``.
-        Both biases of PyTorch's cell are there, one after the other, as ONNX stores them.
+        Both biases of PyTorch's cell are stored one after the other, as in ONNX.
         """
         recipe = initial_weights.uniform(1.0 / math.sqrt(hidden))
         inputs = [
@@ -280,7 +280,7 @@ class GraphBuilder:
         return self.node("Cast", name, [x], x.shape, to=TensorProto.FLOAT)
 
     def matmul(self, name: str, left: Value, right: Value) -> Value:
-        """Matrix product over the last two axes, the leading ones alike."""
+        """Matrix product over the last two axes; leading axes are equal."""
         return self.node("MatMul", name, [left, right], (*left.shape[:-1], right.shape[-1]))
 
     # -- pooling -------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class GraphBuilder:
         return self.node("Flatten", name, [x], (x.shape[0], math.prod(x[i] for i in range(1, len(x.shape)))), axis=1)
 
     def reshape(self, name: str, x: Value, shape: Sequence[int]) -> Value:
-        """Same elements in another shape; as in ONNX, 0 keeps a dimension and -1 is what is left over."""
+        """Same elements in another shape; as in ONNX, 0 keeps a dimension and -1 is inferred."""
         return self.node("Reshape", name, [x, self.constant(list(shape))], _reshaped(x.shape, shape))
 
     def transpose(self, name: str, x: Value, axes: Sequence[int]) -> Value:
@@ -314,7 +314,7 @@ class GraphBuilder:
         return self.node("Squeeze", name, [x, self.constant([axis])], (*x.shape[:axis], *x.shape[axis + 1 :]))
 
     def unsqueeze(self, name: str, x: Value, axes: Sequence[int]) -> Value:
-        """Put in axes of size 1."""
+        """Insert axes of size 1."""
         shape = list(x.shape)
         for axis in sorted(axes):
             shape.insert(axis, 1)
@@ -363,7 +363,7 @@ def _part(operator: str) -> str | None:
 
 
 def _window(size: int, kernel: int, stride: int, padding: int, *, ceil: bool = False) -> int:
-    """Windows that fit along one side (the formula of ONNX's Conv and MaxPool)."""
+    """Return the number of windows along one side (the formula of ONNX's Conv and MaxPool)."""
     room = size + 2 * padding - kernel
     return (-(-room // stride) if ceil else room // stride) + 1
 
@@ -375,7 +375,7 @@ def _broadcast(left: tuple[Dim, ...], right: tuple[Dim, ...]) -> tuple[Dim, ...]
 
 
 def _reshaped(old: tuple[Dim, ...], new: Sequence[int]) -> tuple[Dim, ...]:
-    """The shape after a Reshape, when at most one dimension depends on the batch size (``batch`` or ``batch*k``)."""
+    """Return the shape after a Reshape; at most one dimension may depend on the batch size (``batch``, ``batch*k``)."""
     shape: list[Dim] = [old[index] if size == 0 else size for index, size in enumerate(new)]
     if -1 not in shape:
         return tuple(shape)
@@ -388,5 +388,5 @@ def _reshaped(old: tuple[Dim, ...], new: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def _per_sample(shape: Sequence[Dim]) -> int:
-    """Elements per sample: ``batch`` counts as one, ``batch*k`` as k."""
+    """Return the elements per sample: ``batch`` counts as one, ``batch*k`` as k."""
     return math.prod(size if isinstance(size, int) else int(size.partition("*")[2] or 1) for size in shape)

@@ -1,7 +1,7 @@
 """The zoo: networks of the edge-inference literature, each defined once, as an ONNX graph.
 
-From that one definition follow its operator costs (without any weights), its inference through ONNX Runtime (weights
-drawn from a seed) and a PyTorch module that trains (``edgetune.workloads.torch_module``).
+The definition gives its operator costs (without weights), its inference on ONNX Runtime (weights drawn from a seed) and
+a trainable PyTorch module (``edgetune.workloads.torch_module``).
 
 To add a network: write a function like those in ``imagenet.py``, and give it a row in ``NETWORKS``.
 Importing this module is cheap; onnx is loaded when a graph is built.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import Value
 
 NETWORK_KEY = "edgetune.network"
-"""Key of the model's metadata under which a zoo graph, also an exported one, carries its name."""
+"""Key of the model's metadata with the name of a zoo graph, also in an exported file."""
 
 Loss = Literal["classification", "language", "detection", "regression"]
 
@@ -50,9 +50,9 @@ class Input:
 
     Args:
         name: Its name in the graph.
-        shape: Shape of one sample; the graph puts ``batch`` in front.
-        dtype: Numpy name of the element type.
-        upper: For integers, the bound below which values must lie (a vocabulary, say); 0 for floats.
+        shape: Shape of one sample; the graph prepends ``batch``.
+        dtype: NumPy name of the element type.
+        upper: For integers, the exclusive upper bound of values (e.g. a vocabulary); 0 for floats.
     """
 
     name: str
@@ -68,14 +68,14 @@ class ZooNetwork:
     Args:
         name: As in ``zoo:<name>``.
         build: Takes a ``GraphBuilder`` and a value per input; returns the outputs by name.
-        inputs: What it takes.
-        source: Where the architecture and the published figures are from.
-        parameters: Published (or, where the source prints none, exact) number of parameters.
-        macs: Published (or, where the source prints none, exact) multiply-accumulates of one sample's forward pass:
-            those of convolutions and linear layers, from their shapes.
-        loss: What training minimises, see ``edgetune.workloads.torch_graph``.
+        inputs: Its inputs.
+        source: Source of the architecture and of the published figures.
+        parameters: Published number of parameters (exact, if the source prints none).
+        macs: Published multiply-accumulates of one sample's forward pass (exact, if the source prints none): those of
+            convolutions and linear layers, from their shapes.
+        loss: Loss of training, see ``edgetune.workloads.torch_losses``.
         loads_images: Whether a training sample is an image that CPU cores decode.
-        learning_rate: Of SGD with momentum 0.9, at which training from scratch makes steady progress.
+        learning_rate: Learning rate of SGD with momentum 0.9 for steady progress in training from scratch.
     """
 
     name: str
@@ -137,7 +137,7 @@ NETWORKS: dict[str, ZooNetwork] = {row.name: row for row in _ROWS}
 
 
 def network(name: str) -> ZooNetwork:
-    """A row of the zoo by name.
+    """Return a row of the zoo by name.
 
     Raises:
         InputError: There is no such network.
@@ -148,7 +148,7 @@ def network(name: str) -> ZooNetwork:
 
 
 def weightless(name: str) -> onnx.ModelProto:
-    """The graph of a network, batch size open (``batch``), weights with shape and type but without data.
+    """Return the graph of a network, batch size open (``batch``), weights with shape and type but without data.
 
     Raises:
         InputError: There is no such network.
@@ -162,9 +162,9 @@ def weightless(name: str) -> onnx.ModelProto:
 
 
 def with_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
-    """A copy of a model in which every weight that lacks data is drawn from a seed; other weights stay as they are.
+    """Return a copy of a model in which every weight without data is drawn from a seed; other weights do not change.
 
-    The data depends on the seed and the weight's name alone: the same on every machine and in every process.
+    The data depend on the seed and the weight's name alone: the same on every machine and in every process.
     """
     from edgetune.workloads import initial_weights
 
@@ -177,7 +177,7 @@ def with_weights(model: onnx.ModelProto, seed: int = 0) -> onnx.ModelProto:
 
 
 def export(name: str, path: Path | str, batch_size: int | None = None, seed: int = 0) -> None:
-    """Write a network with weights as an ONNX file (weights beside it in ``<file>.data`` when they exceed 1.5 GB).
+    """Write a network with weights as an ONNX file; weights above 1.5 GB are in ``<file>.data`` beside it.
 
     Args:
         name: Name in the zoo.

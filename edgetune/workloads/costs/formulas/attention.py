@@ -1,8 +1,8 @@
-"""Attention as one operator: scores of every query with the keys it may see, softmax, weighted sum of values.
+"""Attention as one operator: scores of every query with its visible keys, softmax, weighted sum of values.
 
-The scores never go to memory: each operator is costed as the fused kernel that runtimes have for it, which reads Q, K
-and V once and writes the result. An exporter that writes the two products and the softmax as nodes of their own gets
-the traffic of its nodes instead. Source: T. Dao et al., FlashAttention, arXiv:2205.14135.
+Scores are not written to memory: each operator has the cost of the fused kernel of runtimes, which reads Q, K and V
+once and writes the result. If an exporter writes the two products and the softmax as separate nodes, each node has its
+own cost. Source: T. Dao et al., FlashAttention, arXiv:2205.14135.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Heads:
         kv_heads: Heads of keys and values, each shared by ``heads / kv_heads`` query heads.
         queries: New tokens of each sequence.
         past: Tokens whose keys and values lie in the cache.
-        keys: Keys a query could see, those of the cache included.
+        keys: Keys including those of the cache.
         key_size, value_size: Elements of a key and of a value of one head.
     """
 
@@ -49,7 +49,7 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """What one attention moves of the key-value cache.
+    """Reads and writes of the key-value cache by one attention.
 
     Args:
         read_keys: Positions read, each a key and a value per head.
@@ -63,16 +63,16 @@ class Cache:
 
 
 def visible_pairs(queries: int, keys: int, past: int, *, causal: bool, window: int = 0) -> int:
-    """Return how many (query, key) pairs of one head are multiplied.
+    """Return the number of (query, key) pairs of one head that are multiplied.
 
-    All of them; or, causal, query i of the q new ones sees the ``past`` keys, those of the queries before it and its
-    own; with a sliding window only the last ``window`` of those.
+    Without a mask these are all pairs. With a causal mask a query sees the ``past`` keys, those of earlier queries and
+    its own; with a sliding window only the last ``window`` of those.
 
     Args:
         queries: New tokens.
-        keys: Keys there are.
+        keys: Number of keys.
         past: Keys before the first query's own.
-        causal: Whether a query sees no key after its own.
+        causal: Whether a query sees only keys up to its own.
         window: Most keys a query sees; 0 for all.
     """
     most = min(window or keys, keys)
@@ -258,9 +258,9 @@ def _attend(
 
 
 def _parts(node: OperatorNode, sizes: Heads, *, masked: bool) -> Parts:
-    """Return what goes to memory where the scores do: they are made, scaled, maybe masked, normalised and multiplied.
+    """Return the additional cost of separate kernels, which write scores, scaled, masked and normalised scores.
 
-    Of every query with every key, those that a causal mask hides too.
+    Every query has scores with every key, including those that a causal mask hides.
     """
     steps = 3 + masked
     scores_bytes = sizes.samples * sizes.heads * sizes.queries * sizes.keys * node.y.item_bytes
@@ -276,7 +276,7 @@ def _cache_item_bytes(past: GraphTensor | None, node: OperatorNode) -> int:
 
 
 def _count(node: OperatorNode, tensor: GraphTensor, attribute: str) -> int:
-    """Return the number of heads: the second of four dimensions, or the attribute where heads are packed."""
+    """Return the number of heads: the second of four dimensions, or the attribute if heads are packed."""
     return tensor.dims[1] if len(tensor.dims) == 4 else _positive(node, attribute)
 
 

@@ -14,9 +14,9 @@ from edgetune.workloads.costs.formulas.pointwise import ELEMENTWISE_FLOPS, SIGMO
 from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode, Parts, streamed
 
 REQUANTISE_FLOPS = 3
-"""Scale, round and add the zero point: what a quantised product does to each output after accumulating."""
+"""Per output of a quantised product: scale, round and add the zero point."""
 DEQUANTISE_FLOPS = 2
-"""Subtract the zero point and multiply: what a packed weight takes before it is a number."""
+"""Per packed weight: subtract the zero point and multiply."""
 
 
 def conv(node: OperatorNode) -> Cost:
@@ -47,7 +47,7 @@ def _convolution(
 
 
 def _class_of(group: int, x: GraphTensor) -> OpClass:
-    """Return ``depthwise`` where each group sees one channel: no reuse across channels, so another roof."""
+    """Return ``depthwise`` if each group has one channel: no reuse across channels, so another roof."""
     if len(x.dims) < 3:
         raise InputError(f"tensor {x.name!r} is no image or sequence: {x}", "the model is malformed; export it again")
     return "depthwise" if group == x.dims[1] > 1 else "conv"
@@ -151,7 +151,7 @@ def einsum(node: OperatorNode) -> Cost:
 
 
 def _spelled_out(term: str, rank: int) -> list[str]:
-    """Return an index per dimension; those that ``...`` stands for are counted from the right, as broadcasting does."""
+    """Return an index per dimension; dimensions of ``...`` are counted from the right, as in broadcasting."""
     before, dots, after = term.partition("...")
     covered = rank - len(before) - len(after) if dots else 0
     return [*before, *(f"...{covered - place}" for place in range(covered)), *after]
@@ -251,12 +251,12 @@ product, 1 - z, two products and their sum in a GRU. The state that is handed on
 
 
 def _parts(gates: int, unit_bytes: int, steps: int, *, biased: bool) -> Parts:
-    """Return what each step moves and launches more where every sum, bias, activation and product is a kernel.
+    """Return the additional cost if every sum, bias, activation and product of a step is a separate kernel.
 
     Args:
         gates: Products of each unit.
-        unit_bytes: One value of every unit, sample, step and direction.
-        steps: Of all directions.
+        unit_bytes: Bytes of one value of every unit, sample, step and direction.
+        steps: Steps of all directions.
         biased: Whether two biases are added.
     """
     states = gates > 1

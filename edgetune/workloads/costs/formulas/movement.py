@@ -1,10 +1,10 @@
 """Operators that move, select or sample data, and Fourier transforms.
 
 Copies, gathers, resizes and views compute nothing or little. Operators that select (the largest elements, the non-zero
-ones, the remaining boxes) count a comparison as one FLOP. How many elements they select often depends on the data: the
-shape of the result is then unknown until the user states it (``--dim selected:0=100``), and the cost is refused until
-then. Operators that read an image between its pixels (regions of interest, warped grids, deformable convolution) count
-the interpolation.
+ones, the remaining boxes) count a comparison as one FLOP. The number of selected elements often depends on the data;
+the shape of the result, and so the cost, is then unknown until the user gives it (``--dim selected:0=100``). Operators
+that read an image between its pixels (regions of interest, warped grids, deformable convolution) count the
+interpolation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXPANDED = "expanded"
 
 
 def control_flow(node: OperatorNode) -> Cost:
-    """``If``, ``Loop``, ``Scan``: nothing by itself where its body's operators are in the table, else unmodelled."""
+    """``If``, ``Loop``, ``Scan``: zero if its body's operators are in the table, else unmodelled."""
     return ZERO if node.attributes.get(EXPANDED) else UNMODELLED
 
 

@@ -60,7 +60,7 @@ ELEMENTWISE_FLOPS: Mapping[str, int] = MappingProxyType(
         "DynamicQuantizeLinear": 7,  # minimum and maximum first, then as QuantizeLinear
     }
 )
-"""FLOP per output element of the operators that do the same to each element."""
+"""FLOP per output element of element-wise operators."""
 
 SOFTMAX_FLOPS = 5
 """Per element: maximum, subtract, exp, sum, divide (or subtract the logarithm)."""
@@ -98,7 +98,7 @@ _PARTS: Mapping[str, tuple[int, int]] = MappingProxyType(
 
 
 def parts_of(node: OperatorNode) -> Parts:
-    """Return what an activation moves besides its one read and one write where its parts are kernels of their own."""
+    """Return the additional cost of an activation if its parts are separate kernels."""
     reads, writes = _PARTS[node.op]
     return Parts((reads - 1) * node.y.size_bytes, (writes - 1) * node.y.size_bytes, writes - 1)
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators: several of ONNX's in one kernel, as its optimiser and its quantiser write them.
+"""ONNX Runtime's own operators, which its optimiser and its quantiser write: several ONNX operators in one kernel.
 
 Each costs the work of its parts and the traffic of one kernel. Attention is in ``attention``. Source of inputs and
 meaning: ONNX Runtime's ContribOperators.md.
@@ -58,9 +58,9 @@ def elementwise(node: OperatorNode) -> Cost:
 
 
 def skip_layer_norm(node: OperatorNode) -> Cost:
-    """Sum of a residual, maybe a bias, and its layer or RMS norm: both are written where the sum is asked for.
+    """Sum of a residual, maybe a bias, and its layer or RMS norm; the sum is written if it is an output.
 
-    The sum is the fourth output; mean and deviation, the second and third, are training's and not counted.
+    The sum is the fourth output; mean and deviation, the second and third, are for training and not counted.
     """
     simplified = node.op == "SkipSimplifiedLayerNormalization"
     biased = node.optional(3 if simplified else 4) is not None
@@ -182,5 +182,5 @@ def _activated(node: OperatorNode, cost: Cost, *, summed: bool) -> Cost:
 
 
 def _only_first(node: OperatorNode) -> OperatorNode:
-    """Return the node without its other outputs: masks and statistics, whose shapes nobody stores."""
+    """Return the node with its first output alone, without masks and statistics of unknown shape."""
     return replace(node, outputs=node.outputs[:1])
