@@ -1,1 +1,1 @@
-"""The terminal: parse, call one stage, write. The only place that knows typer, rich and exit codes."""
+"""The command line: parses options, calls a workflow and prints. Only this package uses typer, rich and exit codes."""

@@ -1,4 +1,4 @@
-"""The command's tree: one module per subcommand, imported only when that subcommand is asked for."""
+"""The tree of commands: one module per subcommand, imported only when that subcommand runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 
 
 class LightGroup(TyperGroup):
-    """A group whose own ``--help``, when it was not asked for, is known to be false.
+    """A group whose own ``--help`` has the default false.
 
-    Left without a value it would have to be converted, for which recent versions of typer load pydantic.
+    Without a default, recent versions of typer load pydantic to convert the missing value.
     """
 
     def get_help_option(self, ctx: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Artifacts as people read them: where one comes from, what all rows share, and the rows."""
+"""Prints artifacts: provenance, values common to all rows, and the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDEST = 100
 
 
 def show_header(header: Header) -> None:
-    """Print where an artifact comes from and what to beware of, as YAML like that of a plan."""
+    """Print the provenance and warnings of an artifact as YAML."""
     from edgetune.artifacts.plain import plain
     from edgetune.artifacts.yaml_document import dump_value
 
@@ -126,7 +126,7 @@ def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
 
 
 def _report_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
-    """Print what all rows share, and return the names of the settings in which they differ."""
+    """Print the values common to all rows, and return the names of settings in which they differ."""
     from edgetune.artifacts.mode import SETTINGS, Mode
 
     names = ("workload", "task", "device", "batch_size", *SETTINGS, "round")
@@ -152,7 +152,7 @@ def _settings(row: ProfileRow | TraceRow, names: Sequence[str]) -> list[object]:
 
 
 def _measured(row: ProfileRow) -> tuple[object, ...]:
-    """Return a row's figures; the interval is half its width, relative to the median."""
+    """Return a row's figures; the interval is its half width relative to the median."""
     from edgetune.stages.search.problem import energy_per_minibatch_j
 
     low, high = row.minibatch_ci95_low_s, row.minibatch_ci95_high_s
@@ -168,5 +168,5 @@ def _measured(row: ProfileRow) -> tuple[object, ...]:
 
 
 def _pretty(value: float | None, unit: str) -> str | None:
-    """Return a figure with the same number of digits as those above and below it."""
+    """Return a figure with the number of digits of its column."""
     return None if value is None else format_si(value, unit, zeros=True)

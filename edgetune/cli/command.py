@@ -1,4 +1,4 @@
-"""Makes a command of an options dataclass: its fields are the options, listed by group in ``--help``."""
+"""Makes a command from an options dataclass, whose fields are the options, listed by group in ``--help``."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _NEAR = 0.75
 class DefaultGroup(LightGroup):
     """A group that is itself a command: its callback with its options and arguments.
 
-    What follows is a subcommand where the first word names one, else it is for the group itself. A file that has the
-    name of a subcommand is given as ``./NAME``.
+    The first word selects a subcommand if it names one; otherwise all words belong to the group itself. A file with
+    the name of a subcommand is written ``./NAME``.
     """
 
     allow_extra_args = False
@@ -79,33 +79,33 @@ _HEADINGS = ("Problem", "Where", "How", "Files", "Output")
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerTerminal:
-    """How a command answers that has little to report; no workflow knows it."""
+    """The terminal options of a command with few reports, unknown to workflows."""
 
     json: Annotated[bool, Option("Answer in JSON, for machines.", ("--json",), "Output")] = False
 
     @property
     def screen(self) -> Screen:
-        """What reports to the terminal."""
+        """The reporter of the terminal."""
         return Screen(getattr(self, "quiet", False), getattr(self, "verbose", False), self.json)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuietTerminal(AnswerTerminal):
-    """Of a command without details."""
+    """The terminal options of a command without details."""
 
     quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terminal(QuietTerminal):
-    """Of most commands."""
+    """The terminal options of most commands."""
 
     verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanningTerminal(Terminal):
-    """Of a command that can say what it would do."""
+    """The terminal options of a command with a dry run."""
 
     dry_run: Annotated[
         bool, Option("Say what would be measured and how long it may take.", ("--dry-run",), "Output")
@@ -188,7 +188,7 @@ def command(
 
 
 def _declared(kind: type) -> Iterator[tuple[Field[Any], Any, Option]]:
-    """Yield each field of an options dataclass with its type and what the terminal shows of it."""
+    """Yield each field of an options dataclass with its type and its ``Option``."""
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         annotation = hints[field.name]
@@ -219,7 +219,7 @@ def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Paramete
 
 
 def _words_type(inner: Any, shown: Option) -> Any:
-    """Return the type of a value on the command line: a flag or number where it is nothing else, otherwise a word."""
+    """Return the type of a value on the command line: a flag or a number if it is only that, otherwise a word."""
     members = set(get_args(inner) or (inner,))
     if shown.repeatable:
         return list[str] | None

@@ -1,4 +1,4 @@
-"""The entry point and the one error boundary: whatever goes wrong ends in two lines and a documented exit code."""
+"""The entry point and the error boundary: every error ends in two lines and a documented exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def run(argv: Sequence[str], begin: Callable[[], None] = lambda: None) -> int:
-    """Run the command line and return its exit code; errors are told on standard error.
+    """Run the command line and return its exit code; print errors on standard error.
 
     Args:
         argv: The words of the command line.
@@ -109,7 +109,7 @@ def _end(error: BaseException, *, verbose: bool) -> int:
 
 
 def _denied(error: BaseException | None) -> bool:
-    """Whether the kernel's refusal to open a file is behind an error."""
+    """Return whether an error was caused by a missing permission to open a file."""
     while error is not None:
         if isinstance(error, PermissionError):
             return True
@@ -118,7 +118,7 @@ def _denied(error: BaseException | None) -> bool:
 
 
 def describe(error: BaseException) -> tuple[str, str, int]:
-    """Return message, hint and exit code of an error."""
+    """Return the message, hint and exit code of an error."""
     if isinstance(error, EdgetuneError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, OSError) and error.errno in _FILE_ERRORS:

@@ -1,4 +1,4 @@
-"""Long work on screen: what was resumed, how far it is, how long it still takes. A bar on terminals only."""
+"""Progress of long work on the terminal: resumed points, progress and remaining time, with a bar only on terminals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_NAME = 60
 
 @contextmanager
 def watch(reporter: Reporter, label: SimulationLabel) -> Iterator[OnProgress]:
-    """Return what to tell the progress of a sweep to; the label is said before the first figure."""
+    """Return the reporter of a sweep's progress, which prints the label before the first figure."""
     lines = SweepReporter(reporter, label)
     if reporter.quiet or not sys.stderr.isatty():
         yield lines.report
@@ -68,7 +68,7 @@ def _bar(lines: SweepReporter) -> Iterator[OnProgress]:
 
 @contextmanager
 def simple_bar(reporter: Reporter, what: str, total: float) -> Iterator[OnAdvance | None]:
-    """Return what to tell how much more is done, and of what; a bar on terminals only, elsewhere ``None``."""
+    """Yield a function to call with each increment and its description; ``None`` without a terminal."""
     if reporter.quiet or not sys.stderr.isatty():
         yield None
         return
@@ -86,13 +86,13 @@ def simple_bar(reporter: Reporter, what: str, total: float) -> Iterator[OnAdvanc
 
 
 def waiting(cooling: Cooling) -> str:
-    """Return what is waited for."""
+    """Return the words for the reason of a wait."""
     now = "temperature unknown" if cooling.now_c is None else f"{cooling.now_c:.0f} C"
     return f"cooling: {now}, to {cooling.to_c:g} C"
 
 
 def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
-    """Return what a forecast of ``eta_s`` seconds, made ``since_s`` ago, is worth after ``elapsed_s`` in all."""
+    """Describe the time left of a forecast of ``eta_s`` made ``since_s`` ago, without one the elapsed time, s."""
     if eta_s is None:
         return f"{format_duration(round(elapsed_s))} so far"
     if eta_s - since_s < 0.5:
@@ -102,9 +102,9 @@ def time_left(eta_s: float | None, since_s: float, elapsed_s: float) -> str:
 
 @dataclass(slots=True)
 class SweepReporter:
-    """Says what was resumed, what failed, and with --verbose every point and every wait for the device to cool.
+    """Reports resumed and failed points and, with --verbose, every point and every wait for the device to cool.
 
-    Failures before the first success are held back: when nothing works, the error that ends the run says it alone.
+    Failures before the first success are deferred, because the final error reports them if every point fails.
     """
 
     reporter: Reporter
@@ -113,7 +113,7 @@ class SweepReporter:
     _cooling: bool = False
 
     def report(self, progress: SweepProgress) -> None:
-        """Tell one step of a sweep."""
+        """Report one step of a sweep."""
         row, began = progress.row, progress.cooling is not None and not self._cooling
         self._cooling = progress.cooling is not None
         if progress.cooling is not None:
@@ -137,7 +137,7 @@ class SweepReporter:
             self._held.append(f"{row.status}: {row.point}: {row.reason}")
 
     def release(self) -> None:
-        """Tell what was held back; from here on nothing is."""
+        """Report the deferred failures, and defer no more."""
         for line in self._held or ():
             self.reporter.info(line)
         self._held = None

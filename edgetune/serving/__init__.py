@@ -1,1 +1,1 @@
-"""What every stage that answers requests shares: the event clock, arrivals and their words, and latency figures."""
+"""Shared parts of all stages that answer requests: event clock, arrival processes, and latency figures."""

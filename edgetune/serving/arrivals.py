@@ -1,4 +1,4 @@
-"""How requests arrive: one table of processes, the words that people write for them, and the times that follow.
+"""Arrival processes of requests: their table, the parser of their words, and the resulting times.
 
 uniform:60    |    |    |    |    |   evenly      closed:2         ||   (answered)   ||   a batch after the answers
 periodic:2s  |    |    |    |    |    from 0 on   trace:FILE@60/s    |   || |   |||  |    as recorded, scaled
@@ -47,17 +47,17 @@ Dues = Callable[[Seed, float], Iterator[float]]
 
 @dataclass(frozen=True, slots=True)
 class ArrivalSpec:
-    """How requests arrive, independent of when a run begins.
+    """An arrival process, independent of the begin of a run.
 
     Args:
         kind: Name of the row of ``PROCESSES``.
-        rates_per_s: Requests per second in one window after another, repeated; one value where the rate is constant,
-            none where it is unknown or ``times_s`` has the times.
+        rates_per_s: Requests per second in consecutive windows, repeated; one value for a constant rate, none if the
+            rate is unknown or ``times_s`` has the times.
         window_s: Length of each window, s.
-        spacing: Name of the process by which requests are spaced within a window.
-        clients: Of ``closed``; ``None`` takes as many as make a batch.
-        times_s: Of a recorded trace: each arrival since the first, s.
-        period_s: Time after which such a trace is repeated, s; ``None`` where it is not.
+        spacing: Name of the process that spaces requests within a window.
+        clients: Number of clients of ``closed``; ``None`` takes the batch size.
+        times_s: Times of a recorded trace since its first arrival, s.
+        period_s: Period of repetition of such a trace, s; ``None`` without repetition.
         deviation: Standard deviation of normal gaps as a share of their mean.
     """
 
@@ -72,19 +72,19 @@ class ArrivalSpec:
 
     @property
     def even(self) -> bool:
-        """Whether requests keep a constant distance, so that no burst comes."""
+        """Whether requests have a constant gap, so that there are no bursts."""
         return PROCESSES[self.kind].even
 
     @property
     def rate_per_s(self) -> float | None:
-        """Mean rate, requests per second; ``None`` where it is unknown."""
+        """Mean rate, requests per second; ``None`` if unknown."""
         if self.rates_per_s:
             return math.fsum(self.rates_per_s) / len(self.rates_per_s)
         return len(self.times_s) / self.period_s if self.period_s else None
 
     @property
     def peak_rate_per_s(self) -> float | None:
-        """Rate of the busiest window, which a plan has to serve; of recorded arrivals the mean rate."""
+        """Rate of the busiest window, which a plan has to serve; the mean rate of recorded arrivals."""
         return max(self.rates_per_s) if self.rates_per_s else self.rate_per_s
 
     @property
@@ -100,8 +100,8 @@ class ArrivalSpec:
         """Return the requests of a run.
 
         Args:
-            begin_ns, end_ns: Of the run, on the stage's clock; nothing arrives at its end or later.
-            seed: The same seed gives the same arrivals; give each of several tenants another.
+            begin_ns, end_ns: Begin and end of the run on the stage's clock; all arrivals are before the end.
+            seed: Seed of the arrivals; several tenants need different seeds.
             batch_size: Requests per minibatch: the default number of clients of ``closed``.
         """
         if self.kind == "live":
@@ -114,11 +114,11 @@ class ArrivalSpec:
         return ScheduledArrivals(itertools.takewhile(lambda time_ns: time_ns < end_ns, times_ns))
 
     def offsets_s(self, seed: Seed = 0, until_s: float = _END_S) -> Iterator[float]:
-        """Return when requests arrive that depend neither on answers nor on input, s since the begin, ascending.
+        """Return the arrival times of a process without answers or input, s since the begin, ascending.
 
         Args:
-            seed: The same seed gives the same arrivals.
-            until_s: Later ones are not needed, and may be left out.
+            seed: Seed of the arrivals.
+            until_s: Later arrivals may be left out.
         """
         if not self.times_s:
             yield from self._by_rate(seed, until_s)
@@ -127,9 +127,9 @@ class ArrivalSpec:
             yield from (turn * (self.period_s or 0.0) + time_s for time_s in self.times_s)
 
     def _by_rate(self, seed: Seed, until_s: float) -> Iterator[float]:
-        """Return times at which as many requests are due as the integral of the rate says.
+        """Return times whose count follows the integral of the rate.
 
-        A process of changing rate is one of rate 1 on the clock that runs as fast as the rate is high
+        A process of variable rate is a process of rate 1 on a clock that advances by the integral of the rate
         (Lewis and Shedler, 1979).
         """
         dues = PROCESSES[self.spacing].dues
@@ -148,15 +148,15 @@ class ArrivalSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArrivalProcess:
-    """One way in which requests arrive.
+    """A row of the table of arrival processes.
 
     Args:
         name: The word before the colon.
-        examples: Words that people write, for hints.
-        parse: Returns the spec, from the name and the text after the colon; ``None`` where no text may follow.
-        dues: Of a process with a mean rate, which a rate, a mean gap or an intensity fixes.
-        even: Whether requests keep a constant distance, so that no burst comes.
-        needs: ``job`` where a job has the rest (its count or its times), ``answers`` where a request follows an answer.
+        examples: Examples for hints.
+        parse: Returns the spec from the name and the text after the colon; ``None`` if no text may follow.
+        dues: For a process with a mean rate, which a rate, a mean gap or an intensity fixes.
+        even: Whether requests have a constant gap, so that there are no bursts.
+        needs: ``job`` if a job has the rest (its count or its times), ``answers`` if a request follows an answer.
     """
 
     name: str
@@ -168,12 +168,12 @@ class ArrivalProcess:
 
 
 def parse_arrivals(text: str, *, spacing: str = "poisson") -> ArrivalSpec:
-    """Return how requests arrive, from words.
+    """Parse an arrival process.
 
     Args:
         text: See ``PROCESSES``. The rate of a trace is the mean to scale it to, or a range, e.g.
             ``trace:FILE@30-90/s``; the window, e.g. ``trace:FILE:10s``, is how long each of its rates lasts.
-        spacing: How requests are spaced where a trace has rates.
+        spacing: The spacing of requests for a trace of rates.
 
     Raises:
         InputError: the process is unknown or is one of jobs; a rate, gap or number of clients is not above zero; a
@@ -273,7 +273,7 @@ def _exponential(seed: Seed, _deviation: float) -> Iterator[float]:
 
 
 def _normal(seed: Seed, deviation: float) -> Iterator[float]:
-    """Return times from 0 on, normal gaps apart; a negative gap counts as zero."""
+    """Return times from 0 on with normally distributed gaps; a negative gap counts as zero."""
     drawn = np.random.default_rng(seed)
     gaps = (gap for _ in itertools.count() for gap in drawn.normal(1.0, deviation, _DRAWN_AT_ONCE).tolist())
     return itertools.accumulate((max(gap, 0.0) for gap in gaps), initial=0.0)

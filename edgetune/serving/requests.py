@@ -1,6 +1,6 @@
-"""Outcomes and latencies of requests, and the cost of decisions, as every stage reports them.
+"""Outcomes and latencies of requests, and the cost of decisions, for all stages.
 
-Only the standard library is imported: processes that run networks import this module too.
+This module imports only the standard library, because processes that run networks import it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class RequestRow(Protocol):
 
     @property
     def reason(self) -> str | None:
-        """Why it has no answer."""
+        """The reason for a missing answer."""
         ...
 
     @property
     def arrived_s(self) -> float | None:
-        """When it arrived, s since the run began."""
+        """Arrival time, s since the begin of the run."""
         ...
 
     @property
     def finished_s(self) -> float:
-        """When it was answered or given up, s since the run began."""
+        """Time of the answer or abandonment, s since the begin of the run."""
         ...
 
 
@@ -44,7 +44,7 @@ class TurnRow(Protocol):
 
     @property
     def turn(self) -> int:
-        """How often its engine or policy had run before."""
+        """Number of earlier runs of its engine or policy."""
         ...
 
 
@@ -85,29 +85,29 @@ def count_outcomes(rows: Sequence[RequestRow]) -> OutcomeCounts:
 
 
 def latencies_s(rows: Iterable[RequestRow]) -> list[float]:
-    """Return the time from arrival to answer of every request that was answered, s, in the order of the rows."""
+    """Return the latency from arrival to answer of every answered request, s, in the order of the rows."""
     return [row.finished_s - row.arrived_s for row in rows if row.status == "ok" and row.arrived_s is not None]
 
 
 def percentiles_s(times_s: Sequence[float], *percents: float) -> tuple[float | None, ...]:
-    """Return percentiles of latencies, s; ``None`` for each where there are none."""
+    """Return percentiles of latencies, s; each ``None`` without latencies."""
     ordered = sorted(times_s)
     return tuple(percentile(ordered, percent) if ordered else None for percent in percents)
 
 
 def first_failure(rows: Iterable[RequestRow]) -> str | None:
-    """Return why the first request that failed did; ``None`` where none did or no reason is known."""
+    """Return the reason of the first failed request; ``None`` without one."""
     return next((row.reason for row in rows if row.status == "failed" and row.reason is not None), None)
 
 
 @dataclass(slots=True)
 class DecisionOverhead:
-    """The cost of a policy's decisions, in real time.
+    """The real-time cost of a policy's decisions.
 
     Args:
-        decisions: How often the policy was asked.
-        decisions_s: How long it took in all, s.
-        longest_s: How long it took at most without a pause, s.
+        decisions: Number of decisions.
+        decisions_s: Total duration, s.
+        longest_s: Longest duration without a pause, s.
     """
 
     decisions: int = 0
@@ -115,7 +115,7 @@ class DecisionOverhead:
     longest_s: float = 0.0
 
     def add(self, took_s: float, decisions: int = 1) -> None:
-        """Count decisions that took so long together, s."""
+        """Add decisions with their total duration, s."""
         self.decisions += decisions
         self.decisions_s += took_s
         self.longest_s = max(self.longest_s, took_s)

@@ -1,4 +1,4 @@
-"""Where the requests of a run come from: a list of times, clients that wait for answers, or lines of input."""
+"""Sources of a run's requests: a list of times, clients that wait for answers, or lines of input."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Each_co = TypeVar("Each_co", covariant=True)
 
 
 class RequestSource(Protocol[Each_co]):
-    """Where requests come from while a run goes on; times are of the stage's clock, ns."""
+    """A source of requests during a run; times are on the stage's clock, ns."""
 
     def next_ns(self) -> int | None:
-        """Return when the next request arrives, as far as that is known."""
+        """Return the arrival time of the next request; ``None`` if unknown."""
         ...
 
     def take(self, now_ns: int) -> Sequence[Each_co]:
-        """Return the requests that have arrived up to now and were not taken yet, in the order of arrival."""
+        """Return the requests that have arrived and are not taken yet, in the order of arrival."""
         ...
 
     @property
     def ended(self) -> bool:
-        """Whether no more will come."""
+        """Whether no more requests will arrive."""
         ...
 
 
 class ArrivalSource(RequestSource[int], Protocol):
-    """Where the requests of one tenant come from; each is the time at which it arrived, ns."""
+    """The source of one tenant's requests, each its arrival time, ns."""
 
     def answered(self, requests: Sequence[int], now_ns: int) -> None:
         """Note that requests were answered.
@@ -45,7 +45,7 @@ class ArrivalSource(RequestSource[int], Protocol):
 
 
 class ListedRequests(Generic[Each]):
-    """Requests that are known before the run.
+    """Requests known before the run.
 
     Args:
         requests: In the order of arrival.
@@ -61,7 +61,7 @@ class ListedRequests(Generic[Each]):
         return None if self._next is None else self._arrival_ns(self._next)
 
     def take(self, now_ns: int) -> Sequence[Each]:
-        """Return the requests that have arrived up to now and were not taken yet."""
+        """Return the requests that have arrived and are not taken yet."""
         taken: list[Each] = []
         while self._next is not None and self._arrival_ns(self._next) <= now_ns:
             taken.append(self._next)
@@ -70,27 +70,27 @@ class ListedRequests(Generic[Each]):
 
     @property
     def ended(self) -> bool:
-        """Whether all have been taken."""
+        """Whether all requests are taken."""
         return self._next is None
 
 
 class ScheduledArrivals(ListedRequests[int]):
-    """Requests whose times, ns on the stage's clock and ascending, do not depend on answers."""
+    """Requests of fixed times, ns on the stage's clock, ascending."""
 
     def __init__(self, times_ns: Iterable[int]) -> None:
         super().__init__(times_ns, int)
 
     def answered(self, requests: Sequence[int], now_ns: int) -> None:
-        """Do nothing: no client waits for answers."""
+        """Do nothing, because no client waits for answers."""
 
 
 class ClosedLoopArrivals:
-    """Clients that send their next request when the last was answered.
+    """Clients that each send a request when the previous one is answered.
 
     Args:
-        clients: How many there are.
-        begin_ns: When they send their first.
-        end_ns: From when on they send no more.
+        clients: Number of clients.
+        begin_ns: Time of their first requests.
+        end_ns: Time from which they send no requests.
     """
 
     def __init__(self, clients: int, begin_ns: int, end_ns: int) -> None:
@@ -98,36 +98,36 @@ class ClosedLoopArrivals:
         self._end_ns, self._over = end_ns, False
 
     def next_ns(self) -> int | None:
-        """Return when the next request arrives; ``None`` while all clients wait for answers."""
+        """Return the arrival time of the next request; ``None`` while all clients wait for answers."""
         return self._sent_ns[0] if self._sent_ns else None
 
     def take(self, now_ns: int) -> Sequence[int]:
-        """Return when the requests arrived that have come up to now and were not taken yet."""
+        """Return the arrival times of requests that have arrived and are not taken yet."""
         taken: list[int] = []
         while self._sent_ns and self._sent_ns[0] <= now_ns:
             taken.append(self._sent_ns.popleft())
         return taken
 
     def answered(self, requests: Sequence[int], now_ns: int) -> None:
-        """Have the clients that were answered send their next requests now, unless time is up."""
+        """Let the answered clients send their next requests now, unless the run has ended."""
         self._over |= now_ns >= self._end_ns
         if not self._over:
             self._sent_ns.extend([now_ns] * len(requests))
 
     @property
     def ended(self) -> bool:
-        """Whether time is up and nothing is left to take."""
+        """Whether the run has ended and all requests are taken."""
         return self._over and not self._sent_ns
 
 
 class LineArrivals:
-    """Requests from outside, one a line; a stage may ``select`` on this until it has ``ended``.
+    """Requests from outside, one per line; a stage may ``select`` on this source until it has ``ended``.
 
-    A request arrives when it is taken: the loop takes it as soon as the stage has seen that there is something to read.
+    A request arrives when it is taken, which the loop does as soon as the stage sees readable input.
 
     Args:
-        descriptor: Of the file or pipe to read; 0 is standard input.
-        end_ns: Lines that come later are no requests of this run; ``None`` for as long as lines come.
+        descriptor: Descriptor of the file or pipe to read; 0 is standard input.
+        end_ns: Time from which lines are ignored; ``None`` reads to the end of input.
     """
 
     def __init__(self, descriptor: int = 0, *, end_ns: int | None = None) -> None:
@@ -136,14 +136,14 @@ class LineArrivals:
         self._count = 0
 
     def fileno(self) -> int:
-        """Return what to ``select`` on while it has not ended: an end is readable for ever."""
+        """Return the descriptor to ``select`` on until the source has ended, because an ended input stays readable."""
         return self._descriptor
 
     def next_ns(self) -> None:
-        """Return nothing: the time of the next line is unknown."""
+        """Return ``None``, because the time of the next line is unknown."""
 
     def take(self, now_ns: int) -> Sequence[int]:
-        """Read what is there, without waiting for more; each whole line is a request that arrives now."""
+        """Read the available input without waiting; each whole line is a request that arrives now."""
         if self._ended:
             return []
         self._ended = self._end_ns is not None and now_ns >= self._end_ns
@@ -160,15 +160,15 @@ class LineArrivals:
         return [now_ns] * len(whole)
 
     def text(self, request: int) -> str:
-        """Return the line of a request by its number, from 0; it is forgotten once answered."""
+        """Return the line of an unanswered request by its number, from 0."""
         return self._texts[request]
 
     def answered(self, requests: Sequence[int], now_ns: int) -> None:  # noqa: ARG002
-        """Forget the lines that were answered."""
+        """Forget the lines of answered requests."""
         for request in requests:
             self._texts.pop(request, None)
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the file was read, or it is too late for more."""
+        """Whether the end of the file or of the run is reached."""
         return self._ended
