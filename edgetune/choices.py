@@ -8,7 +8,7 @@ from edgetune.errors import InputError
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return a hint that names the word that was probably meant, else all of them."""
+    """Return a hint that names the nearest word, else all words."""
     from difflib import get_close_matches
 
     known = list(words)

@@ -1,4 +1,4 @@
-"""Every error a user can meet: what happened, how to mend it, and the exit code it ends with.
+"""The errors of edgetune, each with a message, a hint and an exit code.
 
 Library code raises; only ``edgetune.cli`` prints and exits.
 """
@@ -56,13 +56,13 @@ class InfeasibleError(EdgetuneError):
 
 
 class DeviceError(EdgetuneError):
-    """A device, library or permission that the command needs is not there."""
+    """A device, library or permission that the command needs is missing."""
 
     exit_code = ExitCode.DEVICE
 
 
 class PartialError(EdgetuneError):
-    """Some of the work was done and kept; the rest was not."""
+    """A part of the work is completed and saved, the rest is not."""
 
     exit_code = ExitCode.PARTIAL
 
@@ -75,7 +75,7 @@ class NotRestoredError(EdgetuneError):
 
 @contextmanager
 def blaming(where: str) -> Iterator[None]:
-    """Have errors of input say first where that is: a file, a task, an option."""
+    """Prefix input errors with their place: a file, a task, an option."""
     try:
         yield
     except InputError as error:

@@ -45,7 +45,7 @@ Source = Union[str, "os.PathLike[str]", "Artifact"]
 
 
 class Workflow(Protocol[P, R_co]):
-    """A workflow as a function: what it reads first, then the options of its command by name."""
+    """A workflow as a function: its input first, then the options of its command by name."""
 
     def __call__(self, source: Source | Sequence[Source] | None = None, *args: P.args, **options: P.kwargs) -> R_co:
         """Run it."""

@@ -1,4 +1,4 @@
-"""Limits on what edgetune reads from outside: a small file must not fill the memory or the hour of who opens it.
+"""Limits on input from outside, so that a small file cannot exhaust memory or processor time.
 
 Every limit has a name, a unit and a default. A document, a table, a network or a scenario beyond one is refused in two
 lines that name the limit; ``edgetune --raise-limit NAME=VALUE COMMAND ...`` raises (or lowers) it for one command. The
@@ -26,9 +26,9 @@ class Limit:
     """One limit.
 
     Args:
-        unit: What is counted, as a plural.
-        default: The most that is accepted where nobody says otherwise.
-        reason: Why the default is that high and no higher.
+        unit: The counted unit, in the plural.
+        default: The default maximum.
+        reason: The reason for this default.
     """
 
     unit: str
@@ -93,7 +93,7 @@ _set: dict[str, int] = {}
 
 
 def limit(name: str) -> int:
-    """Return the limit called ``name`` as it is now."""
+    """Return the current value of the limit ``name``."""
     return _set.get(name, LIMITS[name].default)
 
 
@@ -102,9 +102,9 @@ def check(name: str, found: float, what: str, *, at_least: float = 0) -> None:
 
     Args:
         name: The limit.
-        found: How much there is, in its unit.
-        what: Whose, for the message: a file, a task, an option.
-        at_least: Allowed also where the limit is lower, e.g. in proportion to the size of a file.
+        found: The amount, in its unit.
+        what: The owner of the amount, for the message: a file, a task, an option.
+        at_least: An amount that is allowed even if the limit is lower, e.g. in proportion to a file's size.
 
     Raises:
         InputError: ``found`` is above both.
@@ -127,13 +127,13 @@ def beyond(name: str, what: str, found: float | None = None) -> InputError:
 
 
 def set_limits(words: Iterable[str]) -> None:
-    """Set limits as ``--raise-limit`` says, and all others to their defaults.
+    """Set the limits of ``--raise-limit``, and all others to their defaults.
 
     Args:
         words: Each ``NAME=VALUE``; a number of bytes may have a unit (``512MiB``), as may seconds.
 
     Raises:
-        InputError: an unknown limit, or a value that is no whole number above zero.
+        InputError: a limit is unknown, or a value is not a whole number above zero.
     """
     found = dict(_parsed(word) for word in words)
     _set.clear()
@@ -147,7 +147,7 @@ def raised() -> list[str]:
 
 @contextmanager
 def limited(**values: int) -> Iterator[None]:
-    """Set limits for as long as the context lasts."""
+    """Set limits within the context."""
     before = dict(_set)
     _set.update(values)
     try:
@@ -159,7 +159,7 @@ def limited(**values: int) -> Iterator[None]:
 
 @contextmanager
 def bounded_memory(more_bytes: int) -> Iterator[bool]:
-    """Have allocations of this process fail that take it more than ``more_bytes`` above what it has now.
+    """Make allocations of this process fail above its current memory plus ``more_bytes``.
 
     This is the last resort for files that lie about their size. Yields whether the system can do so: Linux counts
     private memory, whether touched or not. A limit that is already lower stays.
@@ -191,7 +191,7 @@ def bounded_cpu_time(name: str, what: str) -> Iterator[None]:
         what: The computation, for the message.
 
     Raises:
-        InputError: it takes more.
+        InputError: the computation takes more.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_PROF)[0]:
         yield
@@ -210,7 +210,7 @@ def bounded_cpu_time(name: str, what: str) -> Iterator[None]:
 
 
 def _allocated_bytes() -> int:
-    """Return the private memory of this process as the kernel counts it for its limit; 0 where it does not tell."""
+    """Return the private memory of this process as the kernel counts it for its limit, bytes; 0 if unknown."""
     try:
         with open("/proc/self/status") as status:
             return next((1024 * int(line.split()[1]) for line in status if line.startswith("VmData:")), 0)

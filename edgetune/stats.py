@@ -1,4 +1,4 @@
-"""What a series of minibatch times says: where warm-up ends, its median and how sure one may be of it, when to stop.
+"""Statistics of a series of minibatch times: end of warm-up, median with confidence interval, and stopping rule.
 
 Pure functions of the raw times, so that every summary can be computed again from an artifact. Times are in any one
 unit (seconds here); none of the rules assumes a normal distribution, because minibatch times have a long right tail.
@@ -43,7 +43,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def design_effect(values: Sequence[float]) -> float:
-    """Return by how much dependence between neighbours widens the variance of the median, at least 1.
+    """Return the factor by which autocorrelation increases the variance of the median, at least 1.
 
     Minibatch times drift in and out of slow spells, so n of them carry less than n independent ones. The variance of a
     sample median depends on the series of indicators "above the median"; if that series behaves like a first-order
@@ -102,7 +102,7 @@ def _lower_rank(count: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Where a series becomes steady.
+    """The warm-up of a series.
 
     Args:
         length: Leading values that are warm-up.
@@ -178,7 +178,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When a point has been sampled enough.
+    """The rule that ends the sampling of a point.
 
     Stopping as soon as an interval looks narrow favours samples that look narrow by luck, the more often one looks. The
     rule therefore starts at ``minimum`` values and looks only when the series has grown by half, so a dozen looks
@@ -198,7 +198,7 @@ class StoppingRule:
     fixed: int | None = None
 
     def more(self, values: Sequence[float]) -> int:
-        """Return how many further values to take before asking again; 0 when done."""
+        """Return the number of further values before the next check; 0 at the end."""
         count = len(values)
         if count == 0:
             return self.fixed or self.minimum
@@ -217,5 +217,5 @@ class StoppingRule:
         return min(grown, self.maximum) - count
 
     def reached(self, summary: Summary) -> bool:
-        """Whether the interval asked for was reached; a fixed number asks for none."""
+        """Whether the target interval was reached; a fixed number of values has no target."""
         return self.fixed is not None or summary.half_width <= self.target

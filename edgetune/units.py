@@ -1,4 +1,4 @@
-"""Quantities as people write them (``30W``, ``80ms``, ``512MiB``, ``60/s``) to base SI, and back for reading."""
+"""Parses quantities (``30W``, ``80ms``, ``512MiB``, ``60/s``) to base SI units, and formats them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from outside as a terminal may show it: what would steer it, or would not be seen, becomes an escape.
+"""Escapes control and invisible characters in text from outside, so that a terminal can show it.
 
 Names of files, columns, networks and devices, and messages of other programs, may hold any character. Control
 characters move the cursor, set the title or type answers; bidirectional controls reorder a line; invisible characters
@@ -51,7 +51,7 @@ def is_visible(text: str) -> bool:
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return ``text`` as one visible line: white space is one space, and the end is cut where nobody reads on."""
+    """Return ``text`` as one visible line, with white space as single spaces and a long end cut."""
     shown = visible(" ".join(str(text[: 8 * longest]).split()))
     return shown if len(shown) <= longest else f"{shown[:longest]}..."
 

@@ -128,7 +128,7 @@ def _trained(of: TrainingSummary) -> tuple[object, ...]:
 
 
 def _device(summaries: Sequence[EngineSummary]) -> Table:
-    """Return the table of where time and power went; columns of which nothing is known are left out."""
+    """Return the table of time and power without empty columns."""
     watts = _unit("W")
     columns: dict[str, Callable[[EngineSummary], str | None]] = {
         "answers>": lambda of: _part(of, of.device.answering_s),
@@ -147,7 +147,7 @@ def _device(summaries: Sequence[EngineSummary]) -> Table:
 
 
 def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
-    """Return how long it took, what was changed on the way, why something failed, and what figures of energy mean."""
+    """Return remarks on the duration, changes during the run, failures, and the meaning of energy figures."""
     lines = [f"{of.engine}: {', '.join(_course(of))}" for of in summaries]
     for of in summaries:
         reasons = {each.tenant: each.reason for each in of.answered} | {each.tenant: each.reason for each in of.trained}
@@ -171,7 +171,7 @@ def _part(of: EngineSummary, part_s: float) -> str:
 
 
 def _share(share: float) -> str:
-    """Return a share such that what is not nothing does not read as nothing."""
+    """Format a share so that a small one does not read as zero."""
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
 
 

@@ -1,4 +1,4 @@
-"""What is said of a kernel timeline: a row per policy and task, how policies compare, what a model is blind to."""
+"""Prints a kernel timeline: a row per policy and task, comparisons of policies, and limitations of a model."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
 
 
 def _nothing(timeline: KernelTimeline) -> str:
-    """Return what there is instead of figures, where no policy ran."""
+    """Return the replacement of figures if no policy ran."""
     alone: dict[str, int] = {}
     for row in timeline.rows:
         if row.event == "request" and row.status == "ok" and row.task is not None:
@@ -98,7 +98,7 @@ def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
 
 
 def _critical(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return which tasks are critical, and what the figures that only they have are."""
+    """Return the critical tasks, and the meaning of the figures that only these have."""
     priorities = {each.task: each.priority for of in found for each in of.tasks if each.priority}
     if not priorities:
         return []

@@ -29,10 +29,10 @@ _Figures = dict[str, Callable[["PolicySummary"], str | None]]
 
 
 def report_plan(plan: SchedulePlan, screen: Screen) -> None:
-    """Say what every network takes, what is to be answered by which policies, and what the process takes itself.
+    """Print the costs of every network, the requests and policies, and the memory of the process itself.
 
     Raises:
-        InputError, InfeasibleError, DeviceError: the run would be refused for this.
+        InputError, InfeasibleError, DeviceError: the run would be refused.
     """
     from edgetune.stages.schedule.network import least_budget_bytes
     from edgetune.workflows.schedule.run import rehearse
@@ -89,7 +89,7 @@ def report_answer(timeline: Timeline) -> dict[str, Any]:
 
 
 def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
-    """Return the table of policies; columns of which nothing is known are left out."""
+    """Return the table of policies without empty columns."""
     figures: _Figures = {
         "done>": lambda of: _done(of.responses), "mean>": lambda of: _time(of.responses.mean_s),
         "p95>": lambda of: _time(of.responses.p95_s), "missed>": lambda of: _missed(of.responses),
@@ -146,13 +146,13 @@ def _ratio(
 
 
 def _peak_bytes(of: PolicySummary) -> int | None:
-    """Return the most that was in memory, or where nothing was measured, the most that was held."""
+    """Return the peak of measured memory, else the peak of held memory."""
     peak_bytes = of.memory.peak_bytes
     return of.memory.held_peak_bytes if peak_bytes is None else peak_bytes
 
 
 def _remarks(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
-    """Return why requests failed, and what enforced the budget where a run was real."""
+    """Return the reasons of failed requests and, for a live run, the mechanism that enforced the budget."""
     failed: dict[tuple[str, str], list[str]] = {}
     for of in summaries:
         for each in of.by_job:
@@ -314,7 +314,7 @@ def report_generated(made: Sequence[LayeredNetwork], jobs: Jobs, opts: Generatio
 
 
 def report_robustness(report: RobustnessReport, terminal: Terminal) -> None:
-    """Print the order of policies as measured, and what noise makes of it.
+    """Print the measured order of policies, and its changes under noise.
 
     Raises:
         BaseException: the signal that stopped the runs.

@@ -1,4 +1,4 @@
-"""What ``edgetune search`` prints: what it would measure, the plan, and how the answer compares with baselines."""
+"""Prints the estimate of ``edgetune search``, its plan, and the comparison of the answer with baselines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report(found: SearchAnswer, opts: SearchOptions, terminal: Terminal) -> None
 
 
 def print_plan(plan: Plan, output: str | None, *, json: bool) -> None:
-    """Print the plan, unless it goes to a file and no answer in JSON was asked for."""
+    """Print the plan, unless it goes to a file and no JSON answer is requested."""
     document = io.to_bytes(plan).decode()
     if json:
         answer(yaml.safe_load(document))
@@ -73,7 +73,7 @@ def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, 
 
     Args:
         problem: Of kind ``accuracy``.
-        rows: What the table holds; without any, what the search measured is compared.
+        rows: The rows of the table; if empty, the rows measured by the search are compared.
         plan: The answer.
         trace: The steps.
         screen: Where to report.

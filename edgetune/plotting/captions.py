@@ -43,11 +43,11 @@ def name_in_lines(name: str, characters: int) -> str:
 
 
 def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
-    """Write below a figure what it does not show; see ``left_out_of``.
+    """Write a note below a figure on its omissions; see ``left_out_of``.
 
     Args:
         figure: Its size is final; its layout is constrained.
-        notes: A sentence for each thing that is left out; none is no note.
+        notes: One sentence per omission; empty writes no note.
     """
     if not notes:
         return
@@ -59,7 +59,7 @@ def note_left_out(figure: Figure, notes: Sequence[str]) -> None:
 
 
 def left_out_of(figure: Figure) -> list[str]:
-    """Return the sentences below a figure that say what it does not show."""
+    """Return the sentences below a figure on its omissions."""
     return str(figure.get_label()).splitlines()
 
 
@@ -74,7 +74,7 @@ def set_title(axes: Any, *lines: str) -> None:
 
 
 def legend_beside(figure: Figure, axes: Any, first: Sequence[str] = ()) -> None:
-    """Put one legend for all ``axes`` at the right of the figure, where it hides nothing; each label once.
+    """Put one legend for all ``axes`` at the right of the figure, outside the axes, with each label once.
 
     Labels are in the order drawn, those in ``first`` before. Markers are shown opaque, however faint in the figure.
     """
@@ -113,7 +113,7 @@ _MARGIN_IN = 0.2
 
 
 def lay_out(figure: Figure) -> None:
-    """Give all parts of a figure their places, and make it taller where the legend beside it is."""
+    """Lay out all parts of a figure, and make it taller if the legend beside it is."""
     figure.draw_without_rendering()
     tall_in = max((legend.get_window_extent().height / figure.dpi for legend in figure.legends), default=0.0)
     if tall_in + _MARGIN_IN > figure.get_figheight():

@@ -28,7 +28,7 @@ def bounded() -> Iterator[None]:
     """Bound the processor time and the memory of a drawing.
 
     Raises:
-        InputError: it takes more than the limits allow.
+        InputError: the drawing exceeds the limits.
     """
     with (
         limits.bounded_cpu_time("figure_seconds", "the drawing"),
@@ -43,10 +43,10 @@ def bounded() -> Iterator[None]:
 
 
 def format_of(path: str | Path) -> str:
-    """Return the format that a figure's file name asks for.
+    """Return the format of a figure by its file name.
 
     Raises:
-        InputError: none that can be drawn.
+        InputError: the format cannot be drawn.
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
@@ -55,10 +55,10 @@ def format_of(path: str | Path) -> str:
 
 
 def require_figure(path: str | Path) -> None:
-    """Check that a figure can be drawn and has a known format, before long work is begun of which it will be.
+    """Check before long work that its figure can be drawn and has a known format.
 
     Raises:
-        InputError: the file name asks for no format that can be drawn.
+        InputError: the format of the file name cannot be drawn.
         DeviceError: matplotlib is missing.
     """
     format_of(path)
@@ -70,7 +70,7 @@ def figure_bytes(figure: Figure, form: str, *, text_as_text: bool = False) -> by
     """Return the file of a figure, in one of ``FORMATS``; texts of an SVG are outlines unless ``text_as_text``.
 
     Raises:
-        InputError: it would have more marks than the limit allows.
+        InputError: the figure has more marks than the limit allows.
     """
     limits.check("figure_items", sum(map(_marks, figure.findobj())), "the figure")
     buffer = io.BytesIO()

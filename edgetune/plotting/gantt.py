@@ -29,7 +29,7 @@ class Span:
 
     @property
     def least_s(self) -> float:
-        """The longest time that is too short to be seen."""
+        """The longest invisible time, s."""
         return _NARROWEST * (self.end_s - self.begin_s)
 
     @property
@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Bar(Generic[Kind]):
-    """What occupies a lane without a pause.
+    """A continuous occupation of a lane.
 
     Args:
         lane: Which lane: any key.
@@ -55,7 +55,7 @@ class Bar(Generic[Kind]):
 
     @property
     def length_s(self) -> float:
-        """How long it takes, s."""
+        """Duration, s."""
         return self.end_s - self.start_s
 
 
@@ -143,7 +143,7 @@ def name_lanes(axes: Any, names: Sequence[str], *, beside: float = 0.6, every: i
 
 
 def name_time(axes: Any, span: Span, note: str = "") -> None:
-    """Name the time axis and let it show a part of a run; a note follows the name."""
+    """Label the time axis, with a note behind the name, and limit it to a part of a run."""
     factor, unit = span.unit
     axes.set_xlim(factor * span.begin_s, factor * span.end_s)
     axes.set_xlabel(f"time since the run began ({unit}){note}")

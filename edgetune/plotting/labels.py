@@ -1,4 +1,4 @@
-"""Labels beside points, each where it hides neither a marker, nor a line, nor another label."""
+"""Places labels beside points, each without overlap with markers, lines and other labels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Box = tuple[float, float, float, float]
 
 @dataclass(slots=True)
 class LabelLayout:
-    """Boxes that are taken: by curves and markers, which a label must not hide, and by labels, which no line crosses.
+    """The occupied boxes: curves and markers, which a label must not hide, and labels, which no line may cross.
 
-    A label that touches another marker than its own seems to belong to it, as does one whose line crosses it: both
-    happen only where there is no other room.
+    A label touches another marker than its own, or its line crosses one, only if there is no other room, because it
+    would then seem to belong to that marker.
     """
 
     inside: Box

@@ -1,4 +1,4 @@
-"""What all figures share: a style that is legible in print and to the colour-blind, and bytes that repeat.
+"""The style of all figures: legible in print and to the colour-blind, with reproducible bytes.
 
 Colours are those of Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white paper;
 series also differ by marker, so that a figure survives a black-and-white printer. The same artifact drawn twice by the
@@ -50,7 +50,7 @@ def series_style(index: int) -> dict[str, str]:
 
 @contextmanager
 def styled(*, text_as_text: bool = False) -> Iterator[None]:
-    """Draw in edgetune's style, whatever the user's own settings are, which come back afterwards.
+    """Draw in edgetune's style instead of the user's settings, which are restored afterwards.
 
     Args:
         text_as_text: Whether texts of an SVG are texts rather than outlines.
@@ -99,7 +99,7 @@ def panels_of(figure: Figure, lines: int, columns: int, **style: Any) -> Any:
     """Return the panels of a figure as an array of ``lines`` by ``columns``; ``style`` is as in ``Figure.subplots``.
 
     Raises:
-        InputError: they are more than the limit allows.
+        InputError: there are more panels than the limit allows.
     """
     check_panels(lines * columns)
     return figure.subplots(lines, columns, squeeze=False, **style)
