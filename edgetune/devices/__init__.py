@@ -1,1 +1,1 @@
-"""Where a workload runs: capability protocols, power modes, and one adapter per kind of device."""
+"""Devices that run workloads: capability protocols, power modes, and one adapter per kind of device."""

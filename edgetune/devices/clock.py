@@ -1,4 +1,4 @@
-"""The clock of a device: the system's own, or a virtual one on a twin."""
+"""The clock of a device: the system's monotonic clock, or a virtual one on a twin."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Clock(Protocol):
         ...
 
     def sleep_s(self, seconds: float) -> None:
-        """Let ``seconds`` pass (on a virtual clock: at once)."""
+        """Wait ``seconds``; a virtual clock advances at once."""
         ...
 
 
 class MonotonicClock:
-    """CLOCK_MONOTONIC: the same clock in every process, never set back, so parent and child may compare readings."""
+    """CLOCK_MONOTONIC: one clock for all processes, never set back, so parent and child can compare times."""
 
     def now_ns(self) -> int:
         """Return monotonic time, ns."""

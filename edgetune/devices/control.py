@@ -1,4 +1,4 @@
-"""What sets a board's knobs: the privileged side, without the journal and the process, which are the guardian's."""
+"""Interfaces of the privileged control of a board's knobs; the guardian adds the journal and the process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from edgetune.artifacts.mode import Mode
 from edgetune.devices.device import ModeSpace
 
 Snapshot: TypeAlias = dict[str, str]
-"""Every setting that may be changed, as found, by its path, in the order in which it is put back; plain JSON."""
+"""Found values of every setting that may change, by path, in the order of a restore; plain JSON."""
 
 
 class BoardControl(Protocol):
-    """Sets modes on a board and puts back what a snapshot says; needs whatever privilege the board asks for."""
+    """Sets modes on a board and restores a snapshot; needs the privilege that the board requires."""
 
     @property
     def name(self) -> str:
-        """The device, as the user names it, e.g. ``jetson``."""
+        """Device name, e.g. ``jetson``."""
         ...
 
     @property
@@ -26,42 +26,42 @@ class BoardControl(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """Return every setting that ``apply`` may ever change, as it is now.
+        """Return the present value of every setting that ``apply`` may change.
 
         Raises:
-            DeviceError: one of them cannot be read, so that it could not be put back: nothing may then be changed.
+            DeviceError: a setting cannot be read and so not be restored; nothing may then be changed.
         """
         ...
 
     def apply(self, mode: Mode, found: Snapshot) -> Mode:
-        """Set ``mode``, knobs that it leaves out as in ``found``, and return it as read back.
+        """Set ``mode`` and return the mode read back; knobs that ``mode`` leaves out get their values of ``found``.
 
         Raises:
-            DeviceError: a value is not on offer, or the board refused it, changed it or ignored it. What was set so far
-                stays until ``restore``.
+            DeviceError: a value is not on offer, or the board refused it, changed it or ignored it. Earlier writes
+                stay until ``restore``.
         """
         ...
 
     def read(self) -> Mode:
-        """Return the knobs as they are now; a clock that is not pinned is ``None``."""
+        """Return the present knobs; a clock that is not pinned is ``None``."""
         ...
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Put every setting back, as many as possible whatever fails, and return what is not as it was; harmless twice.
+        """Restore every setting; an error does not stop the others. Idempotent.
 
         Returns:
-            One sentence for each setting that is not as found, naming it and its value; none when all is.
+            One sentence for each setting that differs from ``found``, naming it and its value.
         """
         ...
 
 
 def same_configuration(then: str, now: str) -> bool:
-    """Whether two configurations are one, also where the earlier was noted in fewer words."""
+    """Whether two configurations are the same, also where the earlier has a shorter description."""
     return then == now or bool(then and now.startswith(f"{then}, "))
 
 
 def told_change(then: str, now: str) -> str:
-    """Return a clause on a changed configuration: the words before the first comma, or all where these are equal."""
+    """Return a clause about a changed configuration: the parts before the first comma, or all if these are equal."""
     short, shown = then.partition(",")[0], now.partition(",")[0]
     if short == shown:
         short, shown = then, now
@@ -72,13 +72,13 @@ def told_change(then: str, now: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What a device goes back to.
+    """The values that a device is restored to.
 
     Args:
-        target: Every setting, by its path.
-        note: Why that is not what was found, one clause; empty where it is.
-        withheld: Settings that cannot go back now, one sentence each.
-        remedy: What lets the withheld ones go back.
+        target: Value of every setting, by path.
+        note: Reason why the target differs from the snapshot, one clause; empty where it does not.
+        withheld: Settings that cannot be restored now, one sentence each.
+        remedy: Advice to restore the withheld settings.
     """
 
     target: Snapshot
@@ -89,12 +89,12 @@ class RestorePlan:
 
 @runtime_checkable
 class Configured(Protocol):
-    """A control of a device whose limits follow a configuration that a user may change at any time."""
+    """A control of a device whose limits depend on a configuration that a user may change at any time."""
 
     def configuration(self) -> str:
-        """Return which configuration is in force, in the device's own words; empty when nothing tells."""
+        """Return a description of the configuration in force; empty when it is unknown."""
         ...
 
     def plan_restore(self, found: Snapshot, then: str) -> RestorePlan:
-        """Return what settings go back to that were found while ``then`` was the configuration."""
+        """Return the restore plan for settings found while ``then`` was the configuration."""
         ...

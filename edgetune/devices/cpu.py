@@ -1,13 +1,13 @@
-"""The CPUs this process may use, in the order in which a workload should be given them, and how busy others keep them.
+"""The CPUs that this process may use, in the order of their assignment to a workload, and their load by others.
 
-A machine is busy by the kernel's accounts:
+The load is computed from the kernel's counters:
 
     proc/stat        cpu0 user nice system idle iowait irq softirq steal ...    ticks of each CPU since boot
     proc/PID/stat    utime stime cutime cstime of each of our processes, so that a workload's own threads do not count
 
     share of others = (busy ticks of the CPUs - ticks of our processes) / all ticks of the CPUs
 
-Source: proc(5). Time that a hypervisor gave to other machines (steal) counts as that of others.
+Source: proc(5). Time that a hypervisor gave to other machines (steal) counts as load of others.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from edgetune.devices.sysfs import Sysfs
 
 
 def usable_cpus(sysfs: Sysfs | None = None) -> list[int]:
-    """Return the numbers of the CPUs this process may really use, one thread of each physical core first.
+    """Return the numbers of the CPUs that this process may use, one thread of each physical core first.
 
     A container's CPU quota counts as well as the affinity mask: on four CPUs with a quota of two, four busy threads
-    are stopped half of the time, and nothing that is timed then means anything.
+    are stopped half of the time, which makes every measured time meaningless.
     """
     sysfs = sysfs or Sysfs()
     allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
@@ -36,10 +36,10 @@ def usable_cpus(sysfs: Sysfs | None = None) -> list[int]:
 
 
 def cpu_quota(sysfs: Sysfs) -> float | None:
-    """Return how many CPUs' worth of time the control group allows, or ``None`` for no limit.
+    """Return the CPU quota of the control group, in CPUs; ``None`` for no limit.
 
-    Reads ``cpu.max`` of control groups version 2 from this process's group up to the root, and the quota of version 1;
-    the tightest counts. See the kernel's Documentation/admin-guide/cgroup-v2.rst.
+    Reads ``cpu.max`` of control groups version 2 from this process's group up to the root, and the quota of version 1,
+    and returns the smallest. See the kernel's Documentation/admin-guide/cgroup-v2.rst.
     """
     quotas: list[float] = []
     for group in _groups(sysfs):
@@ -71,7 +71,7 @@ def _groups(sysfs: Sysfs) -> list[str]:
 
 
 def _physical_first(cpus: list[int], sysfs: Sysfs) -> list[int]:
-    """Order CPUs so that no core is used twice before every core is used once."""
+    """Return the CPUs ordered so that every core appears once before any appears twice."""
     seen: dict[tuple[int, int], int] = {}
     keyed: list[tuple[int, int]] = []
     for cpu in cpus:
@@ -97,10 +97,10 @@ def cpu_model(sysfs: Sysfs) -> str:
 
 
 BUSY_SHARE = 0.1
-"""Share of its CPUs used by others from which a measurement counts as one of a busy machine: on two cores one process
-that is busy for a fifth of the time. A desktop at rest and a board with its services use 1 to 5 %."""
+"""Share of the CPUs in use by others from which the machine counts as busy: on two cores one process that is busy for a
+fifth of the time. A desktop at rest and a board with its services use 1 to 5 %."""
 _FEWEST_TICKS = 20
-"""Ticks, of 10 ms, below which a share is not told: one tick more or less would be 5 % of it."""
+"""Fewest ticks, of 10 ms, for a share: one tick is then 5 % of it."""
 _LOOKS = 5
 _LOOK_EVERY_S = 0.1
 _IDLE = slice(3, 5)
@@ -110,12 +110,12 @@ _COUNTED = 8
 
 @dataclass(frozen=True, slots=True)
 class CpuTimes:
-    """The accounts at one moment, in ticks since boot.
+    """The counters at one moment, in ticks since boot.
 
     Args:
-        busy, total: Of each CPU, by its number.
-        own: Of our processes.
-        runnable: Threads that run or wait for a CPU, everybody's.
+        busy, total: Ticks of each CPU, by its number.
+        own: Ticks of our processes.
+        runnable: Threads of all users that run or wait for a CPU.
     """
 
     busy: Mapping[int, int]
@@ -126,12 +126,12 @@ class CpuTimes:
 
 @dataclass(frozen=True, slots=True)
 class OtherProcessesLoad:
-    """What other processes use of the CPUs.
+    """Load of the CPUs by other processes.
 
     Args:
         share: Share of the time of the CPUs.
-        cpus: How many CPUs that is of.
-        runnable: Threads of others that run or wait, on average.
+        cpus: Number of CPUs.
+        runnable: Mean number of other threads that run or wait.
     """
 
     share: float
@@ -140,16 +140,16 @@ class OtherProcessesLoad:
 
     @property
     def busy(self) -> bool:
-        """Whether figures measured meanwhile are those of a busy machine."""
+        """Whether the machine counts as busy."""
         return self.share >= BUSY_SHARE
 
 
 class CpuLoad:
-    """Reads the accounts of this machine.
+    """Reads the CPU counters of this machine.
 
     Args:
-        sysfs: Where ``proc`` is.
-        process: Whose time, with that of all its descendants, is our own; by default this process.
+        sysfs: The file system with ``proc``.
+        process: Process whose time, descendants included, counts as our own; by default this process.
     """
 
     def __init__(self, sysfs: Sysfs, process: int | None = None) -> None:
@@ -158,11 +158,11 @@ class CpuLoad:
 
     @property
     def root(self) -> Path:
-        """Where ``proc`` is."""
+        """Root of the file system with ``proc``."""
         return self._sysfs.root
 
     def read(self) -> CpuTimes | None:
-        """Return the accounts now; ``None`` where the kernel does not show them."""
+        """Return the present counters; ``None`` where the kernel does not show them."""
         try:
             lines = self._sysfs.read("proc/stat").splitlines()
             own = _family_ticks(self._sysfs, self._process)
@@ -179,11 +179,11 @@ class CpuLoad:
         return CpuTimes(busy, total, own, runnable)
 
     def cpus(self, cores: int | None = None) -> list[int]:
-        """Return the CPUs that a workload is given, of so many cores."""
+        """Return the CPUs assigned to a workload on ``cores`` cores."""
         return usable_cpus(self._sysfs)[:cores]
 
     def sample(self, clock: Clock) -> OtherProcessesLoad | None:
-        """Look for half a second in which nothing of ours runs; ``None`` where nothing can be told."""
+        """Measure the load for half a second in which none of our work runs; ``None`` where it is unknown."""
         looks = [self.read()]
         for _ in range(_LOOKS):
             clock.sleep_s(_LOOK_EVERY_S)
@@ -193,16 +193,16 @@ class CpuLoad:
             return None
         cpus = self.cpus()
         share = others_share(known[0], known[-1], cpus)
-        runnable = sum(max(look.runnable - 1, 0) for look in known) / len(known)  # one is this process, which reads
+        runnable = sum(max(look.runnable - 1, 0) for look in known) / len(known)  # minus this process, which reads
         return None if share is None else OtherProcessesLoad(share, len(cpus), runnable)
 
 
 def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> float | None:
-    """Return the share of the CPUs' time that others used in between, 0 to 1; ``None`` where that was too short.
+    """Return the share of the CPUs' time that others used, 0 to 1; ``None`` for too short an interval.
 
     Args:
-        before, after: The accounts at both ends.
-        cpus: Those that the workload may use; CPUs that were off at either end are left out.
+        before, after: The counters at both ends of the interval.
+        cpus: CPUs that the workload may use; CPUs that were offline at either end are left out.
     """
     known = [cpu for cpu in cpus if cpu in before.total and cpu in after.total]
     total = sum(after.total[cpu] - before.total[cpu] for cpu in known)
@@ -213,7 +213,7 @@ def others_share(before: CpuTimes, after: CpuTimes, cpus: Sequence[int]) -> floa
 
 
 def _family_ticks(sysfs: Sysfs, process: int) -> int:
-    """Return the ticks of a process and of its descendants, those that have ended included."""
+    """Return the ticks of a process and of its descendants, ended ones included."""
     parents, ticks = {}, {}
     for name in os.listdir(sysfs.root / "proc"):
         if name.isdigit() and (words := _stat_words(sysfs, name)) is not None:
@@ -227,7 +227,7 @@ def _family_ticks(sysfs: Sysfs, process: int) -> int:
 
 
 def _stat_words(sysfs: Sysfs, process: str) -> list[str] | None:
-    """Return the fields behind the name of a process, which may hold spaces; ``None`` when it has just ended."""
+    """Return the fields after the name of a process, which may contain spaces; ``None`` when the process has ended."""
     try:
         return sysfs.read(f"proc/{process}/stat").rpartition(")")[2].split()
     except OSError:

@@ -1,6 +1,6 @@
-"""The CPU clock as a knob: Linux cpufreq policies pinned to one frequency, verified, and put back as found.
+"""The CPU clock as a knob: pin Linux cpufreq policies to one frequency, verify them, and restore their limits.
 
-A host has its clock set by the guardian, because the limits of cpufreq policies outlive the process that sets them.
+The guardian sets the clock of a host, because the limits of cpufreq policies outlive the process that sets them.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Frequency(Protocol):
         ...
 
     def set_mhz(self, mhz: float) -> None:
-        """Pin it, or raise ``DeviceError``."""
+        """Pin the clock, or raise ``DeviceError``."""
         ...
 
     def read_mhz(self) -> float | None:
-        """Return the frequency it is pinned to, MHz."""
+        """Return the pinned frequency, MHz; ``None`` when the clock is not pinned."""
         ...
 
     def restore(self) -> None:
-        """Put it back as found, or raise ``NotRestoredError``."""
+        """Restore the clock limits, or raise ``NotRestoredError``."""
         ...
 
 
@@ -55,9 +55,9 @@ class CpuFrequency:
     """All policies of the CPU, set to one frequency together.
 
     Args:
-        sysfs: Where the policies are.
-        policies: Their folders.
-        found: Limits of each to put back; as they are now unless given.
+        sysfs: The kernel's files.
+        policies: Folders of the policies.
+        found: Limits of each policy to restore; the present limits by default.
     """
 
     def __init__(self, sysfs: Sysfs, policies: list[str], found: Mapping[str, FrequencyLimits] | None = None) -> None:
@@ -91,8 +91,8 @@ class CpuFrequency:
         """Pin every policy to ``mhz`` and read it back.
 
         Raises:
-            DeviceError: it is not on offer, or the kernel refused it or set something else; what was set so far stays
-                until ``restore``.
+            DeviceError: the frequency is not on offer, or the kernel refused or changed it; earlier writes stay until
+                ``restore``.
         """
         if mhz not in self.choices_mhz:
             offered = ", ".join(f"{choice:g}" for choice in self.choices_mhz)
@@ -118,10 +118,10 @@ class CpuFrequency:
         return None if limits or pinned.low_khz != pinned.high_khz else pinned.low_khz / 1000
 
     def restore(self) -> None:
-        """Put back the limits that were found.
+        """Restore the limits that were found.
 
         Raises:
-            NotRestoredError: a policy is not as it was.
+            NotRestoredError: a policy has other limits.
         """
         wrong: list[str] = []
         for policy, limits in self._found.items():
@@ -154,7 +154,7 @@ def _text(mhz: float | None) -> str:
 
 
 def open_cpu_frequency(sysfs: Sysfs) -> CpuFrequency | str:
-    """Return the knob, or why it cannot be set here."""
+    """Return the knob, or the reason why it cannot be set here."""
     policies = sysfs.glob(_POLICIES)
     if not policies:
         return "this kernel offers no cpufreq (a virtual machine, or a fixed clock)"
@@ -173,10 +173,10 @@ _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
 
 
 class HostControl:
-    """The one knob of a host that has to be put back; its cores are the measuring process's own affair.
+    """Control of the CPU clock, the only knob of a host that needs a restore; cores need no privilege.
 
     Args:
-        sysfs: Where the policies are.
+        sysfs: The kernel's files.
 
     Raises:
         DeviceError: this machine's clock cannot be set.
@@ -193,7 +193,7 @@ class HostControl:
         self.space = ModeSpace(knobs={"cpu_mhz": knob.choices_mhz})
 
     def snapshot(self) -> Snapshot:
-        """Return both limits of every policy, as they are now."""
+        """Return both present limits of every policy."""
         try:
             found = CpuFrequency(self._sysfs, list(self._knob.found)).found
         except (OSError, ValueError) as error:
@@ -205,7 +205,7 @@ class HostControl:
         }
 
     def apply(self, mode: Mode, found: Snapshot) -> Mode:
-        """Pin the clock, or put it back when the mode names none."""
+        """Pin the clock, or restore its limits when the mode names no clock; return the mode read back."""
         if mode.cpu_mhz is None:
             if wrong := self.restore(found):
                 raise DeviceError(wrong[0], "look for a power daemon that sets it too")
@@ -214,11 +214,11 @@ class HostControl:
         return self.read()
 
     def read(self) -> Mode:
-        """Return the clock, when it is pinned."""
+        """Return the clock if it is pinned."""
         return Mode(cpu_mhz=self._knob.read_mhz())
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Put every limit back that this kernel shows, and return a sentence for each of the rest."""
+        """Restore every limit, and return a sentence for each failure."""
         wrong: list[str] = []
         limits: dict[str, FrequencyLimits] = {}
         for policy in sorted({path.rpartition("/")[0] for path in found}):
@@ -236,11 +236,11 @@ class HostControl:
 
 
 class GuardedFrequency:
-    """The clock of all cores, set by a guardian, so that it is put back also when this process is killed.
+    """The clock of all cores, set by a guardian, which restores it also when this process is killed.
 
     Args:
-        knob: Reads it.
-        guardian: Sets it.
+        knob: Reads the clock.
+        guardian: Sets the clock.
     """
 
     def __init__(self, knob: CpuFrequency, guardian: GuardianModes) -> None:
@@ -253,31 +253,31 @@ class GuardedFrequency:
         return self._knob.choices_mhz
 
     def set_mhz(self, mhz: float) -> None:
-        """Pin it.
+        """Pin the clock.
 
         Raises:
-            DeviceError: it is not on offer, or the kernel refused it or set something else.
+            DeviceError: the frequency is not on offer, or the kernel refused or changed it.
         """
         self._guardian.apply(Mode(cpu_mhz=mhz))
 
     def read_mhz(self) -> float | None:
-        """Return the frequency it is pinned to, MHz."""
+        """Return the pinned frequency, MHz; ``None`` when the clock is not pinned."""
         return self._knob.read_mhz()
 
     def restore(self) -> None:
-        """Put it back as found.
+        """Restore the clock limits.
 
         Raises:
-            NotRestoredError: it is not as it was.
+            NotRestoredError: the limits are not as found.
         """
         self._guardian.restore()
 
 
 def _open_frequency(sysfs: Sysfs) -> CpuFrequency | str:
-    """Return the knob, or why it cannot be set here.
+    """Return the knob, or the reason why it cannot be set here.
 
-    On a Jetson it is set as a part of the board, by the board's own guardian: two that do not know of each other would
-    each put back what the other has set, and this one knows nothing of the board's power mode and its limits.
+    On a Jetson the board's own guardian sets the clock. Two independent guardians would each restore values set by the
+    other, and this one does not know the limits of the board's power mode.
     """
     if detect_jetson(sysfs) is not None:
         return "this is a Jetson, whose clocks are set with --device jetson"
@@ -285,7 +285,7 @@ def _open_frequency(sysfs: Sysfs) -> CpuFrequency | str:
 
 
 def open_guarded_frequency(sysfs: Sysfs) -> Frequency | str:
-    """Return the knob as the guardian sets it, or why it cannot be set here."""
+    """Return the knob set by the guardian, or the reason why it cannot be set here."""
     knob = _open_frequency(sysfs)
     if isinstance(knob, str):
         return knob

@@ -1,4 +1,4 @@
-"""What a device can do, as small capabilities; one that is missing is ``Absent``, with the reason.
+"""The capabilities of a device, as small protocols; a missing capability is ``Absent`` with the reason.
 
 A ``Device`` is a record of capabilities. The profiler never asks what kind of device it has: it reads the clock, starts
 the power sensor, applies a mode, and runs minibatches through whichever ``source`` the device offers. A ``DeviceKind``
@@ -22,7 +22,7 @@ from edgetune.devices.cpu import CpuLoad
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """A capability this device does not have here, and why; shown to the user, never treated as zero."""
+    """A missing capability and the reason; shown to the user, never treated as zero."""
 
     reason: str
 
@@ -40,24 +40,21 @@ class PowerRecording(Protocol):
 
     @property
     def readings(self) -> Sequence[PowerReading]:
-        """Fresh readings only: a value the sensor has not renewed is not repeated."""
+        """Fresh readings only, without repeats of a value that the sensor has not renewed."""
         ...
 
     @property
     def failure(self) -> str | None:
-        """Why there were no more readings from some moment on; ``None`` while the sensor answers."""
+        """Reason why the readings ended early; ``None`` while the sensor answers."""
         ...
 
 
 class PowerSensor(Protocol):
-    """Reads the power of what ``source`` names.
-
-    ``refresh_s`` is how often the sensor has a new value, ``settle_s`` how long power takes to settle once work starts.
-    """
+    """Reads the power of the part of the machine that ``source`` names."""
 
     @property
     def source(self) -> str:
-        """What the figure covers, e.g. ``rapl:package-0`` or ``ina3221:VDD_IN``."""
+        """The part of the machine that readings cover, e.g. ``rapl:package-0`` or ``ina3221:VDD_IN``."""
         ...
 
     @property
@@ -71,7 +68,7 @@ class PowerSensor(Protocol):
         ...
 
     def record(self) -> AbstractContextManager[PowerRecording]:
-        """Take readings for as long as the context is open."""
+        """Record readings while the context is open."""
         ...
 
 
@@ -79,14 +76,14 @@ class Thermometer(Protocol):
     """Reads the hottest zone."""
 
     def read_c(self) -> float | None:
-        """Return degrees Celsius, or ``None`` when no zone answers now."""
+        """Return the temperature, degrees Celsius; ``None`` when no zone answers."""
         ...
 
 
 class ThrottleCounter(Protocol):
-    """Counts throttling events since boot, or, where the device shows only what slows it now, since it was opened.
+    """Counts throttling events since boot, or since it was opened where the device shows only the present state.
 
-    It is read about once a second while a point runs, so that what begins and ends in between is seen.
+    The profiler reads it about once a second while a point runs, to catch short events.
     """
 
     def read(self) -> int:
@@ -96,10 +93,10 @@ class ThrottleCounter(Protocol):
 
 @runtime_checkable
 class SlightThrottleCounter(Protocol):
-    """A throttle counter that also counts events too slight to spoil a measurement; their rate is reported too."""
+    """A throttle counter that also counts events too slight to invalidate a measurement; their rate is reported."""
 
     def slight_counts(self) -> Mapping[str, int]:
-        """Return the number of such events so far, by kind."""
+        """Return the number of slight events so far, by kind."""
         ...
 
 
@@ -112,7 +109,7 @@ class ModeSpace:
         presets: Named modes, e.g. ``MAXN``.
         fixed: Knobs that exist but cannot be set here, by name, with the reason.
         grids: Named grids of a published study, by their number of modes: values per knob (``grid:441``).
-        listed: When the device offers only certain combinations (a recorded table), exactly those.
+        listed: The only combinations on offer, for a device with a fixed list (a recorded table).
         withheld: Named modes that exist but cannot be set as they are, with the reason.
         limited: Knobs that have higher values than are offered, by name, with the reason.
     """
@@ -127,7 +124,7 @@ class ModeSpace:
 
 
 class ModeControl(Protocol):
-    """Sets power modes and puts back what was found."""
+    """Sets power modes and restores the original settings."""
 
     @property
     def space(self) -> ModeSpace:
@@ -135,36 +132,36 @@ class ModeControl(Protocol):
         ...
 
     def apply(self, mode: Mode) -> Mode:
-        """Set ``mode`` and return it as read back from the device.
+        """Set ``mode`` and return the mode read back from the device.
 
         Raises:
-            DeviceError: the device refused it or reads back otherwise.
+            DeviceError: the device refused the mode, or reads back another.
         """
         ...
 
     def restore(self) -> None:
-        """Put every knob back as it was when this control was opened; harmless when repeated.
+        """Restore every knob to its value when this control was opened; idempotent.
 
         Raises:
-            NotRestoredError: something could not be put back.
+            NotRestoredError: a setting could not be restored.
         """
         ...
 
 
 @runtime_checkable
 class ModeReader(Protocol):
-    """A mode control that can also tell the present mode; what drifted while a point was measured is then seen."""
+    """A mode control that can also read the present mode, which shows drift during a measurement."""
 
     def read(self) -> Mode:
-        """Return the knobs as they are now, without setting anything."""
+        """Return the present knobs without setting anything."""
         ...
 
 
 class Telemetry(Protocol):
-    """Everything a device shows of itself, for people who watch it; reading it changes nothing."""
+    """All readings of a device, for live display; reading changes nothing."""
 
     def read(self) -> Mapping[str, Mapping[str, float | str | None]]:
-        """Return readings by group and name, e.g. ``{"power_w": {"VDD_IN": 7.2}}``; what does not answer is ``None``.
+        """Return readings by group and name, e.g. ``{"power_w": {"VDD_IN": 7.2}}``; ``None`` on failure.
 
         The name of a group ends in the unit of its numbers: ``clocks_mhz``, ``power_w``, ``temperature_c``.
         """
@@ -183,26 +180,26 @@ class Runner(Protocol):
     """One workload at one batch size, loaded and ready."""
 
     def run(self, minibatches: int) -> Minibatches:
-        """Run that many minibatches back to back and return when each started and ended.
+        """Run ``minibatches`` minibatches back to back and return their start and end times.
 
         Raises:
-            EdgetuneError: the workload failed; the message says how.
+            EdgetuneError: the workload failed; the message gives the reason.
         """
         ...
 
     def close(self) -> None:
-        """Release what it holds."""
+        """Release all resources."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """Workloads really run here, in a child process.
+    """Source that runs workloads in a child process.
 
     Args:
-        ort_providers: ONNX Runtime execution providers to ask for, in order; a silent fallback is an error.
+        ort_providers: ONNX Runtime execution providers in order of preference; a silent fallback is an error.
         torch_device: PyTorch device, e.g. ``cpu`` or ``cuda:0``.
-        environment: Environment variables of the child, e.g. which GPU it is shown.
+        environment: Environment variables of the child, e.g. the visible GPU.
     """
 
     ort_providers: tuple[str, ...]
@@ -212,7 +209,7 @@ class LiveSource:
 
 @runtime_checkable
 class ModelSource(Protocol):
-    """Workloads are simulated from their operator tables (a twin)."""
+    """Source that simulates workloads from their operator tables (a twin)."""
 
     def open(self, ops: OpsTable) -> Runner:
         """Return a runner whose minibatches advance the device's virtual clock."""
@@ -221,25 +218,25 @@ class ModelSource(Protocol):
 
 @runtime_checkable
 class RoundSource(Protocol):
-    """A model whose noise is another in every round of a sweep."""
+    """A model source whose noise differs in every round of a sweep."""
 
     def begin_round(self, number: int) -> None:
-        """Note which round comes next, from 1, also where earlier rounds ran in another process."""
+        """Set the number of the next round, from 1; earlier rounds may have run in another process."""
         ...
 
 
 @runtime_checkable
 class LayerSource(Protocol):
-    """A model that also tells the time of each operator by itself."""
+    """A model source that also predicts the time of each operator."""
 
     def layer_times(self, ops: OpsTable) -> LayerTimes:
-        """Return what each row of a table takes in the present mode."""
+        """Return the time of each row of a table in the present mode."""
         ...
 
 
 @runtime_checkable
 class TableSource(Protocol):
-    """Points are looked up in a table of earlier measurements (a recorded device)."""
+    """Source that looks points up in a table of earlier measurements (a recorded device)."""
 
     @property
     def rows(self) -> Sequence[ProfileRow]:
@@ -250,26 +247,26 @@ class TableSource(Protocol):
         """Return the row measured at ``point``.
 
         Raises:
-            InputError: the point is not in the table; it is never interpolated.
+            InputError: the point is not in the table; values are never interpolated.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device and what it can do here.
+    """A device and its capabilities.
 
     Args:
-        name: As the user names it, e.g. ``host``, ``twin:orin-agx``, ``recorded:FILE``.
+        name: Device name, e.g. ``host``, ``twin:orin-agx``, ``recorded:FILE``.
         description: One line for people.
         simulated: Whether its figures come from a model.
         source: How workloads run on it.
-        clock: Times everything.
+        clock: Clock of all times.
         power, modes, temperature, throttle: Capabilities, or ``Absent`` with the reason.
         conditions: Facts for the artifact header: board, software versions, calibration hash, noise seed.
-        telemetry: What there is to watch; ``None`` where it is no more than the capabilities above.
-        exclusive: Gives the device to this process for as long as the context is open; a host is shared.
-        load: Tells what other processes use of the CPUs; ``None`` where workloads do not run on this machine.
+        telemetry: All readings for live display; ``None`` for no more than the capabilities above.
+        exclusive: Context that reserves the device for this process; a host is shared.
+        load: Load of the CPUs by other processes; ``None`` where workloads do not run on this machine.
     """
 
     name: str
@@ -289,13 +286,13 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One device that can be named.
+    """One entry of the list of devices.
 
     Args:
-        name: What to write after ``--device``.
+        name: Value of ``--device``.
         description: One line for people.
-        available: Whether it can be opened now.
-        reason: Why not; empty when it can.
+        available: Whether the device can be opened now.
+        reason: Reason why not; empty when it can.
     """
 
     name: str
@@ -306,12 +303,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """One kind of device, under the first word of its devices' names.
+    """One kind of device, registered under the first word of its devices' names.
 
     Args:
         example: A name of this kind, for messages.
-        chosen: Whether ``auto`` may take it: real hardware only.
-        listings: Returns the devices of this kind that can be named here.
+        chosen: Whether ``auto`` may choose it: real hardware only.
+        listings: Returns the devices of this kind on this machine.
         open: Opens a device from its whole name and a seed.
     """
 

@@ -1,6 +1,6 @@
-"""Devices by name: the table of their kinds, what is here, and why the rest cannot be opened.
+"""Devices by name: the registry of kinds, the list of devices on this machine, and opening by name.
 
-``auto`` takes the first real accelerator, else the host; nothing simulated and no table is ever chosen silently.
+``auto`` chooses the first real accelerator, else the host, and never a simulated or recorded device.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEVICES: Registry[DeviceKind] = Registry(
     group="edgetune.devices",
     contract=DeviceKind,
 )
-"""Every kind of device, by the first word of its name, in the order that ``auto`` looks at them."""
+"""Every kind of device, by the first word of its name, in the order that ``auto`` tries them."""
 
 
 def open_device(name: str, *, seed: int = 0) -> Device:
@@ -37,23 +37,23 @@ def open_device(name: str, *, seed: int = 0) -> Device:
         seed: Seed of a twin's noise.
 
     Raises:
-        InputError: an unknown name.
-        DeviceError: the device, its driver or its library is not here.
+        InputError: the name is unknown.
+        DeviceError: the device, its driver or its library is missing.
     """
     name = auto_name() if name == AUTO else name
     return _kind_of(name).open(name, seed)
 
 
 def list_devices() -> list[Listing]:
-    """Return every device that can be named here, real ones first; those that cannot be opened say why."""
+    """Return the devices of this machine, real ones first, with the reason why one cannot be opened."""
     return [listing for kind in DEVICES.values() for listing in kind.listings()]
 
 
 def auto_name() -> str:
-    """Return the name of the device that ``auto`` takes here.
+    """Return the name of the device that ``auto`` chooses.
 
     Raises:
-        DeviceError: there is none.
+        DeviceError: no device can be opened.
     """
     for kind in DEVICES.values():
         if kind.chosen:

@@ -1,8 +1,8 @@
-"""The machine this runs on: its CPU, with as many cores as asked for, and its clock where the kernel lets it be set.
+"""``host``: the CPU of the local machine, with a chosen number of cores and, where the kernel permits, a chosen clock.
 
-Cores are not switched off. The child process that runs the workload binds itself to them and uses as many threads, so
-there is nothing to put back. The CPU clock is set for the whole machine by the guardian, which puts it back on
-``restore`` and also when this process is killed.
+Cores stay online: the child process of the workload binds itself to the chosen cores and uses as many threads, so no
+restore is needed. The guardian sets the CPU clock for the whole machine and restores it on ``restore`` and also when
+this process is killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class HostModes:
 
     Args:
         cores: Cores the workload may have.
-        frequency: The clock knob, or why there is none.
+        frequency: The clock knob, or the reason why there is none.
     """
 
     def __init__(self, cores: int, frequency: Frequency | str) -> None:
@@ -52,10 +52,10 @@ class HostModes:
         return self._space
 
     def apply(self, mode: Mode) -> Mode:
-        """Take ``mode``; cores that are not mentioned are all cores, and a clock that is not is as it was found.
+        """Set ``mode``; without a core count all cores are used, and without a clock its limits are as found.
 
         Raises:
-            DeviceError: a knob this host does not have, more cores than it has, or a clock the kernel refuses.
+            DeviceError: the host lacks a knob or the number of cores, or the kernel refused the clock.
         """
         foreign = sorted(set(mode.knobs()) - set(self._space.knobs))
         if foreign:
@@ -80,10 +80,10 @@ class HostModes:
         return Mode(cpu_cores=self._cores_now, cpu_mhz=pinned)
 
     def restore(self) -> None:
-        """Put the clock back as it was found.
+        """Restore the clock limits.
 
         Raises:
-            NotRestoredError: it could not be.
+            NotRestoredError: the limits could not be restored.
         """
         self._cores_now = self._cores
         if not isinstance(self._frequency, str):
@@ -94,7 +94,7 @@ def open_host(root: Path = Path("/")) -> Device:
     """Open this machine's CPU as a device; its clock is set by the guardian.
 
     Args:
-        root: Where ``sys`` and ``proc`` are.
+        root: Root of the file system with ``sys`` and ``proc``.
     """
     sysfs = Sysfs(root)
     return host_device(sysfs, open_guarded_frequency(sysfs))
@@ -104,8 +104,8 @@ def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Devic
     """Return the host whose kernel files are in ``sysfs``.
 
     Args:
-        sysfs: Where they are.
-        frequency: The clock knob, or why there is none; by default one that is set in this process.
+        sysfs: The kernel's files.
+        frequency: The clock knob, or the reason why there is none; by default a knob set by this process.
     """
     clock = MonotonicClock()
     cores = len(usable_cpus(sysfs))
@@ -126,7 +126,7 @@ def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Devic
 
 
 def _conditions(sysfs: Sysfs, model: str, cores: int) -> dict[str, object]:
-    """Return what a result on this machine depends on, without importing any of the libraries named."""
+    """Return the conditions of a result on this machine, without importing the libraries named in them."""
     return {
         "cpu": model,
         "usable_cores": cores,

@@ -1,4 +1,4 @@
-"""Sensors of a host as Linux shows them: power of the CPU package, temperature, and the x86 throttle counters.
+"""Sensors of a host under Linux: power of the CPU package, temperature, and the x86 throttle counters.
 
 Power comes from RAPL energy counters (Intel since Sandy Bridge, AMD since Zen), by Linux powercap.
 ``energy_uj`` counts microjoules and wraps around at ``max_energy_range_uj`` (kernel, Documentation/power/powercap).
@@ -18,7 +18,7 @@ from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, polled
 
 _ZONES = "sys/class/powercap/intel-rapl:*"
-_PERIOD_S = 0.05  # the counter renews itself every millisecond; 50 ms keeps its jitter below 2 %
+_PERIOD_S = 0.05  # the counter updates every millisecond; 50 ms keeps its jitter below 2 %
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Counter:
 
 
 class RaplSensor:
-    """Sum of the energy counters of all packages, and of their memory where it is counted apart."""
+    """Power sensor: sum of the energy counters of all packages, and of their memory where it has its own."""
 
     refresh_s = _PERIOD_S
     settle_s = 0.0  # the counter is an integral: it has no lag
@@ -53,12 +53,12 @@ class RaplSensor:
         return "rapl:" + "+".join(counter.name for counter in self._counters)
 
     def record(self) -> AbstractContextManager[PolledRecording]:
-        """Read the counters for as long as the context is open."""
+        """Record readings while the context is open."""
         return polled(RaplMeter(self._sysfs, self._counters, self._clock).read, self.refresh_s)
 
 
 class RaplMeter:
-    """Turns counter values into mean power since the reading before."""
+    """Converts counter values into mean power since the last reading."""
 
     def __init__(self, sysfs: Sysfs, counters: Sequence[Counter], clock: Clock) -> None:
         self._sysfs = sysfs
@@ -71,7 +71,7 @@ class RaplMeter:
         return self._clock.now_ns(), values
 
     def read(self) -> PowerReading | None:
-        """Return the mean power since the last reading; ``None`` while the counters stand still."""
+        """Return the mean power since the last reading; ``None`` while the counters have not changed."""
         now_ns, now_uj = self._now()
         spent_uj = sum(
             now - before if now >= before else now - before + counter.range_uj
@@ -85,7 +85,7 @@ class RaplMeter:
 
 
 def open_rapl(sysfs: Sysfs, clock: Clock) -> RaplSensor | Absent:
-    """Return the sensor, or why there is none."""
+    """Return the power sensor, or the reason why there is none."""
     zones = sysfs.glob(_ZONES)
     if not zones:
         return Absent("this kernel shows no RAPL energy counters (virtual machines and most ARM boards have none)")
@@ -94,7 +94,7 @@ def open_rapl(sysfs: Sysfs, clock: Clock) -> RaplSensor | Absent:
         try:
             name = sysfs.read(f"{zone}/name")
             if not (name.startswith("package") or name == "dram"):
-                continue  # core and uncore are parts of the package; psys covers it a second time
+                continue  # core and uncore are parts of the package; psys includes it
             sysfs.read(f"{zone}/energy_uj")
             counters.append(Counter(name, zone, int(sysfs.read(f"{zone}/max_energy_range_uj"))))
         except PermissionError:
@@ -113,14 +113,14 @@ _THROTTLE = "sys/devices/system/cpu/cpu*/thermal_throttle"
 
 
 class HottestZone:
-    """The hottest of some sensors, each in thousandths of a degree Celsius."""
+    """Thermometer: the hottest of several sensors, each in thousandths of a degree Celsius."""
 
     def __init__(self, sysfs: Sysfs, paths: list[str]) -> None:
         self._sysfs = sysfs
         self._paths = paths
 
     def read_c(self) -> float | None:
-        """Return the highest temperature, or ``None`` when no zone answers now."""
+        """Return the highest temperature, degrees Celsius; ``None`` when no zone answers."""
         values = (self._sysfs.read_int(path) for path in self._paths)
         return max((value / 1000 for value in values if value is not None), default=None)
 
@@ -138,7 +138,7 @@ class ThrottleEvents:
 
 
 def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:
-    """Return the CPU's sensors, else every sensor that answers, else why there is none."""
+    """Return the CPU's sensors, else every sensor that answers, else the reason why there is none."""
     paths = [path for pattern in _TEMPERATURES for path in sysfs.glob(pattern) if sysfs.read_int(path) is not None]
     of_cpu = [path for path in paths if sysfs.text(path.rpartition("/")[0] + "/name") in _CPU_SENSORS]
     if not paths:
@@ -147,7 +147,7 @@ def open_thermometer(sysfs: Sysfs) -> HottestZone | Absent:
 
 
 def open_throttle_events(sysfs: Sysfs) -> ThrottleEvents | Absent:
-    """Return the throttle counters, or why there are none."""
+    """Return the throttle counters, or the reason why there are none."""
     paths = [path for path in sysfs.glob(f"{_THROTTLE}/*_throttle_count") if sysfs.read_int(path) is not None]
     if not paths:
         return Absent("this CPU shows no throttle counters")

@@ -20,10 +20,10 @@ _EXAMPLE = "e.g. a CSV with a column gpu_mhz, or a YAML list of {gpu_mhz: 1300.5
 def read_settings(source: str) -> list[Mode]:
     """Return each mode in a file, in order; an empty cell leaves that knob out.
 
-    Any table with knob columns will do, a profile too; its other columns are ignored.
+    Any table with knob columns is accepted, also a profile; other columns are ignored.
 
     Raises:
-        InputError: it cannot be read, has no knobs, an unknown one, one twice, or a value that is not a number.
+        InputError: the file cannot be read, or has no knob, an unknown or repeated knob, or a non-numeric value.
     """
     data, name = read_source(source), name_of(source)
     form = sniff(data, name=name)

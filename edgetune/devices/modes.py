@@ -1,4 +1,4 @@
-"""Power modes as people name them.
+"""Parse power modes from the text that users write.
 
     MAXN, 30w, MODE_30W                   a preset, with or without MODE_, in any case; MAXN,30w is both
     grid:441                              the study's grid of that size, else evenly spaced levels of every knob
@@ -8,8 +8,8 @@
     as-found                              no knob is touched
 
 In a pattern a value is a number, ``a|b|c``, ``a:b`` (every value of the table from a to b) or ``a:b:n`` (n of those,
-evenly spread, both ends included). A clock may be given roughly: 318 is 318.75 MHz where that is what the table has. On
-a device that offers listed modes only, a pattern selects among them and unnamed knobs may have any value.
+evenly spread, both ends included). A clock may be approximate: 318 means 318.75 MHz if the table has that value. On
+a device with listed modes only, a pattern selects among them and unnamed knobs may have any value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from edgetune.errors import DeviceError, InputError
 
 AS_FOUND = "as-found"
 _ROUGH = 0.03
-"""A clock asked for may differ by this share from the value in the table: people write 318 for 318.75."""
+"""Largest relative difference between a given clock and its table value: users write 318 for 318.75."""
 _PATTERN = re.compile(r"\s*\w+\s*=")
 _FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".yaml", ".yml", ".json", ".parquet")
 _MANY = 1_000_000
@@ -38,18 +38,18 @@ _MANY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Modes, and what there is to say about how they were chosen (fewer than asked for)."""
+    """Modes, and notes about their selection (e.g. fewer than requested)."""
 
     modes: tuple[Mode, ...]
     notes: tuple[DataWarning, ...] = ()
 
 
 def parse_modes(text: str, space: ModeSpace) -> list[Mode]:
-    """Return the modes that ``text`` names, as in the module's grammar: no duplicates, in a stable order.
+    """Return the modes that ``text`` names, by the module's grammar, without duplicates, in a stable order.
 
     Raises:
-        InputError: not a preset, pattern or file, or a value that the device does not have.
-        DeviceError: a knob that exists but cannot be set here.
+        InputError: ``text`` is not a preset, pattern or file, or the device lacks a value.
+        DeviceError: a knob exists but cannot be set here.
     """
     return list(select_modes(text, space).modes)
 
@@ -74,10 +74,10 @@ def select_modes(text: str, space: ModeSpace) -> Selection:
 
 
 def default_modes(space: ModeSpace) -> list[Mode]:
-    """Return the modes to use when none are named.
+    """Return the default modes.
 
-    Everything a table lists; else the preset ``default`` of a device that has one (a host leaves its clock alone); else
-    the highest mode alone.
+    These are all listed modes of a table; else the preset ``default`` (a host leaves its clock unchanged); else the
+    highest mode.
     """
     if space.listed is not None:
         return list(_unique(space.listed))
@@ -95,10 +95,10 @@ def highest_mode(space: ModeSpace) -> Mode:
 
 
 def snap(knob: str, value: float, allowed: Sequence[float]) -> float:
-    """Return the value of the table that ``value`` stands for: a clock within 3 %, anything else exactly.
+    """Return the table value that ``value`` means: within 3 % for a clock, else exactly.
 
     Raises:
-        InputError: the table has no such value; the nearest ones are named.
+        InputError: the table has no such value; the message names the nearest.
     """
     nearby = _nearby(knob, value, allowed)
     if nearby in allowed:
@@ -110,7 +110,7 @@ def snap(knob: str, value: float, allowed: Sequence[float]) -> float:
 
 
 def _nearby(knob: str, value: float, allowed: Sequence[float]) -> float:
-    """Return the value of the table that ``value`` stands for, or ``value`` itself when there is none."""
+    """Return the table value that ``value`` means, or ``value`` itself when there is none."""
     nearest = min(allowed, key=lambda other: abs(other - value))
     rough = _ROUGH * nearest if knob.endswith("_mhz") else 1e-6
     return nearest if abs(nearest - value) <= rough else value
@@ -156,7 +156,7 @@ def _available(space: ModeSpace) -> int:
 
 
 def _listed_grid(space: ModeSpace, listed: Sequence[Mode], count: int) -> tuple[Mode, ...]:
-    """Return the even grid where the table holds all of it, else listed modes at even distances."""
+    """Return the even grid if the table lists all of it, else evenly spaced listed modes."""
     distinct = _unique(listed)
     if len(distinct) <= count:
         return distinct
@@ -181,7 +181,7 @@ def _preset(word: str, space: ModeSpace) -> Mode | None:
 
 
 def _known(presets: Mapping[str, Mode | None], space: ModeSpace) -> Iterator[Mode]:
-    """Return the modes of presets by the words for them; an unknown one among known ones is named alone."""
+    """Yield the modes of named presets; the error for an unknown name among known ones names only that one."""
     for name, mode in presets.items():
         if mode is None:
             raise _unknown(name.strip(), space)
@@ -229,7 +229,7 @@ def _require_knob(knob: str, space: ModeSpace) -> None:
 
 @contextmanager
 def _with_limits_hint(knob: str, space: ModeSpace) -> Iterator[None]:
-    """Say with an error about a knob's value why the highest ones are not offered."""
+    """Extend an error about a knob's value by the reason why the highest values are not offered."""
     try:
         yield
     except InputError as error:
@@ -310,13 +310,13 @@ def _from_file(source: str, space: ModeSpace) -> list[Mode]:
 
 
 def known_by_name(mode: Mode, space: ModeSpace) -> Mode:
-    """Return what a mode stands for on a device, where it has a name.
+    """Resolve a named mode on a device.
 
-    A table that lists the mode takes it as it is. Elsewhere the knobs count where the mode states them, else the
-    preset of that name.
+    A mode listed in a table is returned unchanged. Elsewhere the result has the mode's knobs if given, else the preset
+    of that name.
 
     Raises:
-        InputError: the mode is no more than a name, and the device has no mode of that name.
+        InputError: the mode has only a name, and the device has no mode of that name.
         DeviceError: the preset cannot be set here.
     """
     if mode.power_mode is None or (space.listed is not None and mode in space.listed):
@@ -334,9 +334,9 @@ def known_by_name(mode: Mode, space: ModeSpace) -> Mode:
 
 
 def evenly_spaced(values: Sequence[float], count: int) -> tuple[float, ...]:
-    """Return ``count`` of ``values``, evenly by index and both ends included; all of them when there are fewer.
+    """Return ``count`` of ``values``, evenly by index with both ends; all of them when there are fewer.
 
-    One value is the last: the highest of an ascending table.
+    For ``count`` 1 the result is the last value, the highest of an ascending table.
     """
     if count >= len(values):
         return tuple(values)
@@ -351,7 +351,7 @@ def modes_of(levels: Mapping[str, Sequence[float]]) -> list[Mode]:
 
 
 def grid_levels(knobs: Mapping[str, Sequence[float]], count: int) -> dict[str, tuple[float, ...]]:
-    """Return levels per knob whose combinations number ``count`` or as little below it as can be.
+    """Return levels per knob with at most, and as close as possible to, ``count`` combinations.
 
     First every knob gets its fair share: with ``b`` the largest number of levels that every knob could have at once, no
     knob gets fewer than ``b / 2``, and both its ends where ``b`` allows two. Among those choices the largest product

@@ -1,4 +1,4 @@
-"""A table of earlier measurements as a device: asking is looking up, and nothing is ever made up in between."""
+"""A table of earlier measurements as a device: points are looked up and never interpolated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_recorded(path: str) -> Device:
     """Open the profile in a file (``-``: standard input) as a device.
 
     Raises:
-        InputError: it cannot be read as a profile or has no rows.
+        InputError: the file is not a profile, or has no rows.
     """
     path = path.removeprefix(PREFIX)
     if not path:
@@ -77,11 +77,11 @@ def recorded_device(profile: Profile, *, name: str, sha256: str | None = None) -
 class RecordedTable:
     """The rows of a profile by point: a ``TableSource``.
 
-    What stands for a point with several rows is the rule of ``artifacts.repeats``.
+    ``artifacts.repeats`` defines the result of a point with several rows.
 
     Args:
         rows: One row per point, in the order of the table.
-        data_warnings: What there is to say about the table, e.g. points that were there twice.
+        data_warnings: Warnings about the table, e.g. repeated points.
     """
 
     rows: tuple[ProfileRow, ...]
@@ -91,10 +91,10 @@ class RecordedTable:
 
     @classmethod
     def of(cls, rows: Sequence[ProfileRow], *, name: str) -> RecordedTable:
-        """Index ``rows``; ``name`` is what messages call the table.
+        """Index ``rows``; ``name`` is the name of the table in messages.
 
         Raises:
-            InputError: there are none.
+            InputError: ``rows`` is empty.
         """
         if not rows:
             raise InputError(f"{name} has no rows", "give it a profile with at least one measured point")
@@ -119,14 +119,14 @@ class RecordedTable:
 
     @property
     def workloads(self) -> tuple[RecordedWorkload, ...]:
-        """What can be asked for: every workload and task, in the order of the table."""
+        """Every workload and task, in the order of the table."""
         return workloads_of(self.rows)
 
     def lookup(self, point: Point) -> ProfileRow:
-        """Return the row measured at ``point``, a failed one as it failed.
+        """Return the row measured at ``point``; a failed row is returned as it is.
 
         Raises:
-            InputError: the point is not in the table; the nearest value of what is at fault is named.
+            InputError: the point is not in the table; the message names the nearest value.
         """
         row = self._index.get(point_key(point))
         if row is None:
@@ -182,7 +182,7 @@ def _nearest(part: str, wanted: Any, found: Sequence[Any]) -> str:
 
 
 class _StoppedClock:
-    """A clock that moves only by the waits asked of it; it never sleeps."""
+    """A virtual clock that only ``sleep_s`` advances, at once."""
 
     def __init__(self) -> None:
         self._now_ns = 0
@@ -192,12 +192,12 @@ class _StoppedClock:
         return self._now_ns
 
     def sleep_s(self, seconds: float) -> None:
-        """Let the time pass at once."""
+        """Advance the clock at once."""
         self._now_ns += max(round(seconds * 1e9), 0)
 
 
 class _RecordedModes:
-    """The listed modes: setting one changes nothing but what counts as set."""
+    """Mode control over the listed modes; setting a mode only records it."""
 
     def __init__(self, space: ModeSpace) -> None:
         self._space = space
@@ -209,10 +209,10 @@ class _RecordedModes:
         return self._space
 
     def apply(self, mode: Mode) -> Mode:
-        """Return the listed mode that is ``mode``.
+        """Return the listed mode equal to ``mode``.
 
         Raises:
-            DeviceError: the table has no point in that mode.
+            DeviceError: the table has no point in this mode.
         """
         try:
             return self._listed[knob_key(mode)]

@@ -1,4 +1,4 @@
-"""The libraries that a result on real hardware depends on, found without importing any, and where a Jetson's come from.
+"""Versions of the libraries that a result depends on, without importing them, and their sources for a Jetson.
 
 On a Jetson neither ``pip install torch`` nor ``onnxruntime-gpu`` from the public index reaches the GPU: both must be
 built against the CUDA of the installed JetPack, for the Python that JetPack's Ubuntu carries.
@@ -32,17 +32,17 @@ def _version(package: str) -> str | None:
 
 
 WHEELS = "$JETSON_WHEELS"
-"""Stands for the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
+"""Placeholder of the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
 
 WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTorch for Jetson' on NVIDIA's forum"
 
 
 @dataclass(frozen=True, slots=True)
 class JetsonRelease:
-    """A Jetson, as far as it decides what to install on it.
+    """The facts about a Jetson that decide which libraries to install.
 
     Args:
-        model: As the device tree says, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
+        model: Model in the device tree, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
         l4t: Linux for Tegra release, e.g. ``36.4.3``; ``None`` when the release file is missing.
         jetpack: Major version of JetPack, e.g. 6; ``None`` when the release is unknown.
     """
@@ -54,12 +54,12 @@ class JetsonRelease:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a JetPack carries and how to get libraries that reach its GPU.
+    """How to install libraries that use the GPU under a JetPack release.
 
     Args:
         python: Version of the system's Python, for which NVIDIA builds its wheels.
-        commands: What to run; empty where there is no wheel.
-        note: What else to know.
+        commands: Commands to run; empty where there is no wheel.
+        note: Further advice.
     """
 
     python: str
@@ -87,10 +87,10 @@ REMEDIES: dict[int, Remedy] = {
 
 
 def detect_board(root: Path = Path("/")) -> JetsonRelease | None:
-    """Return the Jetson this is, or ``None`` on any other machine.
+    """Return this machine's Jetson release, or ``None`` on any other machine.
 
     Args:
-        root: Where the file system starts; another folder in tests.
+        root: Root of the file system; another folder in tests.
     """
     found = detect_jetson(Sysfs(root))
     return None if found is None else JetsonRelease(found.model, found.l4t, found.jetpack)

@@ -1,7 +1,7 @@
-"""Small files in which the kernel shows and takes single values, and why one of them could not be read.
+"""Read and write the kernel's small files of single values, with short reasons for errors.
 
-Under sudo edgetune has the identity of the user who called. What the kernel then hides below ``/sys`` (energy counters,
-debugfs) is looked at as root, see ``processes.privilege``.
+Under sudo edgetune has the identity of the calling user. Files below ``/sys`` that the kernel denies to this user
+(energy counters, debugfs) are read as root, see ``processes.privilege``.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Sysfs:
     """The kernel's files below ``root``; paths are relative to it, e.g. ``sys/class/powercap``.
 
     Args:
-        root: ``/``, or a folder that looks like it.
+        root: ``/``, or a folder with the same layout.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
 
     def read(self, path: str) -> str:
-        """Return the text of a file, without surrounding white space; bytes that are no text as U+FFFD.
+        """Return the text of a file, without surrounding white space; invalid bytes become U+FFFD.
 
         Raises:
-            OSError: it is missing, may not be read, or its driver answers with an error.
+            OSError: the file is missing, may not be read, or its driver returns an error.
         """
         try:
             return (self.root / path).read_text("utf-8", "replace").strip()
@@ -47,23 +47,23 @@ class Sysfs:
             return file.read().strip()
 
     def _open(self, path: str, flags: int) -> int:
-        """Open a file; links lead where the kernel has them, and never out of the tree that the path begins with."""
+        """Open a file; links are followed but never out of the top-level folder of the path."""
         tree, _, rest = path.partition("/")
         return open_beneath(self.root / tree, rest, flags, links=True)
 
     def _root_may_help(self, path: str) -> bool:
-        """Whether root may be asked about what the kernel denies to the user."""
+        """Whether root may read a file that the kernel denies to the user."""
         return acting_as() is not None and holds_root() and self.root == Path("/") and path.startswith(_KERNEL)
 
     def text(self, path: str) -> str:
-        """Return the text of a file, empty when there is none to be had now."""
+        """Return the text of a file, empty when it cannot be read now."""
         try:
             return self.read(path)
         except (OSError, ValueError):
             return ""
 
     def read_int(self, path: str) -> int | None:
-        """Return the integer in a file, or ``None`` when there is none to be had now."""
+        """Return the integer in a file, or ``None`` when none can be read now."""
         try:
             return int(self.read(path))
         except (OSError, ValueError):
@@ -75,7 +75,7 @@ class Sysfs:
         Raises:
             OSError: the kernel refuses it.
         """
-        descriptor = self._open(path, os.O_WRONLY)  # never creates: a knob exists or it does not
+        descriptor = self._open(path, os.O_WRONLY)  # without O_CREAT: a knob is never created
         try:
             os.write(descriptor, value.encode())
         finally:
@@ -86,7 +86,7 @@ class Sysfs:
         return self.permits(path, os.W_OK)
 
     def permits(self, path: str, mode: int) -> bool:
-        """Whether this user may use the file so (access(2)), or the root that sudo gave edgetune for this user."""
+        """Whether this user has the access ``mode`` to the file (access(2)), or edgetune's root under sudo."""
         return self._looked_at(path, lambda: os.access(self.root / path, mode, effective_ids=True))
 
     def _looked_at(self, path: str, look: Callable[[], _T]) -> _T:
@@ -113,7 +113,7 @@ def _natural(text: str) -> list[tuple[int, str]]:
 
 
 def why(error: OSError) -> str:
-    """Say in a few words why a file could not be used."""
+    """Return a short reason why a file could not be used."""
     words = {
         errno.ENOENT: "there is no such interface",
         errno.EACCES: "permission denied",

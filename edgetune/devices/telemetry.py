@@ -1,4 +1,4 @@
-"""Reading a device: a power sensor polled by a thread, each reading with its time, and all that a device shows."""
+"""Poll a power sensor in a thread, and read all present values of a device."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from edgetune.devices.device import Absent, Device, ModeControl, ModeReader, Pow
 from edgetune.errors import DeviceError
 
 Read = Callable[[], PowerReading | None]
-"""Returns a reading, or ``None`` when the sensor has nothing new since it was last asked."""
+"""Returns a reading, or ``None`` when the sensor has no new value."""
 
 
 class SensorStoppedError(Exception):
-    """The sensor gives no more readings that can be believed.
+    """The sensor gives no more reliable readings.
 
     Args:
-        message: Why.
-        since_ns: When it last had something new, on the device's clock; readings after that are not kept.
+        message: The reason.
+        since_ns: Time of its last new value on the device's clock; later readings are dropped.
     """
 
     def __init__(self, message: str, *, since_ns: int | None = None) -> None:
@@ -27,7 +27,7 @@ class SensorStoppedError(Exception):
 
 
 class PolledRecording:
-    """Readings taken so far; ``failure`` says why there will be no more."""
+    """Readings taken so far; ``failure`` is the reason why the recording ended early."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -40,7 +40,7 @@ class PolledRecording:
         return tuple(self._readings)
 
     def poll(self) -> None:
-        """Ask the sensor once and keep what is new; after the first failure it is not asked again."""
+        """Read the sensor once and keep a new value; after the first failure do nothing."""
         if self.failure is not None:
             return
         try:
@@ -55,7 +55,7 @@ class PolledRecording:
             self._readings.append(reading)
 
     def _stop(self, stopped: SensorStoppedError) -> None:
-        """Note why, and let go of readings that turned out to be repeats of an old one."""
+        """Record the reason, and drop readings that were repeats of an old value."""
         self.failure = str(stopped)
         if stopped.since_ns is not None:
             self._readings = [reading for reading in self._readings if reading.time_ns <= stopped.since_ns]
@@ -63,7 +63,7 @@ class PolledRecording:
 
 @contextmanager
 def polled(read: Read, period_s: float) -> Iterator[PolledRecording]:
-    """Ask ``read`` every ``period_s`` seconds, in a thread, for as long as the context is open, and once at its end."""
+    """Call ``read`` every ``period_s`` seconds in a thread while the context is open, and once at its end."""
     recording, stop = PolledRecording(read), threading.Event()
 
     def loop() -> None:
@@ -85,16 +85,16 @@ Readings = Mapping[str, Mapping[str, float | str | None]]
 
 
 class FromCapabilities:
-    """The present mode, the hottest zone and the throttle counter of a device.
+    """Telemetry of the present mode, the hottest zone and the throttle counter of a device.
 
-    Power is missing: a sensor of energy has none to show until time has passed.
+    Power is left out, because an energy sensor needs an interval.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
 
     def read(self) -> Readings:
-        """Return what the capabilities answer now."""
+        """Return the present readings of the capabilities."""
         device, found = self._device, dict[str, dict[str, float | str | None]]()
         if mode := present_mode(device.modes):
             found["mode"] = mode
@@ -106,12 +106,12 @@ class FromCapabilities:
 
 
 def telemetry_of(device: Device) -> Telemetry:
-    """Return the device's own telemetry, else what its capabilities show."""
+    """Return the device's own telemetry, else that of its capabilities."""
     return device.telemetry or FromCapabilities(device)
 
 
 def present_mode(modes: ModeControl | Absent) -> dict[str, float | str | None]:
-    """Return the knobs as they are now, ``None`` for one that is not pinned; none where they cannot be read now."""
+    """Return the present knobs, ``None`` for one that is not pinned; empty where they cannot be read."""
     if isinstance(modes, Absent) or not isinstance(modes, ModeReader):
         return {}
     try:

@@ -1,1 +1,1 @@
-"""Child processes: what runs other people's programs, so that their end is not the end of this one."""
+"""Child processes, locks and privileges: foreign programs run in processes of their own."""

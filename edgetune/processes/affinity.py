@@ -1,4 +1,4 @@
-"""Which CPUs a process may run on."""
+"""CPU affinity of a process."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from edgetune.errors import InputError
 
 
 def pin(cpus: Collection[int]) -> None:
-    """Bind every thread of this process to ``cpus``; threads started later inherit it from the one that starts them.
+    """Bind every thread of this process to ``cpus``; new threads inherit the affinity.
 
     Raises:
-        InputError: the kernel refuses it.
+        InputError: the kernel refuses the CPUs.
     """
     if not hasattr(os, "sched_setaffinity"):
         return
     for task in os.listdir("/proc/self/task"):
         try:
             os.sched_setaffinity(int(task), cpus)
-        except ProcessLookupError:  # a thread that has just ended
+        except ProcessLookupError:  # the thread has just ended
             continue
         except OSError as error:
             raise InputError(f"cannot run on CPUs {sorted(cpus)}: {error}", "ask for fewer cpu_cores") from None

@@ -1,4 +1,4 @@
-"""One child process and the pipes to it: ask, wait no longer than allowed, and tell how it ended."""
+"""One child process and its pipes: send commands, wait for replies with a deadline, and report its end."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _LAST_WORDS = 200
 _FAULTHANDLER = ("Fatal Python error", "Traceback (most recent call first)", "Current thread", "Thread 0x")
 _GRACE_S = 2.0
 _KILLED_WITHIN_S = 10.0
-_LONGEST_POLL_S = 3600.0  # the kernel takes a number of milliseconds, and not any
+_LONGEST_POLL_S = 3600.0  # poll(2) limits the number of milliseconds
 
 
 class Child:
-    """A worker process, started when the object is made.
+    """A worker process, started by the constructor.
 
-    It runs as the user who called sudo, where edgetune was called so. Its standard output and error go to an unnamed
-    temporary file, of which ``log_tail`` returns the end. It dies with the thread that makes it.
+    Under sudo it runs as the calling user. Its standard output and error go to an unnamed temporary file, of which
+    ``log_tail`` returns the end. It dies with the thread that starts it.
 
     Args:
-        module: What it runs: a module that calls ``serving.serve``.
-        environment: Environment variables that it has beside those of this process.
-        descriptors: What it has open besides, under the same numbers.
+        module: Module to run, which calls ``messages.serve``.
+        environment: Environment variables in addition to those of this process.
+        descriptors: Descriptors that the child inherits under the same numbers.
     """
 
     def __init__(
@@ -87,20 +87,20 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be asked."""
+        """Whether the process still accepts commands."""
         return self._process.poll() is None
 
     def ask(self, command: Mapping[str, Any], *, deadline_s: float) -> dict[str, Any]:
         """Send a command and return the reply.
 
         Args:
-            command: Plain data with a ``command`` key; what commands there are is for ``module`` to say.
-            deadline_s: When to give up, on ``time.monotonic``.
+            command: Plain data with a ``command`` key; ``module`` defines the commands.
+            deadline_s: Deadline on ``time.monotonic``.
 
         Raises:
-            TimeoutError: no answer came in time.
+            TimeoutError: no reply before the deadline.
             InputError: the workload failed, crashed or was killed.
-            DeviceError: it needs something this machine lacks.
+            DeviceError: the workload needs something that this machine lacks.
         """
         self.send(command)
         try:
@@ -109,7 +109,7 @@ class Child:
             raise self._obituary() from None
 
     def send(self, command: Mapping[str, Any]) -> None:
-        """Send a command and do not wait for its reply, which ``received`` returns.
+        """Send a command without waiting for its reply, which ``received`` returns.
 
         Raises:
             InputError: the process has ended.
@@ -118,19 +118,19 @@ class Child:
             os.write(self._commands, encoded(command))
         except BrokenPipeError:
             raise self._obituary() from None
-        if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:  # after the command, which somebody waits for
+        if os.fstat(self._log.fileno()).st_size > _LOG_LIMIT_BYTES:  # after the command, so as not to delay it
             os.ftruncate(self._log.fileno(), 0)
-            os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and goes on from here
+            os.lseek(self._log.fileno(), 0, os.SEEK_SET)  # the child shares this offset and continues from here
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read once a reply has come: for ``select``."""
+        """Return the descriptor that becomes readable with a reply, for ``select``."""
         return self._replies
 
     def received(self) -> Iterator[dict[str, Any]]:
-        """Yield the replies that are here, none where there is none yet.
+        """Yield the replies that have arrived, without waiting.
 
         Raises:
-            InputError, DeviceError: as ``ask``.
+            InputError, DeviceError: see ``ask``.
         """
         if b"\n" not in self._pending:
             try:
@@ -167,7 +167,7 @@ class Child:
         return line
 
     def _obituary(self) -> EdgetuneError:
-        """Wait for the process that closed its pipes and say how it ended."""
+        """Wait for the process that closed its pipes and return an error that describes its end."""
         try:
             code = self._process.wait(timeout=_GRACE_S)
         except subprocess.TimeoutExpired:
@@ -183,12 +183,12 @@ class Child:
         return InputError(f"the workload ended its process with exit code {code}{said}", "see --verbose for its output")
 
     def _last_words(self) -> list[str]:
-        """Return the last line it printed by itself: what Python's fault handler adds names only interpreter frames."""
+        """Return the last line of the log, without the interpreter frames of Python's fault handler."""
         lines = self.log_tail(200).splitlines()
         return list(itertools.takewhile(lambda line: not line.startswith(_FAULTHANDLER), lines))[-1:]
 
     def log_tail(self, lines: int = 20) -> str:
-        """Return the last lines it printed, without what would steer a terminal."""
+        """Return the last lines of the log, without control characters."""
         descriptor = self._log.fileno()
         size = os.fstat(descriptor).st_size
         text = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
@@ -201,7 +201,7 @@ class Child:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill it, everything in its group, and whatever else it has started; harmless when repeated."""
+        """Kill the child, its process group, and all its descendants; idempotent."""
         if self._log.closed:
             return
         strays = _descendants(self._process.pid)
@@ -209,7 +209,7 @@ class Child:
         for pid in strays:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold a killed process for long
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may delay the end of a killed process
             self._process.wait(timeout=_KILLED_WITHIN_S)
         os.close(self._commands)
         os.close(self._replies)
@@ -217,7 +217,7 @@ class Child:
 
 
 def _not_started(error: OSError, user: Invoker | None) -> DeviceError:
-    """Say why there is no process, and what to do about it."""
+    """Return the error of a process that could not be started, with advice."""
     hint = "free memory or processes, and run the same command again"
     if isinstance(error, PermissionError) and user is not None:
         hint = f"networks run as {user.name or user.uid}, who called sudo: install edgetune where that user may read it"
@@ -225,10 +225,10 @@ def _not_started(error: OSError, user: Invoker | None) -> DeviceError:
 
 
 def _answer(line: bytes) -> dict[str, Any]:
-    """Return what the child answered.
+    """Return the contents of a reply.
 
     Raises:
-        InputError, DeviceError: that it could not do what it was asked for, and why.
+        InputError, DeviceError: the reply reports a failed command.
     """
     reply = _reply(line)
     if not reply["ok"]:
@@ -238,10 +238,10 @@ def _answer(line: bytes) -> dict[str, Any]:
 
 
 def _reply(line: bytes) -> dict[str, Any]:
-    """Return the reply in a line.
+    """Parse a line as a reply.
 
     Raises:
-        InputError: it is none, because the workload wrote where it should not.
+        InputError: the line is not a reply, because the workload wrote to the pipe.
     """
     with contextlib.suppress(ValueError):
         reply = decoded(line)
@@ -251,10 +251,10 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have; none where there is no /proc."""
+    """Return all descendants of a process; empty without /proc."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it has just ended
+        with contextlib.suppress(OSError):  # the process has just ended
             parents[int(stat.parent.name)] = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
     family = [pid]
     for parent in family:  # grows while it is walked

@@ -1,4 +1,4 @@
-"""Locks of flock(2) on open files, and the process that holds one, as the kernel names it."""
+"""flock(2) locks on open files, and the process that holds one according to the kernel."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LONGEST_COMMAND = 60
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file and return whether that is done; the kernel releases the lock with the last descriptor.
+    """Try to lock an open file and return whether it is locked; closing the last descriptor releases the lock.
 
     Raises:
-        OSError: its file system has no locks.
+        OSError: the file system does not support locks.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
@@ -36,13 +36,13 @@ class Holder:
     """A process that holds a lock.
 
     Args:
-        pid: Its number.
-        uid: Its real user.
+        pid: Process id.
+        uid: Real user id.
         user: Name of that user.
         command: Its command line, printable and shortened.
-        started_s: When it began, seconds since 1970.
-        seen: Whether it was seen to have the file open and locked. Without that the number may be of a later process:
-            of a lock that was handed on to a child, the kernel names the parent, also after its end.
+        started_s: Start time, seconds since 1970.
+        seen: Whether the process was verified to have the file open and locked. Otherwise the id may belong to a later
+            process: the kernel names the parent of a lock inherited by a child, even after the parent's end.
     """
 
     pid: int
@@ -54,19 +54,19 @@ class Holder:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a process of this user for certain."""
+        """Whether it is verified to be a process of this user."""
         return self.seen and self.uid == os.getuid()
 
     @property
     def told(self) -> str:
-        """The process in words, e.g. ``process 4711 (python train.py), since 12:00:00``; another user by name."""
+        """Description of the process, e.g. ``process 4711 (python train.py), since 12:00:00``; another user by name."""
         whose = "" if self.uid == os.getuid() else f" of {self.user}"
         since = time.strftime("%H:%M:%S", time.localtime(self.started_s))
         return f"process {self.pid}{whose} ({self.command}), since {since}"
 
     @property
     def ending(self) -> str | None:
-        """The command that ends it, where this user may and it is certain; else ``None``."""
+        """The command that ends the process; ``None`` if it is unverified or another user's."""
         if self.is_ours:
             return f"kill {self.pid}"
         if not (self.seen and holds_root()):
@@ -76,8 +76,8 @@ class Holder:
 
 
 def holder_of(descriptor: int) -> Holder | None:
-    """Return the process that holds a lock on an open file; ``None`` where the kernel names none that is here."""
-    import psutil  # here, for only a lock that is held asks for it
+    """Return the process that holds a lock on an open file; ``None`` where the kernel names no visible process."""
+    import psutil  # imported only for a held lock
 
     for pid in _named(descriptor):
         with suppress(psutil.Error, OSError, ValueError):
@@ -89,7 +89,7 @@ def holder_of(descriptor: int) -> Holder | None:
 
 
 def _named(descriptor: int) -> Iterator[int]:
-    """Yield the processes that hold a lock on the file, see proc_locks(5); one of another PID namespace has none."""
+    """Yield the ids of processes that lock the file, see proc_locks(5); other PID namespaces are invisible."""
     wanted = _file_id(descriptor)
     with suppress(OSError):
         for line in (_PROC / "locks").read_text().splitlines():
@@ -99,9 +99,9 @@ def _named(descriptor: int) -> Iterator[int]:
 
 
 def _has_locked(pid: int, descriptor: int) -> bool:
-    """Whether a process has the file open and locked, as far as this one may look, see proc_pid_fdinfo(5).
+    """Whether a process has the file open and locked, if readable, see proc_pid_fdinfo(5).
 
-    The files that it has open are not touched: a file system of another user might never answer.
+    The open files themselves are not accessed, because a file system of another user may never answer.
     """
     folder, wanted = _PROC / str(pid) / "fdinfo", _file_id(descriptor)
 
@@ -117,13 +117,13 @@ def _has_locked(pid: int, descriptor: int) -> bool:
 def _names_lock(path: Path, wanted: str) -> bool:
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
-    except OSError:  # it has been closed meanwhile
+    except OSError:  # the descriptor has been closed meanwhile
         return False
     return any(words[0] == "lock:" and "FLOCK" in words and wanted in words for words in lines if words)
 
 
 def _file_id(descriptor: int) -> str:
-    """Return an open file as the kernel writes it in lists of locks: device and inode."""
+    """Return the device and inode of an open file in the format of the kernel's lock lists."""
     file = os.fstat(descriptor)
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
@@ -138,5 +138,5 @@ def _user_name(uid: int) -> str:
 
 
 def _printable(words: list[str]) -> str:
-    """Return a command line in one short line that steers no terminal."""
+    """Return a command line as one short line without control characters."""
     return one_line(shlex.join([Path(words[0]).name, *words[1:]]), _LONGEST_COMMAND)

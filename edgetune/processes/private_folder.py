@@ -1,9 +1,9 @@
-"""Files opened beneath a folder, without following a link out of it: for privileged code in folders of others.
+"""Open files beneath a folder without following a link out of it, for privileged code in other users' folders.
 
-``openat2`` does it in one step (Linux 5.6). Elsewhere the path is walked folder by folder, each opened relative to the
-one before and none through a link.
+``openat2`` does so in one step (Linux 5.6). Elsewhere each folder of the path is opened relative to the one before,
+never through a link.
 
-``make_private`` makes folders of one user alone in places where every user may make files.
+``make_private`` makes a folder for one user in places where every user may create files.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 _OPENAT2 = 437
-"""Of every architecture that Linux has but Alpha."""
+"""System call number on all Linux architectures except Alpha."""
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08  # <linux/openat2.h>
 _ATTEMPTS = 8
-"""The kernel asks for another attempt (EAGAIN) where a folder is renamed during one."""
+"""The kernel returns EAGAIN when a folder is renamed during an attempt."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -27,23 +27,23 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_beneath(root: Path, path: str, flags: int, mode: int = 0, *, links: bool = False) -> int:
-    """Open ``path`` beneath the folder ``root`` and return the descriptor, which no program inherits.
+    """Open ``path`` beneath the folder ``root`` and return the descriptor, which child programs do not inherit.
 
     Args:
         root: The folder; links on the way to it are followed.
         path: Relative to it.
         flags, mode: As of open(2).
-        links: Follow links that stay beneath ``root``, as sysfs has them; else a link is an error.
+        links: Follow links that stay beneath ``root``, as in sysfs; otherwise a link is an error.
 
     Raises:
-        OSError: it cannot be opened: ``ELOOP`` at a link, ``EXDEV`` where the path leads out of the folder.
+        OSError: the file cannot be opened: ``ELOOP`` at a link, ``EXDEV`` where the path leads out of the folder.
     """
     anchor = os.open(root, os.O_PATH | os.O_DIRECTORY)
     try:
         try:
             return _openat2(anchor, path, flags, mode, links=links)
         except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EPERM):  # EPERM: a container that does not know the call
+            if error.errno not in (errno.ENOSYS, errno.EPERM):  # EPERM: a container that blocks the unknown call
                 raise
         return _walked(anchor, _without_links(root, path) if links else path, flags, mode)
     finally:
@@ -73,7 +73,7 @@ def _without_links(root: Path, path: str) -> str:
     """Return the path with its links resolved, relative to the folder.
 
     Raises:
-        OSError: it leads out of it.
+        OSError: the path leads out of the folder.
     """
     top, found = os.path.realpath(root), os.path.realpath(root / path)
     if found != top and not found.startswith(f"{top.rstrip('/')}/"):
@@ -97,18 +97,18 @@ def _walked(anchor: int, path: str, flags: int, mode: int) -> int:
 
 
 def temporary_folder() -> Path:
-    """Return this user's folder in the one for temporary files; ``make_private`` makes it."""
+    """Return the path of this user's folder for temporary files; ``make_private`` makes it."""
     try:
         return Path(tempfile.gettempdir()) / f"edgetune-{os.getuid()}"
     except OSError:
-        return Path(os.devnull, "edgetune")  # nowhere: nothing can be made there
+        return Path(os.devnull, "edgetune")  # nothing can be created there
 
 
 def make_private(folder: Path) -> bool:
-    """Make a folder that only this user can enter; return whether it is one, and not what another user has put there.
+    """Make a folder that only this user can enter; return false if something of another user exists there.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

@@ -8,11 +8,11 @@ Setting clocks needs root; running a network and writing its results do not.
                                    +-- every file that edgetune opens, reads, creates or renames: judged as the caller's
                                    +-- every program that it starts: the caller, also saved (execve(2)): no way back
                                    +-- as_root(step): root for one step, in a thread of its own
-                                   `-- give_root_up(): commands that need no such step have none
+                                   `-- give_root_up(): for commands that need no such step
 
 A model is foreign code. It runs as the caller and may plant links in the caller's folders, so that no file whose
 name comes from the user or from a model is ever opened as root: the kernel decides as it does for the caller. Steps of
-root use fixed paths of the system only. Each runs in a new thread: the raw system call changes the identity of the
+root use only fixed paths of the system. Each runs in a new thread: the raw system call changes the identity of the
 thread that makes it (glibc's ``seteuid`` would change all threads), no other thread is root meanwhile, the thread ends
 with the step, and no signal handler of Python runs in it.
 
@@ -20,7 +20,7 @@ The caller's processes cannot attach to this one, read its memory or take its de
 real, effective and saved user, and the process is not dumpable. They may signal it; the guardian then puts the board
 back.
 
-Root in a container and a login of root are what they are: nothing here changes them.
+Root in a container and a login of root are left unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from typing import Any, TypeVar
 from edgetune.errors import DeviceError
 
 _NO_GROUP = 65534
-"""Group of a user without account whose group nothing tells: ``nogroup``, the overflow group of Linux."""
+"""Group of a user without account and known group: ``nogroup``, the overflow group of Linux."""
 
 CALLER_VARIABLES = ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "PKEXEC_UID", "DOAS_USER")
 """Variables that name the calling user; a process that has become this user drops them."""
@@ -48,12 +48,12 @@ CALLER_VARIABLES = ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "PKEXEC
 
 @dataclass(frozen=True, slots=True)
 class Invoker:
-    """The user who called.
+    """The calling user.
 
     Args:
-        uid, gid: Of the user.
-        groups: All groups of the user.
-        name: Login name; ``None`` for a number that no account has.
+        uid, gid: User and group id.
+        groups: All group ids.
+        name: Login name; ``None`` for an id without account.
         home: Home folder.
         through: The program that gave root: ``sudo``, ``pkexec`` or ``doas``.
     """
@@ -67,7 +67,7 @@ class Invoker:
 
     @property
     def label(self) -> str:
-        """The login name, or the number of a user without account."""
+        """The login name, or the id of a user without account."""
         return self.name or f"user {self.uid}"
 
     def environment(self, environment: Mapping[str, str]) -> dict[str, str]:
@@ -105,7 +105,7 @@ def invoking_user() -> Invoker | None:
 
 
 def _number(variable: str) -> int | None:
-    """Return the number in a variable; ``None`` where it is not set, or no user or group has such a number."""
+    """Return the id in a variable; ``None`` where it is not set or not a valid id."""
     text = os.environ.get(variable, "")
     return int(text) if text.isascii() and text.isdecimal() else None
 
@@ -124,7 +124,7 @@ def _invoker(uid: int, gid: int | None, through: str) -> Invoker | None:
 
 
 def runs_as_root() -> bool:
-    """Whether networks run as root here: in a container, say, or in a login of root."""
+    """Whether networks run as root here, e.g. in a container or a login of root."""
     return os.geteuid() == 0 and invoking_user() is None
 
 
@@ -140,13 +140,13 @@ _caller: Invoker | None = None
 
 
 class RootCommand(list[str]):
-    """A command line that ``start`` starts as root, by way of the root that this process kept."""
+    """A command line that ``start`` runs as root, through this process's saved root."""
 
 
 def act_as_caller() -> None:
-    """Take the identity of the user who called sudo, pkexec or doas, for good; do nothing where there is none.
+    """Take the identity of the user who called sudo, pkexec or doas permanently; do nothing without such a user.
 
-    To be called before anything else is done and before there are threads. The umask stays.
+    Must be called first, before threads start. The umask is unchanged.
 
     Raises:
         DeviceError: the user may not read this installation, or the kernel refuses the change.
@@ -163,7 +163,7 @@ def act_as_caller() -> None:
             _require_taken(user)
             _caller = user
             ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        else:  # nowhere else is there anything that edgetune needs root for
+        else:  # no other system has a setting that needs root
             os.setgid(user.gid)
             os.setuid(user.uid)
     except OSError as error:
@@ -179,7 +179,7 @@ def act_as_caller() -> None:
 
 
 def _require_taken(user: Invoker) -> None:
-    """Make sure that the identity is the user's: to the kernel the number -1 means no change."""
+    """Check that the process has the user's identity: the kernel treats the id -1 as no change."""
     if os.getresuid() != (user.uid, user.uid, 0) or os.getresgid() != (user.gid, user.gid, user.gid):
         raise OSError(0, "the kernel did not change the identity")
 
@@ -195,9 +195,9 @@ def _require_readable(user: Invoker) -> None:
 
 
 def _forget_foreign_modules() -> None:
-    """Drop folders that the user can write from the module path: this process could still become root.
+    """Remove folders that the user can write from the module path, because this process can still become root.
 
-    An installation that the user can write is left alone: there the user, and any model, can change edgetune itself.
+    An installation that the user can write is kept: there the user, and any model, can change edgetune itself anyway.
     """
     package = Path(__file__).parents[1]
     if not _writable(package):
@@ -205,24 +205,24 @@ def _forget_foreign_modules() -> None:
 
 
 def _writable(path: Path) -> bool:
-    """Whether the user may write a folder or file, or make it where there is none."""
+    """Whether the user may write a folder or file, or create a missing one."""
     path = Path(os.path.abspath(path))
     return os.access(next(each for each in (path, *path.parents) if os.path.exists(each)), os.W_OK)
 
 
 def acting_as() -> Invoker | None:
-    """Return the user whose identity this process took; ``None`` where it took none."""
+    """Return the user whose identity this process has taken; ``None`` if none."""
     return _caller
 
 
 def give_root_up() -> None:
-    """Become the caller altogether, for a command that needs no step of root; do nothing where there is no caller."""
+    """Drop the saved root for a command that needs no step of root; do nothing without a caller."""
     if _root_is_kept():
         os.setresuid(-1, -1, os.getuid())
 
 
 def holds_root() -> bool:
-    """Whether this process can do things as root: it is root, or ``as_root`` makes it root for a step."""
+    """Whether this process is root, or can run steps as root by ``as_root``."""
     return os.geteuid() == 0 or _root_is_kept()
 
 
@@ -231,12 +231,12 @@ def _root_is_kept() -> bool:
 
 
 def as_root(step: Callable[[], T]) -> T:
-    """Run a step as root where this process acts for a user who called sudo, else as it is, and return its result.
+    """Run a step and return its result: as root if this process acts for a caller of sudo, else unchanged.
 
-    The step names nothing that comes from the user or from a model, and starts no thread.
+    The step must not use names from the user or a model, and must not start threads.
 
     Raises:
-        OSError: the kernel does not give root back. Errors of the step pass through.
+        OSError: the kernel denies root. Errors of the step pass through.
     """
     if not _root_is_kept():
         return step()
@@ -259,14 +259,14 @@ def as_root(step: Callable[[], T]) -> T:
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program: a ``RootCommand`` as root in every respect, in ``/``; any other as this process is.
+    """Start a program: a ``RootCommand`` fully as root, in ``/``; any other with the identity of this process.
 
     Args:
         command: Its command line.
-        options: Of ``subprocess.Popen``.
+        options: Options of ``subprocess.Popen``.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     return _through_root(subprocess.Popen, command, options)
 
@@ -284,16 +284,16 @@ def _through_root(call: Callable[..., T], command: Sequence[str], options: Mappi
 
 
 def root_environment() -> dict[str, str]:
-    """Return the environment for programs that are started as root: nothing of the caller's but the language."""
+    """Return the environment of programs started as root: of the caller's variables only the language."""
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TZ") if name in os.environ}
     return {**kept, "PATH": _PATH, "HOME": "/root", "USER": "root", "LOGNAME": "root"}
 
 
 def _raise_this_thread() -> None:
-    """Make the calling thread root; its saved user allows that.
+    """Make the calling thread root through its saved user.
 
     Raises:
-        OSError: it does not, or the numbers of the system calls are not known on this machine.
+        OSError: the kernel refuses, or the system call numbers of this machine are unknown.
     """
     machine = platform.machine()
     calls = _SETRESUID_SETRESGID.get(machine) if sys.maxsize > 1 << 32 else _SETRESUID_SETRESGID_32_BIT

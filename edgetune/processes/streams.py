@@ -1,7 +1,7 @@
-"""Standard streams that fail: closed when the program began (``>&-``), or of a terminal that is gone.
+"""Handle standard streams that fail: closed at the start (``>&-``), or of a terminal that is gone.
 
-A closed stream is held open, so that no file takes its number: otherwise the next file to be opened, a journal perhaps,
-would be number 1, and receive what some library prints.
+A closed stream's number is kept occupied. Otherwise the next opened file, e.g. a journal, would get number 1 and
+receive the output of libraries.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import sys
 from typing import TextIO
 
 _STREAMS = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
-"""Standard output is opened for reading: writing to it fails, for an answer that cannot be given is a failure."""
+"""Standard output is opened for reading, so that writing fails: an answer that cannot be written is an error."""
 
 
 def hold_closed_streams() -> None:
-    """Occupy closed standard streams: output refuses what is written, errors are swallowed, input stays ``None``."""
+    """Occupy closed standard streams: writes to output fail, errors are discarded, input stays ``None``."""
     for descriptor, flags in _STREAMS:
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, flags)  # takes the lowest free number, which is this one
+            os.open(os.devnull, flags)  # gets the lowest free number, which is this one
     if sys.stdout is None:
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 -- for as long as the program lasts
     if sys.stderr is None:  # print(file=None) would go to standard output
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a letter that the locale's encoding lacks is an escape, no failure
+    if isinstance(sys.stdout, io.TextIOWrapper):  # escape characters that the encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def abandon_stdout() -> None:
-    """Send what is still to be written to standard output nowhere, so that ending the program does not fail of it."""
+    """Discard buffered standard output, so that the end of the program does not fail."""
     _point_at_nothing(sys.stdout.fileno())
 
 
 def leave_lost_terminal() -> bool:
-    """Send what is still to be written to a terminal that has hung up nowhere; return whether there is such a one."""
+    """Discard output buffered for a terminal that has hung up; return whether there is one."""
     lost = [descriptor for descriptor in (1, 2) if _hung_up(descriptor)]
     for descriptor in lost:
         _point_at_nothing(descriptor)
@@ -48,9 +48,9 @@ def leave_lost_terminal() -> bool:
 
 
 def notice_lost_terminal() -> bool:
-    """Act on a terminal that has hung up as on the signal SIGHUP, once; return whether there was one.
+    """Treat a terminal that has hung up like SIGHUP, once; return whether there was one.
 
-    Not every process of a terminal is sent that signal.
+    Not every process of a terminal receives that signal.
     """
     lost = leave_lost_terminal()
     if lost:
@@ -61,7 +61,7 @@ def notice_lost_terminal() -> bool:
 def write(text: str, out: TextIO, *, flush: bool = False) -> None:
     """Write to a stream; with ``flush`` at once.
 
-    A terminal that is gone counts as the signal SIGHUP; from then on what is written to it is swallowed.
+    A terminal that is gone counts as SIGHUP; later output to it is discarded.
     """
     try:
         out.write(text)
@@ -73,14 +73,14 @@ def write(text: str, out: TextIO, *, flush: bool = False) -> None:
 
 
 def write_bytes(data: bytes) -> None:
-    """Write the bytes of a file to standard output, as they are."""
+    """Write bytes to standard output unchanged."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 class Surviving:
-    """A text stream for a library that draws on it, written to as ``write`` does."""
+    """A text stream for libraries, with the error handling of ``write``."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -91,7 +91,7 @@ class Surviving:
         return len(text)
 
     def flush(self) -> None:
-        """Send on what is held back, as a write of nothing."""
+        """Flush the stream."""
         write("", self._stream, flush=True)
 
     def __getattr__(self, name: str) -> object:
