@@ -1,4 +1,4 @@
-"""What every device promises, as a test class to subclass.
+"""Contract tests of every device, as a test class to subclass.
 
     class TestMine(DeviceContract):
         @pytest.fixture
@@ -33,7 +33,7 @@ def _present(capability: _Capability | Absent) -> _Capability:
 
 
 def some_modes(space: ModeSpace) -> list[Mode]:
-    """Return a few modes of a space: the ends of its list, or its presets and both ends of each knob."""
+    """Return a few modes of a space: the ends of its list, or its presets and the ends of each knob."""
     if space.listed is not None:
         return list(dict.fromkeys((space.listed[0], space.listed[len(space.listed) // 2], space.listed[-1])))
     ends = [Mode.of({knob: values[place]}) for knob, values in space.knobs.items() for place in (0, -1)]
@@ -41,7 +41,7 @@ def some_modes(space: ModeSpace) -> list[Mode]:
 
 
 class DeviceContract:
-    """Subclass it and give it a ``device`` fixture."""
+    """The contract tests of a device. Subclass it and define a ``device`` fixture."""
 
     @pytest.fixture
     def device(self) -> Device:
@@ -50,7 +50,7 @@ class DeviceContract:
 
     @pytest.fixture
     def modes(self, device: Device) -> Iterator[ModeControl]:
-        """Yield the mode control and put everything back afterwards."""
+        """Yield the mode control and restore every setting afterwards."""
         control = _present(device.modes)
         yield control
         control.restore()

@@ -1,9 +1,9 @@
-"""What every policy of ``elastic`` promises, as a test class to subclass.
+"""Contract tests of every policy of ``elastic``, as a test class to subclass.
 
     class TestMine(ElasticPolicyContract):
         policy = "mine"
 
-plays the policy of that name through random histories: see ``testing.elastic_histories``.
+runs the policy of that name on random histories: see ``testing.elastic_histories``.
 """
 
 # ruff: noqa: D102  (the name of a test is the promise it holds)
@@ -29,14 +29,14 @@ from edgetune.stages.elastic.work import Call
 from edgetune.testing.elastic_histories import ElasticCase, made_case, play
 
 _promise = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.differing_executors])
-"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+"""The health check warns about one test in several classes; here each policy has a class of its own."""
 
 
 def check_work(view: View, decisions: Sequence[Decision]) -> None:
-    """Check that decisions are for work that is there, in a shape that there is.
+    """Check that decisions are for existing work, in an existing shape.
 
     Raises:
-        AssertionError: one is not.
+        AssertionError: a decision is not.
     """
     states = {state.task.name: state for state in view.tasks}
     in_flight = {launch.number for state in view.tasks for launch in state.in_flight}
@@ -54,7 +54,7 @@ def check_work(view: View, decisions: Sequence[Decision]) -> None:
 
 
 def next_kernel(state: TaskState) -> tuple[Call, int]:
-    """Return the kernel that a task is to go on with, and how many blocks of it are left: 0 where it has no work."""
+    """Return the next kernel of a task and the number of its remaining blocks, 0 for a task without work."""
     if state.request is None:
         call = state.task.network.calls[0]
         return call, call.logical.blocks if state.arrived_ns else 0
@@ -72,14 +72,14 @@ def _check_piece(piece: LaunchPiece, call: Call, left: int) -> None:
 
 
 def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
-    """Check that what is launched fits into what critical kernels leave, and is alone there when it runs.
+    """Check that launches fit into the resources left by critical kernels, one launch at a time.
 
-    A critical kernel of N blocks of S threads leaves a block of the others on each multiprocessor that has none of its
-    last wave, N modulo multiprocessors, with the threads that its own block leaves (Miriam, equation 2). One that is
-    next on its stream is as good as there.
+    A critical kernel of N blocks of S threads leaves one other block on each multiprocessor without a block of its last
+    wave, N modulo multiprocessors, with the threads that its own block leaves (Miriam, equation 2). The next kernel
+    on a critical stream counts as running.
 
     Raises:
-        AssertionError: it does not fit.
+        AssertionError: a launch does not fit.
     """
     critical = critical_kernels(view)
     pieces = [decision for decision in decisions if isinstance(decision, LaunchPiece)]
@@ -97,7 +97,7 @@ def check_leftovers(view: View, decisions: Sequence[Decision]) -> None:
 
 
 def critical_kernels(view: View) -> Sequence[Launch]:
-    """Return the kernel of each critical stream that runs, or will as soon as the one before it is over."""
+    """Return the running or next kernel of each critical stream."""
     resident = {launch.number for launch in view.resident}
     critical = [state.in_flight for state in view.tasks if state.task.critical and state.in_flight]
     return [next((launch for launch in chain if launch.number in resident), chain[0]) for chain in critical]
@@ -107,7 +107,7 @@ def check_launched(launches: Sequence[Launch], case: ElasticCase) -> None:
     """Check that each logical block of each request was launched exactly once, kernel by kernel.
 
     Raises:
-        AssertionError: one was not, or was too early.
+        AssertionError: a block was launched never, twice or too early.
     """
     parts = defaultdict[tuple[str, int, int], list[Launch]](list)
     for launch in launches:
@@ -128,17 +128,17 @@ def check_launched(launches: Sequence[Launch], case: ElasticCase) -> None:
 
 
 class ElasticPolicyContract:
-    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+    """The contract tests of a policy. Subclass it in a test module and set ``policy``."""
 
     policy: ClassVar[str]
     """The policy's name in ``POLICIES``."""
     at_once: ClassVar[bool] = False
-    """Whether critical requests are launched as they come, before anything else."""
+    """Whether critical requests are launched on arrival, before any other work."""
     keeps_to_leftovers: ClassVar[bool] = False
-    """Whether normal work stays within what critical kernels leave."""
+    """Whether normal work stays within the resources left by critical kernels."""
 
     def make(self, gpu: Gpu) -> ElasticPolicy:  # noqa: ARG002
-        """Return the policy as it is without arguments, or one that decides the same and is made faster."""
+        """Return the policy with default arguments, or an equivalent one that is constructed faster."""
         return POLICIES[self.policy]()
 
     def test_is_in_the_table_under_its_name(self) -> None:

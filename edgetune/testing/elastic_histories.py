@@ -1,11 +1,11 @@
-"""Random histories for policies of ``elastic``: any work, on a GPU where anything happens that streams allow.
+"""Random histories for policies of ``elastic``: random work on a GPU with every event order that streams allow.
 
     case = made_case(random.Random(7))          GPU, tasks, arrivals
-    history = play(Elastic(), case)             what was launched, in order; an AssertionError where it may not be
+    history = play(Elastic(), case)             launches in order; AssertionError for an illegal one
 
-Times mean nothing here: a kernel begins at once or much later, takes no time or long, and fails now and then, so that
-all orders come up which kernels on streams can have. The coordinator is the simplest there can be; it asks the policy
-as the loop does and checks every answer before it carries it out.
+Times are arbitrary: a kernel begins at once or much later, takes no time or long, and sometimes fails, so that all
+possible orders of kernels on streams occur. The minimal coordinator queries the policy as the loop does and checks
+every decision before it executes it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 Item = TypeVar("Item")
 
 _DELAYS_NS = (0, 0, 1, 3, 10, 50)
-"""Few and small, so that many things happen at one time."""
+"""Few and small delays, so that many events coincide."""
 _FAILS = 0.05
 """Share of launches that fail."""
 
@@ -45,7 +45,7 @@ _FORMS: tuple[Mapping[int, Resources], ...] = (
     {1: Resources(128, 8192), 2: Resources(200, 8192)},
 )
 _FLOP = (0.0, 1e4, 1e7)
-"""Of a block: unknown, or far less or more than what launching it takes."""
+"""FLOP of a block: unknown, or far below or above the cost of a launch."""
 CALLS = tuple(
     Call(
         f"kernel{number}",
@@ -65,14 +65,14 @@ CALLS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class ElasticCase:
-    """What is run.
+    """A random case.
 
     Args:
-        gpu: Where.
+        gpu: The GPU.
         tasks: The tasks that make requests.
-        arrivals_ns: When they come, by task.
-        closed: How many more come, by task, each when the one before is over.
-        seed: Of what the GPU does.
+        arrivals_ns: Arrival times of requests, by task.
+        closed: Number of further requests, by task, each arriving when the previous one ends.
+        seed: Seed of the GPU's behaviour.
     """
 
     gpu: Gpu
@@ -94,10 +94,10 @@ def made_case(rng: Random) -> ElasticCase:
 
 
 class AnyOrder:
-    """A stage (``elastic.backend.GpuBackend``) where kernels begin, take and end as a random generator says.
+    """A stage (``elastic.backend.GpuBackend``) with random start times and durations of kernels.
 
     Args:
-        rng: Decides when things happen.
+        rng: Random generator of the events.
     """
 
     def __init__(self, rng: Random) -> None:
@@ -108,10 +108,10 @@ class AnyOrder:
         self._armed: set[int] = set()
         self._ended: set[int] = set()
         self._due: list[tuple[int, int, bool]] = []
-        """When, which launch, and whether it is its end."""
+        """Time, launch and whether the event is its end."""
 
     def now_ns(self) -> int:
-        """Return the time, which moves in ``wait`` only."""
+        """Return the time, which only ``wait`` advances."""
         return self._now_ns
 
     def launch(self, launch: Launch) -> None:
@@ -120,7 +120,7 @@ class AnyOrder:
         self._streams[launch.task].append(launch)
 
     def wait(self, until_ns: int | None) -> Sequence[LaunchEvent]:
-        """Return the next thing that happens, or nothing where none does until then."""
+        """Return the next event before ``until_ns``, if any."""
         for stream in self._streams.values():
             if stream and stream[0].number not in self._armed and self._ended.issuperset(stream[0].after):
                 self._armed.add(stream[0].number)
@@ -141,30 +141,30 @@ class AnyOrder:
 
 
 Watch = Callable[[View, Sequence[Decision]], None]
-"""Sees what was known and what was decided; raises AssertionError where that may not be."""
+"""Receives a view and the decisions on it; raises AssertionError for an illegal decision."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a task is, beside what the policy sees of it."""
+    """Progress of a task, in addition to the policy's view of it."""
 
     closed: int
     requests: int = 0
     tree: Tree | None = None
     last: dict[int, int] = field(default_factory=dict)
-    """By number of its last launch: a request all of whose blocks were launched."""
+    """Fully launched requests, by the number of their last launch."""
 
 
 def play(policy: ElasticPolicy, case: ElasticCase, watch: Watch | None = None) -> Sequence[Launch]:
-    """Run a case to its end and return what was launched, in order.
+    """Run a case to its end and return the launches in order.
 
     Args:
-        policy: Asked after every arrival, start and end until it has nothing to say.
-        case: What is run.
-        watch: Sees every answer of the policy, also that there is nothing to launch.
+        policy: Queried after every arrival, start and end until it returns no decision.
+        case: The case to run.
+        watch: Receives every answer of the policy, empty ones included.
 
     Raises:
-        AssertionError: a decision is for work that is not there, or work is left that is never launched.
+        AssertionError: a decision is for missing work, or work is never launched.
     """
     return _Coordinator(policy, case, watch).run()
 
@@ -241,7 +241,7 @@ class _Coordinator:
         return progress.requests - 1
 
     def _end(self, standing: TaskState, request: int) -> None:
-        """All blocks of a request were launched; it is over when the last launch is."""
+        """Record that all blocks of a request were launched; the request ends with its last launch."""
         standing.request, standing.left = None, 0
         self._progress[standing.task.name].last[self._backend.launches[-1].number] = request
 
@@ -272,6 +272,6 @@ class _Coordinator:
 
 
 def _queue(seen: Sequence[Item]) -> deque[Item]:
-    """Return what the policy sees as a sequence as what it is."""
+    """Return the deque behind a sequence in the policy's view."""
     assert isinstance(seen, deque)
     return seen

@@ -1,4 +1,4 @@
-"""Builds a fake board below a folder: ``python -m edgetune.testing.fake_board BOARD FOLDER [--kernel 5.10]``."""
+"""Build a fake board below a folder: ``python -m edgetune.testing.fake_board BOARD FOLDER [--kernel 5.10]``."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def make_board(
     """Build a board below ``root`` and boot it.
 
     Args:
-        root: An empty folder; made if it is not there.
+        root: An empty folder; created if missing.
         board: Name in the catalogue.
-        kernel: ``4.9``, ``5.10``, ``5.15`` or ``6.8``; by default the oldest that the board's releases bring.
+        kernel: ``4.9``, ``5.10``, ``5.15`` or ``6.8``; by default the oldest of the board's releases.
         mode: nvpmodel mode at boot; by default the one without limits, else the board's default.
-        clock: Times the renewal of readings.
+        clock: Clock of the refresh of readings.
         behaviour: ``cpu_table``, ``gpu_table``, ``emc_table`` (which of the catalogue's tables), ``super_dt``, ``l4t``,
             and the fields of ``FakeBoard``.
 

@@ -1,8 +1,8 @@
-"""Fake CPU: cpufreq policies, hotplug and idle states, with the refusals of each kernel.
+"""Fake CPU: cpufreq policies, hotplug and idle states, with the errors of each kernel.
 
 Sources: drivers/cpufreq/cpufreq.c of Linux 4.9 (EINVAL where the limits cross) and of 5.5 and later (limits are kept as
-requests, and the maximum wins); NVIDIA/skills, jetson-customize-nvpmodel (core 0 stays); reports of boards for what an
-offline cluster answers, which differs.
+requests, and the maximum wins); NVIDIA/skills, jetson-customize-nvpmodel (core 0 stays); board reports for the files of
+an offline cluster, which differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FakeCpufreqPolicy:
 
     @property
     def folder(self) -> str:
-        """Where its files are."""
+        """The folder of its files."""
         return f"{CPU}/cpufreq/{self.cluster.policy}"
 
     @property
@@ -43,7 +43,7 @@ class FakeCpufreqPolicy:
         return [cpu for cpu in self.cluster.cpus if is_on(self.files, cpu)]
 
     def boot(self) -> None:
-        """Make its files: no limits, and the governor that nvpower.sh leaves."""
+        """Create its files: no limits, and the governor that nvpower.sh sets."""
         low, high = self.board.cpu_khz[0], self.board.cpu_khz[-1]
         governor = "interactive" if self.board.soc == "tegra210" else "schedutil"
         cores = " ".join(map(str, self.cluster.cpus))
@@ -61,7 +61,7 @@ class FakeCpufreqPolicy:
         self.show_limits(low, high)
 
     def answers(self) -> dict[str, Answer]:
-        """Return how its files answer, by path."""
+        """Return the ``Answer`` of each of its files, by path."""
         plain = ["related_cpus", "scaling_available_frequencies", "scaling_available_governors"]
         plain += ["cpuinfo_min_freq", "cpuinfo_max_freq"]
         found = {name: Answer(partial(self._read, name)) for name in plain}
@@ -76,7 +76,7 @@ class FakeCpufreqPolicy:
         return {f"{self.folder}/{name}": answer for name, answer in found.items()}
 
     def clock_khz(self) -> int:
-        """Return the clock that the governor asks for now: the highest allowed under load, else the lowest."""
+        """Return the clock that the governor requests now: the highest allowed under load, else the lowest."""
         low, high = (int(self._raw(f"scaling_{end}_freq")) for end in _LIMITS)
         governor = self._raw("scaling_governor")
         busy = float(self.files.hidden("busy.cpu", "0")) > 0
@@ -95,13 +95,13 @@ class FakeCpufreqPolicy:
         self._put("scaling_max_freq", highest, 0o644)
 
     def park(self) -> None:
-        """Its last core went: on some releases the files go too."""
+        """Update the files after its last core went offline; some releases remove them."""
         if self.board.offline_policy == "missing":
             os.makedirs(self.files.root / _PARKED, exist_ok=True)
             os.rename(self.files.root / self.folder, self.files.root / _PARKED / self.cluster.policy)
 
     def unpark(self) -> None:
-        """Its first core came back."""
+        """Update the files after its first core came online."""
         parked = self.files.root / _PARKED / self.cluster.policy
         if parked.exists():
             os.rename(parked, self.files.root / self.folder)
@@ -149,7 +149,7 @@ class FakeCpufreqPolicy:
         self._put("scaling_setspeed", number(value), 0o644)
 
     def _write_limit(self, end: str, value: str) -> None:
-        """Take a limit: 4.9 refuses min > max, later kernels keep the request."""
+        """Write a limit: 4.9 refuses min > max, later kernels keep the request."""
         self._awake(writing=True)
         khz = number(value)
         if self.board.qos:
@@ -168,7 +168,7 @@ def policies(files: KernelFiles, board: FakeBoard) -> list[FakeCpufreqPolicy]:
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the files as a kernel has them before anything was set: all cores online, no limits."""
+    """Create the files in their state after boot: all cores online, no limits."""
     for name in ("possible", "present", "online", "offline"):
         files.put(f"{CPU}/{name}", _ranges(list(board.catalogue.cpus)), 0o444)
     for policy in policies(files, board):
@@ -183,7 +183,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
-    """Return how the files answer, by path."""
+    """Return the ``Answer`` of each file, by path."""
     everyone = set(board.catalogue.cpus)
     found = {
         f"{CPU}/online": Answer(lambda: _ranges(online(files, board))),
@@ -201,7 +201,7 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
 
 
 def number(value: str) -> int:
-    """Return the number written, or refuse it as the kernel does."""
+    """Parse a written number, or raise the kernel's error."""
     if not value.isdecimal():
         refuse(errno.EINVAL)
     return int(value)

@@ -1,6 +1,6 @@
-"""Which board a fake kernel runs on, with which release and faults, and the files by which a program learns that.
+"""Description of a fake board (module, release, faults), and its identity files.
 
-The description is plain values in one file; the identity is device tree, release files and versions.
+The description is plain values in one file. Identity files are device tree, release files and versions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STAND_INS = {
     "jetson-orin-nx-8gb": "jetson-orin-nx-16gb",
     "jetson-orin-nano-4gb": "jetson-orin-nano-8gb",
 }
-"""Where no table is published the fake uses that of a larger sibling. It is a fake: real ones may differ."""
+"""Boards without a published table use that of a larger sibling; real tables may differ."""
 
 _L4T = {"4.9": "32.7.4", "5.10": "35.4.1", "5.15": "36.4.3", "6.8": "39.2.0"}
 """A release that brings each kernel. Source: release map of jetson_stats, jtop/core/jetson_variables.py."""
@@ -26,7 +26,7 @@ _L4T = {"4.9": "32.7.4", "5.10": "35.4.1", "5.15": "36.4.3", "6.8": "39.2.0"}
 
 @dataclass(frozen=True, slots=True)
 class FakeBoard:
-    """Everything that a fake kernel must know to answer; kept as YAML beside its files.
+    """Description of a fake board, stored as YAML beside its files.
 
     Args:
         board: Name in the catalogue.
@@ -40,8 +40,8 @@ class FakeBoard:
         seed: Seeds noise and shuffling.
         user: The rights that the program has by default: ``root`` or ``user``.
         offline_policy: How the cpufreq files of an offline cluster answer: ``ebusy``, ``missing`` or ``readable``.
-        reonline: Limits of a cluster whose first core comes back: those of ``boot``, or ``kept``.
-        stuck_cores: Cores that answer EBUSY to being switched.
+        reonline: Limits of a cluster whose first core comes online again: those of ``boot``, or ``kept``.
+        stuck_cores: Cores whose switch fails with EBUSY.
         slow_cores: Cores whose file shows a switch only 0.2 s later.
         cpu0_file: Whether ``cpu0/online`` exists.
         gpu_node: Whether the devfreq folder is ``present``, ``late`` (only once the GPU was powered) or ``absent``.
@@ -51,17 +51,17 @@ class FakeBoard:
         emc_cap: Whether the file that caps the memory clock exists.
         cap_refused: Whether the firmware refuses every cap (EINVAL, the cap before it stays; JetPack 6 and later).
         bpmp_ignores: Whether the firmware ignores every memory rate, while the write succeeds.
-        bpmp_wants_halt: Whether it takes one only while ``bwmgr_halt`` is 1.
-        emc_drifts: Whether a locked memory rate wanders off after 0.3 s.
+        bpmp_wants_halt: Whether the firmware accepts a rate only while ``bwmgr_halt`` is 1.
+        emc_drifts: Whether a locked memory rate drifts off after 0.3 s.
         int_max_caps: Whether nvpmodel's -1 ends as 2147483647 Hz, below the highest memory rate of the newest boards.
         debugfs: ``mounted``, ``unmounted``, or ``locked`` (EPERM also for root, as kernel lockdown does).
         labels: Of rails: ``nc`` (unconnected channels say NC), ``missing`` (they have no label file), ``none`` at all.
         shuffle_hwmon: Whether hwmon numbers differ at every boot.
         power_root_only: Whether only root may read the older driver's power sensors, as on some boards of R32.7.
         gated_zones: Thermal zones whose block is off: EAGAIN, on 4.9 -256000.
-        conf_link: Whether ``/etc/nvpmodel.conf`` exists; else only ``/var/lib/nvpmodel/conf_file_path`` tells.
+        conf_link: Whether ``/etc/nvpmodel.conf`` exists; else only ``/var/lib/nvpmodel/conf_file_path`` names it.
         nvpmodel_conf: Text of the configuration file, where not the generated one.
-        container: Whether nvpmodel believes to run in a container and does nothing.
+        container: Whether nvpmodel detects a container and does nothing.
     """
 
     board: str
@@ -100,7 +100,7 @@ class FakeBoard:
 
     @property
     def catalogue(self) -> CatalogueBoard:
-        """What is published about the board."""
+        """The board's catalogue entry."""
         return load_board(self.board)
 
     @property
@@ -151,7 +151,7 @@ def describe(
     l4t: str | None = None,
     **behaviour: Any,
 ) -> FakeBoard:
-    """Return the description of a board, with the board's oldest kernel and its mode without limits unless told.
+    """Return the description of a board, by default with its oldest kernel and its mode without limits.
 
     Args:
         board: Name in the catalogue.
@@ -161,7 +161,7 @@ def describe(
         gpu_table: As ``cpu_table``.
         emc_table: As ``cpu_table``.
         super_dt: Whether the device tree is a ``-super`` one.
-        l4t: Release, where the usual one of the kernel will not do.
+        l4t: Release, instead of the usual one of the kernel.
         behaviour: Further fields of ``FakeBoard``.
 
     Raises:
@@ -245,7 +245,7 @@ FAN_DEFAULT_GOVERNOR cont"""
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the volatile part: what the boot loader and the kernel say."""
+    """Create the volatile files of the boot loader and the kernel."""
     entry = board.catalogue
     model = entry.models[0] + (" Super" if board.super_dt and not entry.models[0].endswith("Super") else "")
     module = entry.module_ids[0] + ("-super" if board.super_dt else "")
@@ -265,7 +265,7 @@ def boot(files: KernelFiles, board: FakeBoard) -> None:
 
 
 def install(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the persistent part: what the release put on the disk."""
+    """Create the persistent files of the release."""
     major, _, revision = board.l4t.partition(".")
     old = {"tegra210": "t210ref", "tegra186": "t186ref", "tegra194": "t186ref"}
     name = "generic" if int(major) >= 36 else old.get(board.soc, "t186ref")

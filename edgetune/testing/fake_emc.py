@@ -1,4 +1,4 @@
-"""Fake memory clock: caps, locks and the firmware that ignores what it does not like, by generation of the board.
+"""Fake memory clock: caps, locks and firmware that ignores invalid rates, by board generation.
 
 Sources: NVIDIA's nvpmodel drivers for both caps; drivers/firmware/tegra/bpmp-debugfs.c of Linux, in which a refused
 write succeeds; NVIDIA's jetson_clocks for lock and rate. That the newer cap rounds down is not verified.
@@ -30,7 +30,7 @@ def cap_path(board: FakeBoard) -> str:
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the files as a kernel has them before anything was set."""
+    """Create the files in their state after boot."""
     low, high = (khz * 1000 for khz in (board.emc_khz[0], board.emc_khz[-1]))
     if board.emc_cap:
         if cap_path(board) == CLK_CAP:
@@ -65,7 +65,7 @@ def _put_bpmp(files: KernelFiles, board: FakeBoard, low: int, high: int) -> None
     files.put(f"{_BPMP}/bwmgr/bwmgr_halt", 0, 0o600)
     if board.soc == "tegra264":
         rows = "".join(f"\n{index} {khz}000 {600 + 25 * index}" for index, khz in enumerate(board.emc_khz))
-        files.put(f"{_EMC}/dvfs", f"# rate uv{rows}", 0o400)  # only "rates in column 2" is known of it
+        files.put(f"{_EMC}/dvfs", f"# rate uv{rows}", 0o400)  # only "rates in column 2" is documented
     else:
         files.put(f"{_BPMP}/emc/possible_rates", " ".join(map(str, board.emc_khz)) + " (kHz)", 0o400)
 
@@ -79,7 +79,7 @@ def _put_bwmgr(files: KernelFiles, board: FakeBoard, low: int, high: int) -> Non
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
-    """Return how the files answer, by path."""
+    """Return the ``Answer`` of each file, by path."""
 
     def rate() -> str:
         return str(current_hz(files, board, clock))
@@ -118,7 +118,7 @@ def _clk_cap(files: KernelFiles, board: FakeBoard) -> Callable[[str], None]:
 
 
 def _round_down(board: FakeBoard, hz: int) -> int:
-    """Round as ``clk_round_rate`` is thought to; that it rounds down, and 0 to the lowest rate, is not verified."""
+    """Round as ``clk_round_rate`` presumably does: down, and 0 to the lowest rate; not verified."""
     return max((khz * 1000 for khz in board.emc_khz if khz * 1000 <= hz), default=board.emc_khz[0] * 1000)
 
 
@@ -132,7 +132,7 @@ def _bwmgr(files: KernelFiles, board: FakeBoard, end: str) -> Callable[[str], No
 
 def _set_rate(files: KernelFiles, board: FakeBoard, clock: Clock) -> Callable[[str], None]:
     def write(value: str) -> None:
-        """Take a rate that is in the table, within the cap and asked for under lock; else succeed and do nothing."""
+        """Accept a rate in the table, within the cap and under lock; else succeed without effect."""
         if not value.isdecimal() or board.bpmp_ignores or files.raw(f"{_EMC}/mrq_rate_locked") != "1":
             return
         if board.bpmp_wants_halt and files.raw(f"{_BPMP}/bwmgr/bwmgr_halt") != "1":
@@ -155,7 +155,7 @@ def ceiling_hz(files: KernelFiles, board: FakeBoard) -> int:
 
 
 def current_hz(files: KernelFiles, board: FakeBoard, clock: Clock) -> int:
-    """Return the rate now: locked, or the highest allowed while the GPU works, else the lowest."""
+    """Return the present rate: locked, or the highest allowed while the GPU works, else the lowest."""
     ceiling = _round_down(board, ceiling_hz(files, board))
     if board.catalogue.emc_interface == "t210":
         if files.raw(f"{_T210}/clk_state") == "1" and int(files.raw(f"{_T210}/clk_update_rate")):

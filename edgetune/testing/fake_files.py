@@ -1,7 +1,7 @@
-"""Kernel files in a folder: access rights, hidden state, a log of writes, and faults at a chosen write.
+"""Fake kernel files in a folder, with access rights, hidden state, a log of writes, and injected faults.
 
-What a read or a write answers is given by ``Answer``s; a file without one keeps what is written to it. All state lies
-in files, so that a second process that opens the same folder meets the same kernel.
+An ``Answer`` defines the result of reads and writes; a file without one keeps the written text. All state is in files,
+so that a second process that opens the folder sees the same kernel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NoReturn
 from edgetune.devices.sysfs import Sysfs
 
 HIDDEN = ".fake-kernel"
-"""What the fake keeps for itself, below its root; no path of a kernel."""
+"""Folder of the fake's own state below its root; not a kernel path."""
 
 DEBUGFS = "sys/kernel/debug"
 
@@ -28,19 +28,19 @@ Fault = str | Callable[[str, str], None]
 
 
 class Killed(BaseException):
-    """The process is dead: as after SIGKILL, nothing that it would still have done happens."""
+    """The process counts as killed by SIGKILL: no later read or write takes effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a file answers: ``read`` returns its text now, ``write`` takes a value; either may raise ``OSError``."""
+    """Behaviour of a file: ``read`` returns its present text, ``write`` takes one; either may raise ``OSError``."""
 
     read: Callable[[], str] | None = None
     write: Callable[[str], None] | None = None
 
 
 def refuse(code: int, path: str = "") -> NoReturn:
-    """Answer with an error, as a driver does."""
+    """Raise an ``OSError``, as a driver does."""
     raise OSError(code, os.strerror(code), path)
 
 
@@ -57,18 +57,18 @@ class KernelFiles(Sysfs):
         self.answers: dict[str, Answer] = {}
         self._base = os.path.realpath(root)
         self._dead = False
-        self._reals: dict[str, str] = {}  # links followed before, which is slow
+        self._reals: dict[str, str] = {}  # cache of followed links, which are slow
         self._own_faults: dict[int, Callable[[str, str], None]] = {}
         self._kept: dict[str, Callable[[str], str]] = {}
 
-    # What a driver or a test does to the tree; no rights, no faults, no log.
+    # Changes by drivers and tests: without rights, faults or log.
 
     def put(self, path: str, text: str | int, mode: int | None = None) -> None:
-        """Make a file, or change it as the kernel itself would; a new one is 0644 unless ``mode`` says otherwise."""
+        """Create or change a file as the kernel itself does; a new file has mode 0644 unless ``mode`` is given."""
         self.put_bytes(path, f"{text}\n".encode(), mode)
 
     def put_bytes(self, path: str, data: bytes, mode: int | None = None) -> None:
-        """Make or change a file without adding a line end, so that no reader meets it half written."""
+        """Create or change a file atomically, without adding a line end."""
         target = f"{self._base}/{self.real(path)}"
         try:
             before = os.stat(target)
@@ -92,7 +92,7 @@ class KernelFiles(Sysfs):
         place.symlink_to(os.path.relpath(Path(self._base) / target, Path(self._base) / os.path.dirname(path)))
 
     def remove(self, path: str) -> None:
-        """Take a file, a link or a folder away, as when a driver is unloaded."""
+        """Remove a file, a link or a folder, as when a driver is unloaded."""
         self._reals.clear()
         target = self.root / path
         if target.is_dir() and not target.is_symlink():
@@ -101,7 +101,7 @@ class KernelFiles(Sysfs):
             target.unlink()
 
     def raw(self, path: str) -> str:
-        """Return a file's text as it lies in the folder."""
+        """Return a file's stored text."""
         with open(f"{self._base}/{path}", encoding="utf-8", errors="replace") as file:
             return file.read().strip()
 
@@ -110,25 +110,25 @@ class KernelFiles(Sysfs):
         known = path if path in self.answers else self._reals.get(path)
         if known is None:
             known = os.path.realpath(f"{self._base}/{path}")[len(self._base) + 1 :]
-            if os.path.exists(f"{self._base}/{known}"):  # what is missing now may come as a link
+            if os.path.exists(f"{self._base}/{known}"):  # a missing path may appear later as a link
                 self._reals[path] = known
         return known
 
     def hidden(self, name: str, default: str = "") -> str:
-        """Return a piece of hidden state."""
+        """Return a value of the hidden state."""
         try:
             return self.raw(f"{HIDDEN}/state/{name}")
         except FileNotFoundError:
             return default
 
     def hide(self, name: str, text: str | int | float) -> None:
-        """Keep a piece of hidden state, until power is cut."""
+        """Store a value in the hidden state until a power cut."""
         self.put(f"{HIDDEN}/state/{name}", str(text))
 
     def _own(self, *parts: str) -> Path:
         return Path(self._base, HIDDEN, *parts)
 
-    # What a test asks for.
+    # Control by tests.
 
     def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
         """Refuse to read a file, also in other processes."""
@@ -147,7 +147,7 @@ class KernelFiles(Sysfs):
 
     @property
     def writes(self) -> list[tuple[str, str]]:
-        """Every write that was let through, by any process, in order."""
+        """Every permitted write, by any process, in order."""
         try:
             lines = self._own("writes").read_text().splitlines()
         except FileNotFoundError:
@@ -155,16 +155,16 @@ class KernelFiles(Sysfs):
         return [(path, value) for path, value in map(json.loads, lines)]
 
     def forget_writes(self) -> None:
-        """Begin the log of writes anew; what ``fail_at`` was told stays."""
+        """Clear the log of writes; faults of ``fail_at`` remain."""
         self._own("writes").unlink(missing_ok=True)
 
     def fail_at(self, number: int, fault: Fault) -> None:
-        """Let the ``number``-th write from now fail, counting from 1, refused ones too.
+        """Inject a fault into the ``number``-th write from now, counting from 1, refused writes included.
 
         Args:
             number: Which write.
-            fault: ``kill-before`` and ``kill-after`` raise ``Killed``, and then so does every read and write until
-                ``revive``; ``power-cut`` does so before the write, and boots. ``ignored`` returns without effect;
+            fault: ``kill-before`` and ``kill-after`` raise ``Killed``, as does every later read and write until
+                ``revive``; ``power-cut`` raises it before the write, and boots. ``ignored`` returns without effect;
                 ``clamped`` lets a clock end at its neighbour in the table (anything else: ignored). An ``errno``
                 name, e.g. ``EBUSY``, raises that. The name of a signal, e.g. ``SIGTERM``, sends it to the process that
                 writes, and a function is called with path and value, before the write goes on; a function is known to
@@ -179,18 +179,18 @@ class KernelFiles(Sysfs):
         self.put(f"{HIDDEN}/faults", json.dumps(faults))
 
     def forget_faults(self) -> None:
-        """Take back what ``fail_at`` was told and has not come yet."""
+        """Remove pending faults of ``fail_at``."""
         self._own_faults.clear()
         self._own("faults").unlink(missing_ok=True)
 
     def revive(self) -> None:
-        """After ``Killed``: a new process on the same machine."""
+        """Start a new process on the same machine after ``Killed``."""
         self._dead = False
 
-    # What the program under test does.
+    # Access by the program under test.
 
     def read(self, path: str) -> str:
-        """Return a file's text as its driver gives it now."""
+        """Return a file's present text from its driver."""
         self._alive()
         real = self.real(path)
         self._check(path, real, "read")
@@ -200,7 +200,7 @@ class KernelFiles(Sysfs):
         return self.raw(path)
 
     def write(self, path: str, value: str) -> None:
-        """Give a value to a file's driver, or fail as ``fail_at`` was told."""
+        """Pass a value to a file's driver, or fail as set by ``fail_at``."""
         self._alive()
         at = self._attempts() + 1
         self.put(f"{HIDDEN}/attempts", at)
@@ -233,15 +233,15 @@ class KernelFiles(Sysfs):
         return True
 
     def glob(self, pattern: str) -> list[str]:
-        """Return the paths that match and that this user may see."""
+        """Return the matching paths that this user may see."""
         return [path for path in super().glob(pattern) if not self._out_of_sight(self.real(path))]
 
     def neighbour(self, value: str) -> str | None:  # noqa: ARG002
-        """Return another value that a clock could have taken instead; ``None`` where there is none."""
+        """Return a neighbouring clock value; ``None`` where there is none."""
         return None
 
     def power_cut(self) -> None:
-        """Lose everything volatile."""
+        """Discard all volatile state."""
         raise NotImplementedError
 
     # Inside.
@@ -280,7 +280,7 @@ class KernelFiles(Sysfs):
             refuse(int(self.raw(denied)), path)
 
     def _out_of_sight(self, real: str) -> bool:
-        """Whether a file lies in debugfs, a folder that only root may enter, and this is not root."""
+        """Whether a file is in debugfs, which only root may enter, and the user is not root."""
         return self.user != "root" and real.startswith(DEBUGFS + "/")
 
     def _attempts(self) -> int:
@@ -308,9 +308,9 @@ class KernelFiles(Sysfs):
 
 
 def _overwrite(target: str, data: bytes, size: int) -> None:
-    """Replace a file's text in one write; a shorter text is filled up with line ends, which every reader strips.
+    """Replace a file's text in one write; a shorter text is padded with line ends, which every reader strips.
 
-    Replacing the file by another, or cutting it to nothing first, makes some file systems wait for the disk.
+    Renaming over or truncating the file would make some file systems wait for the disk.
     """
     with open(target, "rb") as file:
         if file.read() == data.ljust(size, b"\n"):

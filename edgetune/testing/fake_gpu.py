@@ -1,7 +1,7 @@
-"""Fake GPU: the devfreq folder where each release has it, runtime power, and power-gating masks.
+"""Fake GPU: the devfreq folder of each release, runtime power, and power-gating masks.
 
-Sources: drivers/devfreq/devfreq.c of NVIDIA's Linux 4.9, and of Linux 5.5 and later; nvpmodel's files for the places;
-the nvgpu driver for masks and rail gating, as read by others.
+Sources: drivers/devfreq/devfreq.c of NVIDIA's Linux 4.9, and of Linux 5.5 and later; nvpmodel's files for the paths;
+third-party reading of the nvgpu driver for masks and rail gating.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from edgetune.testing.fake_description import FakeBoard
 from edgetune.testing.fake_files import Answer, KernelFiles, refuse
 
 _PCI = "sys/devices/platform/bus@0/a808480000.pcie/pci0000:00/0000:00:00.0/0000:01:00.0"
-"""Where Thor's GPU sits; the bus address is made up."""
+"""Path of Thor's GPU; the bus address is made up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class DevfreqNode:
 
 
 def nodes(board: FakeBoard) -> list[DevfreqNode]:
-    """Return the GPU's devfreq folders, the one that computes first."""
+    """Return the GPU's devfreq folders, the compute engine first."""
     old_names = {"tegra210": "57000000.gpu", "tegra186": "17000000.gp10b", "tegra194": "17000000.gv11b"}
     if board.soc == "tegra264":
         codecs = (board.gpu_khz[0], 1_692_000)  # only the upper end is published
@@ -47,7 +47,7 @@ def nodes(board: FakeBoard) -> list[DevfreqNode]:
 
 
 def masks(board: FakeBoard) -> dict[str, set[int]]:
-    """Return the power-gating masks that the board knows, with the values that its modes use."""
+    """Return the power-gating masks of the board, with the values in its modes."""
     found: dict[str, set[int]] = {}
     for file in board.catalogue.presets:
         for preset in file.modes:
@@ -58,7 +58,7 @@ def masks(board: FakeBoard) -> dict[str, set[int]]:
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the files as a kernel has them before anything was set."""
+    """Create the files in their state after boot."""
     device = nodes(board)[0].device
     of_name = {"tegra234": "gpu" if board.kernel in ("5.15", "6.8") else "ga10b", "tegra210": "gpu"}
     name = of_name.get(board.soc, board.catalogue.gpu_name)
@@ -112,7 +112,7 @@ def _put_devfreq(files: KernelFiles, node: DevfreqNode, governors: str) -> None:
 
 
 def _put_other(files: KernelFiles, board: FakeBoard) -> None:
-    """Add the video engine: a devfreq folder that is no GPU."""
+    """Add the video engine, a devfreq folder of another device."""
     vic = DevfreqNode("sys/devices/platform/15340000.vic", "15340000.vic", (115_200, 601_600))
     files.put_bytes(f"{vic.device}/of_node/compatible", f"nvidia,{board.soc}-vic\0".encode(), 0o444)
     files.put_bytes(f"{vic.device}/of_node/name", b"vic\0", 0o444)
@@ -120,7 +120,7 @@ def _put_other(files: KernelFiles, board: FakeBoard) -> None:
 
 
 def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
-    """Return how the files answer, by path."""
+    """Return the ``Answer`` of each file, by path."""
     device = nodes(board)[0].device
     found = {f"{device}/power/control": Answer(write=partial(_control, files, board, f"{device}/power/control"))}
     found[f"{device}/power/runtime_status"] = Answer(lambda: "suspended" if asleep(files, board) else "active")
@@ -134,7 +134,7 @@ def answers(files: KernelFiles, board: FakeBoard) -> dict[str, Answer]:
 
 
 def asleep(files: KernelFiles, board: FakeBoard) -> bool:
-    """Whether the GPU is powered off: idle, and allowed to."""
+    """Whether the GPU is powered off: idle, and permitted to sleep."""
     device = nodes(board)[0].device
     gate = files.root / device / "railgate_enable"
     allowed = files.raw(f"{device}/power/control") == "auto" and (not gate.exists() or gate.read_text().strip() == "1")
@@ -142,7 +142,7 @@ def asleep(files: KernelFiles, board: FakeBoard) -> bool:
 
 
 def _wake(files: KernelFiles, board: FakeBoard) -> None:
-    """Power the GPU: where its node comes late, it comes now (what nvpmodel does at boot is still too early)."""
+    """Power on the GPU; a late node appears now (nvpmodel at boot is still too early)."""
     if board.gpu_node == "late" and files.hidden("booted") and not (files.root / nodes(board)[0].folder).exists():
         _put_nodes(files, board)
 
@@ -188,7 +188,7 @@ def _node_answers(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> di
 
 
 def _govern(files: KernelFiles, node: DevfreqNode, value: str) -> None:
-    """Change the governor; ``userspace`` brings a folder of its own."""
+    """Change the governor; ``userspace`` adds a folder of its own."""
     if value not in files.raw(f"{node.folder}/available_governors").split():
         refuse(errno.EINVAL, f"{node.folder}/governor")
     files.put(f"{node.folder}/governor", value)
@@ -207,7 +207,7 @@ def _clock(files: KernelFiles, board: FakeBoard, node: DevfreqNode) -> str:
 
 
 def _ask(files: KernelFiles, board: FakeBoard, node: DevfreqNode, end: str, value: str) -> None:
-    """Take a limit in Hz: 4.9 as NVIDIA's devfreq.c, later kernels as a request kept in kHz."""
+    """Write a limit in Hz: 4.9 as NVIDIA's devfreq.c, later kernels as a request kept in kHz."""
     hz = number(value)
     if board.qos:
         low, high = (int(files.hidden(f"{node.name}.{name}", "0")) for name in ("min", "max"))
@@ -235,7 +235,7 @@ def _limit(files: KernelFiles, node: DevfreqNode, low: int, high: int) -> None:
 
 
 def current_khz(files: KernelFiles, node: DevfreqNode) -> int:
-    """Return the clock that the governor asks for now: the highest allowed under load, else the lowest."""
+    """Return the clock that the governor requests now: the highest allowed under load, else the lowest."""
     if not (files.root / node.folder / "governor").exists():
         return 0
     low, high = (int(files.raw(f"{node.folder}/{end}_freq")) // 1000 for end in ("min", "max"))

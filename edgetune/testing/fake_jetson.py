@@ -1,8 +1,8 @@
-"""A fake board as a device, and its guardian: ``python -m edgetune.testing.fake_jetson FOLDER [OPTIONS]``.
+"""Open a fake board as a device with its guardian: ``python -m edgetune.testing.fake_jetson FOLDER [OPTIONS]``.
 
-Networks really run, on the CPU of this machine. The guardian is the same program as on a board, over the fake kernel
-that ``fake_board`` built in the folder: no board is set. ``guard`` runs a guardian of anything in the test's own
-process.
+Networks run on the CPU of this machine. The guardian is the same program as on a board, over the fake kernel that
+``fake_board`` built in the folder, so no real setting changes. ``guard`` runs a guardian of any control in the test's
+own process.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def fake_guardian_command(root: Path, *options: str) -> list[str]:
 
 
 def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -> BoardControl:
-    """Open what sets the knobs of the fake board in ``root``, with the rights of root.
+    """Open the control of the fake board in ``root``, with the rights of root.
 
     Args:
-        root: Where ``make_board`` built it.
-        beyond_caps: Offer values above what its power mode allows.
-        hurried: Let all waiting be over at once.
+        root: Folder of ``make_board``.
+        beyond_caps: Also offer values above the limits of its power mode.
+        hurried: Skip all waits.
     """
     if not hurried:
         return open_jetson_control(FakeKernel(root, user="root"), beyond_caps=beyond_caps)
@@ -50,7 +50,7 @@ def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class GuardianResult:
-    """How a guardian ended: its exit code, its replies, and what it wrote to standard error."""
+    """Result of a guardian: its exit code, its replies, and its standard error."""
 
     code: int
     replies: list[dict[str, Any]]
@@ -58,19 +58,19 @@ class GuardianResult:
 
 
 def request_line(number: int, request: str, **arguments: Any) -> bytes:
-    """Return a request as it is sent."""
+    """Return a request as a line."""
     return json.dumps({"id": number, "request": request, **arguments}).encode() + b"\n"
 
 
 def apply_line(number: int, **knobs: float) -> bytes:
-    """Return the request to set a mode."""
+    """Return the request to set a mode as a line."""
     return request_line(number, "apply", mode=knobs)
 
 
 def guard(control: BoardControl, root: Path, *lines: bytes, only_restore: bool = False) -> GuardianResult:
-    """Run a guardian in this process: every line at once (64 KiB at most, as a pipe holds), then the end of its input.
+    """Run a guardian in this process on all lines at once (at most 64 KiB, the capacity of a pipe), then end its input.
 
-    What kills it (``fake_kernel.Killed``) passes through. To be called in the main thread, for it hears signals.
+    ``fake_files.Killed`` passes through. Must run in the main thread, because the guardian handles signals.
     """
     with contextlib.ExitStack() as stack:
         asked, ask = os.pipe()
@@ -118,9 +118,9 @@ def open_fake_jetson(root: Path, name: str = "jetson", *, clock: Clock | None = 
     """Open the fake board below ``root`` as ``--device jetson --root ROOT`` does.
 
     Args:
-        root: Where ``make_board`` built it.
+        root: Folder of ``make_board``.
         name: ``jetson``, with options.
-        clock: Times everything; the system's monotonic clock by default.
+        clock: Clock of the device; the system's monotonic clock by default.
     """
     return open_jetson(
         FakeKernel(root, clock=clock),

@@ -1,8 +1,8 @@
-"""A fake of a Jetson's kernel: plain files in a folder that answer as the kernel of each release does.
+"""A fake of a Jetson's kernel: plain files in a folder that behave as with the kernel of each release.
 
-It is a fake and marks its results as such. Refusals, clamping and silent no-ops follow kernel sources and reports from
-the field; power and temperature follow simple formulas. Everything lies in files, so several processes may open one
-folder, and a test may kill one and look at what it left.
+Results are marked as simulated. Errors, clamping and silent no-ops follow kernel sources and field reports; power and
+temperature follow simple formulas. All state is in files, so several processes may open one folder, and a test may kill
+one and inspect the state.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class FakeKernel(KernelFiles):
 
     Args:
         root: The folder.
-        user: The rights that the program has, ``root`` or ``user``; by default as the board was built.
-        clock: Times the renewal of readings; a virtual one makes a test quick.
+        user: Rights of the program, ``root`` or ``user``; by default those of the description.
+        clock: Clock of the refresh of readings; a virtual clock makes a test fast.
     """
 
     def __init__(self, root: Path, *, user: str | None = None, clock: Clock | None = None) -> None:
@@ -45,7 +45,7 @@ class FakeKernel(KernelFiles):
         )
 
     def power_on(self) -> None:
-        """Boot: make every volatile file anew, then set the nvpmodel mode that the disk names."""
+        """Boot: recreate every volatile file, then set the nvpmodel mode saved on the disk."""
         boots = int(self.hidden("boots", "-1")) + 1
         for folder in ("proc", "sys", "run", f"{HIDDEN}/state", f"{HIDDEN}/parked"):
             shutil.rmtree(self.root / folder, ignore_errors=True)
@@ -59,11 +59,11 @@ class FakeKernel(KernelFiles):
         self.hide("booted", 1)
 
     def power_cut(self) -> None:
-        """Lose everything volatile and boot again; what lies on the disk (``etc``, ``var``) stays."""
+        """Discard all volatile state and boot again; the disk (``etc``, ``var``) stays."""
         self.power_on()
 
     def settings(self) -> dict[str, str]:
-        """Return every volatile setting by path, to compare before and after; the error where one does not answer."""
+        """Return every volatile setting by path, for comparisons; the error of an unreadable one."""
         found: dict[str, str] = {}
         for path in self.files_below("sys"):
             if self.mode_of(path) & 0o222:
@@ -83,12 +83,12 @@ class FakeKernel(KernelFiles):
         return None
 
     def work(self, *, gpu: float = 0.0, cpu: float = 0.0) -> None:
-        """Pretend that something runs, as shares of the GPU's and the CPU's time; clocks and power follow."""
+        """Set the load as shares of the GPU's and the CPU's time; clocks and power follow."""
         self.hide("busy.gpu", gpu)
         self.hide("busy.cpu", cpu)
 
     def warm(self, celsius: float) -> None:
-        """Bring every zone to about this temperature."""
+        """Set the temperature of every zone approximately."""
         self.hide("warmth_mc", celsius * 1000)
 
     def over_current(self, channel: int, events: int = 1) -> None:
@@ -101,10 +101,10 @@ class FakeKernel(KernelFiles):
         self.hide("throttled", int(on))
 
     def nvpmodel(self, *arguments: str, typed: str = "") -> tuple[int, str]:
-        """Run ``nvpmodel``, e.g. behind the program's back, and return its exit code and output.
+        """Run ``nvpmodel`` independently of the program, and return its exit code and output.
 
         Args:
             arguments: ``-q``, or ``-m`` and the number of a mode.
-            typed: The line typed when it asks whether to reboot.
+            typed: Input line for the reboot prompt.
         """
         return fake_nvpmodel.command(self, self.board, list(arguments), typed)

@@ -1,4 +1,4 @@
-"""Fake nvpmodel: its configuration, its status file, what setting a mode does, and the command with its prompt.
+"""Fake nvpmodel: its configuration, its status file, the effect of a mode, and the command with its prompt.
 
 The configuration has the oddities of NVIDIA's files: parameters with and without a space after ``<``, tabs, doubled
 spaces, trailing comments, ``_KNEXT`` twins for newer kernels, a core 0 that has no line (TX2), one clock for each core
@@ -86,7 +86,7 @@ def _gpu(board: FakeBoard) -> list[str]:
 
 
 def _gpu_folders(board: FakeBoard) -> tuple[str, str]:
-    """Return where the file looks for the GPU on the older and on the newer kernel; only one of them need exist."""
+    """Return the GPU paths of the older and the newer kernel in the file; only one needs to exist."""
     node = fake_gpu.nodes(board)[0]
     if board.soc == "tegra264":
         return f"/sys/class/devfreq/{node.name}", f"/sys/class/devfreq/{node.name}"
@@ -139,11 +139,11 @@ def _cpu_limits(board: FakeBoard, preset: Preset) -> dict[str, tuple[int | None,
 STATUS = "var/lib/nvpmodel/status"
 COMMAND = "usr/sbin/nvpmodel"
 _INT_MAX = 2_147_483_647  # what -1 in a configuration becomes
-_REBOOT_REFUSED = 234  # seen on an Orin Nano
+_REBOOT_REFUSED = 234  # observed on an Orin Nano
 
 
 def install(files: KernelFiles, board: FakeBoard) -> None:
-    """Put the configuration, the link to it, the mode to boot with and the command on the disk."""
+    """Write the configuration, the link to it, the boot mode and the command to the disk."""
     name = board.presets.conf_file
     files.put(f"etc/nvpmodel/{name}", board.nvpmodel_conf or conf_text(board))
     files.put("var/lib/nvpmodel/conf_file_path", f"/etc/nvpmodel/{name}")
@@ -160,7 +160,7 @@ def _keep(files: KernelFiles, board: FakeBoard, preset: Preset) -> None:
 
 
 def choose(files: KernelFiles, board: FakeBoard, number: str) -> None:
-    """Note a mode for the next boot, as nvpmodel does, without setting it."""
+    """Save a mode for the next boot, as nvpmodel does, without setting it."""
     _keep(files, board, next(preset for preset in board.presets.modes if str(preset.id) == number))
 
 
@@ -184,9 +184,9 @@ def needs_reboot(files: KernelFiles, board: FakeBoard, preset: Preset) -> bool:
 
 
 def set_mode(files: KernelFiles, board: FakeBoard, preset: Preset) -> None:
-    """Set a mode as nvpmodel does, in its order, and keep it in the status file.
+    """Set a mode as nvpmodel does, in its order, and save it in the status file.
 
-    Values that a table does not have end at the nearest one that it has.
+    A value that is not in a table is rounded to the nearest.
     """
     device = fake_gpu.nodes(board)[0].device
     for name in fake_gpu.masks(board):
@@ -219,7 +219,7 @@ def _give_limits(files: KernelFiles, pattern: str, low: int, high: int) -> None:
 
 
 def _give(files: KernelFiles, path: str, value: int | str) -> None:
-    """Write as nvpmodel does: a file that is missing or refuses is a line in its log, no more."""
+    """Write as nvpmodel does: a missing file or an error is only logged."""
     if not (files.root / path).exists():
         return
     answer = files.answers[files.real(path)]
@@ -244,7 +244,7 @@ def _emc_cap(board: FakeBoard, preset: Preset) -> int:
 
 
 def command(files: KernelFiles, board: FakeBoard, arguments: list[str], typed: str = "") -> tuple[int, str]:
-    """Return exit code and output of ``nvpmodel``: ``-q``, or ``-m ID`` with what was typed at its prompt."""
+    """Return exit code and output of ``nvpmodel``: ``-q``, or ``-m ID`` with the input at its prompt."""
     if arguments[:1] == ["-q"]:
         preset = active(files, board)
         warning = "NVPM WARN: fan mode is not set!\n" if board.kernel != "4.9" else "NV Fan Mode:quiet\n"

@@ -1,8 +1,8 @@
-"""Fake power sensors: INA3221 as hwmon and as iio, and Thor's INA238. The figures follow a formula, not a board.
+"""Fake power sensors: INA3221 as hwmon and as iio, and Thor's INA238. The values follow a formula, not a board.
 
 An AGX board draws ``4 W + 1.5 W per core and GHz + 20 W per GHz of GPU + 4 W per GHz of memory``, the smaller modules
 0.4 times that; idle cores and an idle GPU count a tenth. Values are renewed every 430 ms (nvpower.sh: 2 x 140 us x
-3 channels x 512 samples), or as often as ``update_interval`` says where it was written, in steps of the chip's
+3 channels x 512 samples), or at ``update_interval`` where it was written, in steps of the chip's
 converters: 8 mV, and 40 uV over the shunt. Source of files and steps: drivers/hwmon/ina3221.c of Linux; of the older
 driver's: jetson_stats jtop/core/power.py.
 """
@@ -35,7 +35,7 @@ def place(board: FakeBoard, chip: PowerChip) -> str:
 
 
 def hwmon_numbers(files: KernelFiles, board: FakeBoard, names: list[str]) -> dict[str, int]:
-    """Return the number of each hwmon device; shuffled at every boot where the description says so."""
+    """Return the number of each hwmon device; shuffled at every boot if the description requests it."""
     order = list(range(len(names)))
     if board.shuffle_hwmon:
         random.Random(f"{board.seed}/{files.hidden('boots', '0')}").shuffle(order)
@@ -56,7 +56,7 @@ def input_folder(files: KernelFiles, board: FakeBoard) -> str:
 
 
 def _shunt_uohm(board: FakeBoard) -> int:
-    """The resistor over which current is measured: 2 mOhm on the AGX boards, else 5 mOhm."""
+    """Return the shunt resistance, uohm: 2 mOhm on the AGX boards, else 5 mOhm."""
     return 2000 if "agx" in board.board and board.soc != "tegra194" else 5000
 
 
@@ -65,7 +65,7 @@ def _supply_mv(name: str | None) -> int:
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the files of all chips."""
+    """Create the files of all chips."""
     numbers = hwmon_numbers(files, board, hwmon_names(board))
     for index, chip in enumerate(board.catalogue.rails.chips):
         device = place(board, chip)
@@ -128,7 +128,7 @@ def _put_iio(files: KernelFiles, chip: PowerChip, folder: str, mode: int) -> Non
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
-    """Return how the files answer, by path."""
+    """Return the ``Answer`` of each file, by path."""
     numbers = hwmon_numbers(files, board, hwmon_names(board))
     found: dict[str, Answer] = {}
     for index, chip in enumerate(board.catalogue.rails.chips):
@@ -201,12 +201,12 @@ def _ina3221(files: KernelFiles, board: FakeBoard, chip: PowerChip, folder: str,
 def _refresh_ns(files: KernelFiles, folder: str) -> int:
     try:
         return int(files.raw(f"{folder}/update_interval")) * 1_000_000
-    except FileNotFoundError:  # the older driver tells none, and an INA238's is not faked
+    except FileNotFoundError:  # the older driver has no such file, and that of an INA238 is not faked
         return REFRESH_NS
 
 
 def _sampler(files: KernelFiles, board: FakeBoard, chip: PowerChip, clock: Clock, folder: str) -> Sample:
-    """Return what samples the chip: once in each interval, the same for every process."""
+    """Return the sampler of a chip: one sample per interval, equal in every process."""
     name = f"power.{chip.address}"
 
     def sample() -> dict[int, tuple[int, int]]:
@@ -224,7 +224,7 @@ def _sampler(files: KernelFiles, board: FakeBoard, chip: PowerChip, clock: Clock
 def _convert(
     files: KernelFiles, board: FakeBoard, clock: Clock, name: str | None, noise: random.Random
 ) -> tuple[int, int]:
-    """Return bus voltage, mV, and shunt voltage, uV, as the converters give them."""
+    """Return bus voltage, mV, and shunt voltage, uV, quantised as by the converters."""
     if name is None:
         return 0, 0
     watts = rail_w(files, board, clock, name) * noise.gauss(1, 0.01)
@@ -237,7 +237,7 @@ def rail_w(files: KernelFiles, board: FakeBoard, clock: Clock, name: str) -> flo
     """Return the power of a rail, W: its parts of the formula above; an input rail carries them all."""
     parts = _parts_w(files, board, clock)
     if name == "VDD_GPU" and fake_gpu.asleep(files, board):
-        return 0.0  # seen on Thor
+        return 0.0  # observed on Thor
     if name in ("VDD_IN", "VIN", "POM_5V_IN"):
         return sum(parts.values())
     words = {"GPU": "gpu", "CPU": "cpu", "DDR": "memory", "VDDQ": "memory", "SYS5V": "memory", "5V0": "memory"}

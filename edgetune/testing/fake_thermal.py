@@ -19,7 +19,7 @@ _ZONES = "sys/devices/virtual/thermal"
 _OC = "sys/devices/platform/soctherm-oc-event/hwmon"
 _STEP_MC = 125
 _PMIC_MC = 100_000  # a constant on every board that has the zone
-_OFFLINE_MC = -256_000  # what older releases say of a block that is off
+_OFFLINE_MC = -256_000  # reading of older releases for a block that is off
 _PASSIVE_MC, _CRITICAL_MC = 99_000, 104_500  # made up, near what Orin boards show
 
 
@@ -38,7 +38,7 @@ def _group(board: FakeBoard) -> ThermalZones:
 
 
 def boot(files: KernelFiles, board: FakeBoard) -> None:
-    """Make the files of zones, cooling devices, fan and counters."""
+    """Create the files of zones, cooling devices, fan and counters."""
     for number, name in enumerate(zones(board)):
         folder = f"{_ZONES}/thermal_zone{number}"
         files.link(f"sys/class/thermal/thermal_zone{number}", folder)
@@ -110,7 +110,7 @@ def oc_path(files: KernelFiles, board: FakeBoard, channel: int) -> str:
 
 
 def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Answer]:
-    """Return how the files answer, by path."""
+    """Return the ``Answer`` of each file, by path."""
     closed = gated(board)
     found = {}
     for number, name in enumerate(zones(board)):

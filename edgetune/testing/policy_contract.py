@@ -1,10 +1,10 @@
-"""What every policy promises, as a test class to subclass.
+"""Contract tests of every policy, as a test class to subclass.
 
     class TestMine(PolicyContract):
         policy = "mine"
 
-runs the promises against the policy of that name, on snapshots of every kind that Hypothesis thinks of: idle and busy,
-empty and overloaded, late already, with estimates of a nanosecond and of an hour.
+runs the tests on the policy of that name, with random snapshots from Hypothesis: idle and busy, empty and overloaded,
+already late, with estimates of a nanosecond and of an hour.
 """
 
 # ruff: noqa: D102  (the name of a test is the promise it holds)
@@ -23,12 +23,12 @@ from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot,
 _HOUR_NS = 3_600_000_000_000
 _ANY_NS = st.integers(1, _HOUR_NS) | st.integers(1, 100).map(lambda milliseconds: milliseconds * 1_000_000)
 _promise = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.differing_executors])
-"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+"""The health check warns about one test in several classes; here each policy has a class of its own."""
 
 
 @st.composite
 def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
-    """Return a snapshot that a loop could show a policy; with or without minibatches on the device."""
+    """Return a possible snapshot of a loop, with or without minibatches on the device."""
     now_ns = draw(st.integers(_HOUR_NS, 3 * _HOUR_NS))
     begun_ns = st.integers(0, now_ns) if running else st.nothing()
     queues = []
@@ -54,25 +54,25 @@ def snapshots(draw: st.DrawFn, *, running: bool = True) -> Snapshot:
 
 
 def timely(queue: InferenceQueue, now_ns: int, guard_ns: int) -> int:
-    """Return how many requests are in time if served at once, so much time to spare."""
+    """Return the number of requests that meet their deadline by at least ``guard_ns`` if served at once."""
     work_ns = queue.minibatch_ns if queue.least_ns is None else queue.least_ns
     return sum(now_ns + work_ns + guard_ns <= arrived + queue.budget_ns for arrived in queue.arrivals_ns)
 
 
 class PolicyContract:
-    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+    """The contract tests of a policy. Subclass it in a test module and set ``policy``."""
 
     policy: str
     """The policy's name in ``POLICIES``."""
 
     steps_in_flight: int = 1
-    """How many minibatches of one job it may have on their way."""
+    """Largest number of minibatches of one job in flight."""
 
     first_come_first_served: bool = False
-    """Whether requests that cannot be in time any more keep their turn; else those that can be go first."""
+    """Whether late requests keep their turn; otherwise requests that can meet their deadline go first."""
 
     def make(self) -> NamedInterleavePolicy:
-        """Return the policy anew."""
+        """Return a new instance of the policy."""
         return find_policy(self.policy)()
 
     def test_is_in_the_table_under_its_name(self) -> None:

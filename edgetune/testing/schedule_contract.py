@@ -1,4 +1,4 @@
-"""What every policy of ``schedule`` promises, as a test class to subclass.
+"""Contract tests of every policy of ``schedule``, as a test class to subclass.
 
     class TestMine(SchedulePolicyContract):
         policy = "mine"
@@ -31,12 +31,12 @@ from edgetune.stages.schedule.tasks import TaskRecord
 
 _MS = 1_000_000
 _promise = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.differing_executors])
-"""A promise is tried on every policy, each in a class of its own, which is what that check warns of."""
+"""The health check warns about one test in several classes; here each policy has a class of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleCase:
-    """What is run: see ``loop.Loop``."""
+    """A random case: see ``loop.ScheduleLoop``."""
 
     networks: Mapping[str, LayeredNetwork]
     requests: tuple[Request, ...]
@@ -63,7 +63,7 @@ def made_networks(draw: st.DrawFn, name: str) -> LayeredNetwork:
 
 @st.composite
 def cases(draw: st.DrawFn) -> ScheduleCase:
-    """Return something to run in memory that is enough for each network, a layer at a time."""
+    """Return a case whose memory suffices for each network, one layer at a time."""
     networks = {name: draw(made_networks(name)) for name in ["a", "b", "c"][: draw(st.integers(1, 3))]}
     requests, at_ns = [], 0
     for number in range(draw(st.integers(1, 10))):
@@ -92,14 +92,14 @@ def run(policy: str, case: ScheduleCase) -> ScheduleLoop:
 
 
 class SchedulePolicyContract:
-    """The promises of a policy. Subclass it in a test module and set ``policy``."""
+    """The contract tests of a policy. Subclass it in a test module and set ``policy``."""
 
     policy: ClassVar[str]
-    """The policy's name in ``POLICIES``, with its variant where it has some."""
+    """The policy's name in ``POLICIES``, with its variant if any."""
     keeps_budget: ClassVar[bool] = True
-    """Whether it looks at what is free before it executes."""
+    """Whether it checks the free memory before it executes."""
     passes: ClassVar[int | None] = None
-    """How many requests that came later may be answered before one; ``None`` where there is no bound."""
+    """Largest number of later requests answered before a request; ``None`` for no bound."""
 
     def test_is_in_the_table_under_its_name(self) -> None:
         name = self.policy.partition(":")[0]
@@ -194,7 +194,7 @@ def _answers(loop: ScheduleLoop) -> list[int]:
 
 
 def _stays(tasks: list[TaskRecord]) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """Return from when to when weights were there: from the end of each load to the unload that follows."""
+    """Return the intervals with weights in memory: from the end of each load to the next unload."""
     stays, since = defaultdict(list), dict[tuple[str, int], int]()
     for task in tasks:  # in the order in which they ended
         key = (task.copy, task.layer)

@@ -1,4 +1,4 @@
-"""What every search strategy promises, as a test class to subclass.
+"""Contract tests of every search strategy, as a test class to subclass.
 
     class TestMine(StrategyContract):
         strategy = "mine"
@@ -6,8 +6,8 @@
     class TestMineInTwoWorkloads(TestMine):
         problem = PAIR
 
-runs the promises against the strategy of that name, on small landscapes whose times and powers follow a formula: of
-training, of inference, of both at once, as the problem says.
+runs the tests on the strategy of that name, on small landscapes whose times and powers follow a formula, for training,
+inference or both, as in the problem.
 """
 
 # ruff: noqa: D102  (the name of a test is the promise it holds)
@@ -39,7 +39,7 @@ _MEM_MHZ = (665.6, 2133.0, 3199.0)
 
 INFER = Problem("infer", power_budget_w=26.0, latency_budget_s=0.3, arrival_rate_per_s=60.0)
 PAIR = Problem("train+infer", power_budget_w=36.0, latency_budget_s=1.5, arrival_rate_per_s=20.0)
-"""Problems that the landscapes of inference and of both workloads have an answer to."""
+"""Problems with a solution in the landscapes of inference and of both workloads."""
 
 
 def grid_points(kind: str = "train") -> list[Point]:
@@ -57,7 +57,7 @@ def grid_points(kind: str = "train") -> list[Point]:
 
 
 def measure_formula(point: Point) -> ProfileRow:
-    """Return what a board would measure whose time is a sum of c / knob and whose power is a sum of c x knob.
+    """Return the measurement of a formula: time is a sum of c / knob, power a sum of c x knob.
 
     Knobs in units of their largest value x: training takes t = 0.05 / x_gpu + 0.03 / x_mem + 0.01 / x_cpu +
     0.004 / x_cores s per 16 samples at P = 10 + 20 x_gpu + 6 x_mem + 8 x_cpu + 2 x_cores W; inference takes
@@ -79,13 +79,13 @@ def measure_formula(point: Point) -> ProfileRow:
 
 
 class StrategyContract:
-    """The promises of a strategy. Subclass it in a test module and set ``strategy``."""
+    """The contract tests of a strategy. Subclass it in a test module and set ``strategy``."""
 
     strategy: str
     """The strategy's name in ``STRATEGIES``."""
 
     problem: Problem = Problem("train", power_budget_w=28.0)
-    """A problem that the strategy solves and that the landscape has an answer to."""
+    """A problem that the strategy solves and that has a solution in the landscape."""
 
     def points(self) -> list[Point]:
         """Return the points of the landscape."""
@@ -98,7 +98,7 @@ class StrategyContract:
         return [point for point in points if point.mode in modes]
 
     def start(self, points: list[Point], seed: int = 0) -> AskTell:
-        """Return the strategy at its beginning, on these points, as the driver talks to it."""
+        """Return a new instance of the strategy on these points, behind the driver's interface."""
         space, kind = offered_space(self.problem, points), find_strategy(self.strategy)
         strategy = kind(space, self.problem, seed=seed)
         if self.problem.kind in PAIRS and not kind.learns_halves:
@@ -267,7 +267,7 @@ class StrategyContract:
         assert (answer.infer_batch_size or answer.batch_size) in (4, 16)
 
     def _walk(self, strategy: AskTell, steps: int) -> list[Suggestion]:
-        """Return what a strategy asks for when every point turns out well."""
+        """Return the suggestions of a strategy when every point is feasible."""
         asked = []
         for _ in range(steps):
             suggestion = strategy.ask()
@@ -279,7 +279,7 @@ class StrategyContract:
 
 
 def _outcome(problem: Problem, point: Point) -> PointResult:
-    """Return an outcome of the formula landscape: every point feasible; of two workloads a half, not judged alone."""
+    """Return an outcome of the formula landscape: every point feasible; a half of two workloads is not judged alone."""
     row = measure_formula(point)
     assert row.minibatch_s is not None
     judgement = Judgement(point.batch_size / row.minibatch_s, True)
@@ -291,7 +291,7 @@ def _outcome(problem: Problem, point: Point) -> PointResult:
 
 
 def _steps(result: SearchResult) -> list[tuple[object, ...]]:
-    """Return what a search did, without what the clock said."""
+    """Return the steps of a search without their times."""
     return [
         (row.step, row.batch_size, row.cpu_cores, row.cpu_mhz, row.gpu_mhz, row.mem_mhz, row.best, row.reason)
         for row in result.trace.rows
