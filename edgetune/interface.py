@@ -9,17 +9,37 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass
+from difflib import get_close_matches
 from functools import wraps
+from numbers import Real
+from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, Union
+from threading import RLock
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    SupportsIndex,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
+from edgetune.artifacts.files import IN_MEMORY
 from edgetune.cli.screen import Screen, report_moved
+from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.output import begin_outputs
+from edgetune.workflows.options import Option, declared
+from edgetune.workflows.output import Target, begin_outputs
 from edgetune.workflows.profile_options import ProfileCommandOptions
 from edgetune.workflows.reporting import Stdout
 from edgetune.workflows.roofline_options import RooflineOptions
@@ -66,34 +86,99 @@ def _begin(*, force: bool = False) -> None:
     begin_outputs(report_moved, force=force)
 
 
+_LOCK = RLock()
+"""Calls run one at a time: a workflow keeps account of its output files for the whole process."""
+
+
 def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O], R]], Workflow[P, R]]:
     """Return a decorator: the function takes the fields of an options dataclass instead of the dataclass."""
 
     def decorate(function: Callable[[O], R]) -> Workflow[P, R]:
+        kind: Any = options
+        known = {field.name: (field, inner, shown) for field, inner, shown in declared(kind)}
+        (first,) = (name for name, (_, _, shown) in known.items() if shown.argument)
+
         @wraps(function)
         def call(source: Source | Sequence[Source] | None = None, *args: P.args, **given: P.kwargs) -> R:
-            with TemporaryDirectory(prefix="edgetune-") as folder:
-                first = () if source is None else (_words(source, folder),)
-                named: dict[str, Any] = {name: _words(value, folder) for name, value in given.items()}
-                opts: Any = options(*first, *args, **named)
-                _begin(force=bool(getattr(opts, "force", False)))
+            name = function.__name__
+            values: dict[str, Any] = dict(given)
+            if args:
+                raise TypeError(f"{name}() takes one argument without a name; write {first}, then names")
+            if source is not None:
+                values[first] = source
+            for each in values.keys() - known.keys():
+                near = get_close_matches(each, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"{name}() has no option {each!r}{hint}")
+            if known[first][0].default is MISSING and values.get(first) is None:
+                raise TypeError(f"{name}() needs {first}: {known[first][2].help}")
+            if values.get("plot") is not None or values.get("view") is not None:
+                raise InputError(
+                    "plot and view are for the command line",
+                    "edgetune.report([result], 'page.html') draws what is returned",
+                )
+            with _LOCK, TemporaryDirectory(prefix=IN_MEMORY) as folder:
+                checked = {each: _checked(each, value, *known[each][1:], folder) for each, value in values.items()}
+                opts = kind(**checked)
+                _begin(force=bool(values.get("force")))
                 return function(opts)
 
-        call.__signature__ = inspect.signature(options)  # type: ignore[attr-defined]
+        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [_parameter(*each) for each in sorted(known.values(), key=lambda each: not each[2].argument)],
+            return_annotation=function.__annotations__.get("return"),
+        )
+        lines = [f"    {name}: {shown.help}" for name, (_, _, shown) in known.items() if name not in ("plot", "view")]
+        call.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Args:", *lines])
         return call
 
     return decorate
 
 
-def _words(value: Any, folder: str) -> Any:
-    """Return an option's value as the command line has it; an artifact becomes a file in ``folder``."""
+def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if shown.argument else inspect.Parameter.KEYWORD_ONLY
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    return inspect.Parameter(field.name, kind, default=default, annotation=inner)
+
+
+def _checked(name: str, value: Any, inner: Any, shown: Option, folder: str) -> Any:  # noqa: PLR0911 -- one per type
+    """Return an option's value as a workflow takes it; an artifact becomes a file in ``folder``.
+
+    Raises:
+        InputError: the value has another type, or a number is out of bounds.
+    """
+    members = get_args(inner) if get_origin(inner) in (Union, UnionType) else (inner,)
+    lists = any(get_origin(each) is abc.Sequence for each in members)
+    value = _file(value, folder)
+    if value is None and NoneType in members:
+        return None
+    if lists and not isinstance(value, str | bytes | Mapping) and isinstance(value, Iterable):
+        found = [_file(each, folder) for each in value]
+        if found and all(isinstance(each, str if shown.repeatable else SupportsIndex) for each in found):
+            return tuple(each if isinstance(each, str) else index(each) for each in found)
+        if shown.repeatable and not found:
+            return ()
+    if isinstance(value, bool):
+        if bool in members:
+            return value
+    elif isinstance(value, str):
+        if str in members or shown.repeatable:
+            return (value,) if shown.repeatable else value
+    elif isinstance(value, SupportsIndex) and (int in members or (lists and not shown.repeatable)):
+        number = index(value)
+        if number >= (shown.least if shown.least is not None else number) and number <= (shown.most or number):
+            return (number,) if int not in members else number
+    elif isinstance(value, Real) and float in members:
+        return float(value)
+    raise InputError(f"{name} cannot be {str(value)[:80]!r}", f"{shown.help} See edgetune help python")
+
+
+def _file(value: Any, folder: str) -> Any:
+    """Return the path of an artifact, written to ``folder``, or of a path object; any other value as it is."""
     from edgetune.artifacts.artifact import Artifact, Table
 
     if isinstance(value, Artifact):
         ending = "parquet" if isinstance(value, Table) else "yaml"
-        return str(value.save(f"{folder}/{value.header.kind}-{len(os.listdir(folder))}.{ending}"))
-    if isinstance(value, list | tuple):
-        return tuple(_words(each, folder) for each in value)
+        return str(value.save(f"{folder}/{value.header.kind}-{len(os.listdir(folder)) + 1}.{ending}"))
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
@@ -130,14 +215,20 @@ def search(opts: SearchOptions) -> Plan:
 
 
 @_takes(RooflineOptions)
-def roofline(opts: RooflineOptions) -> Sequence[Placed]:
+def roofline(opts: RooflineOptions) -> Sequence[Placed] | Plan:
     """Measure what a device can do, and place a network beneath it: one result for each precision.
 
     The options are those of ``edgetune roofline``. Each result has the ``roofline`` of the device, an artifact, and the
-    ``placements`` of the network, one for each batch size.
+    ``placements`` of the network, one for each batch size. With ``tune`` the plan of least energy is returned instead.
     """
     from edgetune.workflows.roofline.roofline import roofline as workflow
+    from edgetune.workflows.roofline.roofline import tune
 
+    if opts.tune is not None:
+        plan = tune(opts, _Notes()).plan
+        if opts.output is not None:
+            Target(Path(opts.output)).write(plan)
+        return plan
     found, target = workflow(opts, _Notes())
     if target is not None:
         target.write(found[0].roofline)

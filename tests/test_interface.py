@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -165,5 +166,64 @@ def test_a_report_is_one_page_of_tables_and_documents(tables, tmp_path):
     assert page.count("class=simulated>") == 2
     assert "data:image/svg+xml" in page
     assert "http" not in re.sub(r"base64,[^\"]*", "", page)
+    assert edgetune.report(plan, tmp_path / "report.html").exists(), "a page of edgetune is replaced"
     with pytest.raises(edgetune.EdgetuneError, match="is a page"):
         edgetune.report(plan, tmp_path / "report.pdf")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("seed", 1.5), ("seed", -1), ("retries", "two"), ("modes", ["MAXN"]), ("precision", {}), ("dim", 3),
+        ("device", 0), ("batch_sizes", []), ("batch_sizes", [1.5]), ("output", 5), ("fresh", "yes"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_refused(option, value):
+    with pytest.raises(edgetune.EdgetuneError, match=f"^{option} cannot be"):
+        edgetune.profile("zoo:squeezenet", task="infer", **{option: value})
+
+
+def test_one_batch_size_and_one_name_are_sequences_of_one():
+    table = edgetune.profile("zoo:squeezenet", task="infer", device="twin:orin-agx", batch_sizes=2)
+    assert [row.batch_size for row in table.rows] == [2]
+    with pytest.raises(edgetune.EdgetuneError, match="absent"):
+        edgetune.search(table, power_budget=30, like="absent.parquet")
+
+
+def test_an_unknown_option_names_the_nearest():
+    with pytest.raises(TypeError, match=r"profile\(\) has no option 'batch_size'; did you mean 'batch_sizes'\?"):
+        edgetune.profile("zoo:squeezenet", batch_size=1)
+    with pytest.raises(TypeError, match=r"profile\(\) needs model"):
+        edgetune.profile()
+
+
+def test_figures_are_refused_rather_than_forgotten(tables):
+    with pytest.raises(edgetune.EdgetuneError, match="plot and view are for the command line"):
+        edgetune.search(tables[1], power_budget=30, plot="front.svg")
+
+
+def test_a_tuned_plan_is_returned_and_written(tmp_path):
+    plan = edgetune.roofline("zoo:resnet18", device="twin:orin-agx", tune=0.05, output=tmp_path / "t.yaml")
+    assert plan.header.kind == "plan"
+    assert edgetune.read(tmp_path / "t.yaml") == plan
+
+
+def test_a_table_in_memory_is_called_so_and_prints_in_a_line(tables):
+    plan = edgetune.search(tables[1], power_budget=30, strategy="gmd")
+    assert plan.header.inputs["profile"]["name"] == "<profile-1>"
+    assert repr(tables[1]).endswith("441 rows, SIMULATED>")
+    assert "SIMULATED" in tables[1]._repr_html_()
+
+
+def test_the_help_of_a_function_lists_its_options():
+    assert "  batch_sizes: Samples per minibatch" in edgetune.profile.__doc__
+    assert "Annotated" not in str(inspect.signature(edgetune.profile))
+
+
+def test_threads_take_turns(tables, tmp_path):
+    def plan(number):
+        return edgetune.search(tables[1], power_budget=30, strategy="gmd", output=tmp_path / f"{number}.yaml")
+
+    with ThreadPoolExecutor(4) as pool:
+        plans = list(pool.map(plan, range(4)))
+    assert [edgetune.read(tmp_path / f"{number}.yaml") for number in range(4)] == plans

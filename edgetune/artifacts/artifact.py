@@ -99,6 +99,7 @@ class Artifact:
         table, head = self.to_arrow(), self.header
         device = head.conditions.get("device", "unknown device")
         facts = [f"{head.kind} of {device}", f"created {head.created}", f"{table.num_rows} rows"]
+        facts += ["SIMULATED: a model made these figures, no device"] if head.simulated else []
         facts += [data_warning.advice for data_warning in head.warnings]
         names = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
         cells = [[row[name] for name in names] for row in table.slice(0, _SHOWN_ROWS).to_pylist()]
@@ -118,6 +119,15 @@ class Table(Artifact):
     """The dataclass of a row."""
     HEAD: ClassVar[tuple[str, ...]] = ()
     """Fields of the table as a whole, which files keep beside the header."""
+
+    def __init_subclass__(cls) -> None:
+        """Keep a table short when it is printed: a dataclass would print every row."""
+        cls.__repr__ = Table.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        simulated = ", SIMULATED" if self.header.simulated else ""
+        device = self.header.conditions.get("device", "unknown device")
+        return f"<{self.header.kind} of {device}: {len(self.rows)} rows{simulated}>"
 
     @classmethod
     def read(cls: type[AnyTable], raw: Raw, *, name: str) -> AnyTable:

@@ -34,9 +34,14 @@ _WRITE_HINTS = {
     errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
 }
 
+IN_MEMORY = "edgetune-in-memory-"
+"""Begins the name of the folder in which the Python interface hands artifacts in memory to a workflow."""
+
 
 def name_of(source: str | Path) -> str:
-    """Return the name of ``source`` for messages."""
+    """Return the name of ``source`` for messages and provenance; a file made for one call is ``<name>``."""
+    if Path(source).parent.name.startswith(IN_MEMORY):
+        return f"<{Path(source).stem}>"
     return STDIN_NAME if source == STDIN else str(source)
 
 

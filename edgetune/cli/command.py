@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from edgetune.cli.app import LightGroup
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, declared
 
 _NEAR = 0.75
 """Likeness above which a word that names no file is taken for a misspelt subcommand."""
@@ -162,9 +162,9 @@ def command(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function)
         kinds = [hints[name] for name in inspect.signature(function).parameters]
-        declared = [kind for kind in kinds if kind is not typer.Context]
-        parameters = [_parameter(*field) for kind in declared for field in _declared(kind)]
-        if len(declared) < len(kinds):
+        own = [kind for kind in kinds if kind is not typer.Context]
+        parameters = [_parameter(*field) for kind in own for field in declared(kind)]
+        if len(own) < len(kinds):
             parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
         @wraps(function)
@@ -185,17 +185,6 @@ def command(
         return function
 
     return register
-
-
-def _declared(kind: type) -> Iterator[tuple[Field[Any], Any, Option]]:
-    """Yield each field of an options dataclass with its type and its ``Option``."""
-    hints = get_type_hints(kind, include_extras=True)
-    for field in fields(kind):
-        annotation = hints[field.name]
-        assert get_origin(annotation) is Annotated, f"{kind.__name__}.{field.name} has no Option"
-        inner, *extras = get_args(annotation)
-        (shown,) = (extra for extra in extras if isinstance(extra, Option))
-        yield field, inner, shown
 
 
 def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
@@ -233,4 +222,4 @@ def _filled(kind: type, given: dict[str, Any]) -> Any:
 
 
 def _repeats(kind: type, name: str) -> bool:
-    return any(field.name == name and shown.repeatable for field, _, shown in _declared(kind))
+    return any(field.name == name and shown.repeatable for field, _, shown in declared(kind))

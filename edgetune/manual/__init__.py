@@ -27,7 +27,7 @@ TOPICS: dict[str, str] = {
 }
 """Every topic and its line of help, in reading order; ``NAME.md`` in this folder is its page."""
 
-_LINK = re.compile(r"\[([^\]]+)\]\(([^)]+)\)")
+_LINK = re.compile(r"\[([^\[\]()]+)\]\(([^()\s]+)\)")
 
 
 def page(topic: str) -> str:

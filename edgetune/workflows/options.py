@@ -11,9 +11,9 @@ The terminal passes the words as written; Python may pass a number in the base S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, dataclass, fields
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 Group = Literal["Problem", "Where", "How", "Files", "Output"]
 """Heading under which ``--help`` lists an option: what is asked, where it is measured, how, files, output."""
@@ -43,6 +43,17 @@ class Option:
     argument: bool = False
     repeatable: bool = False
     hidden: bool = False
+
+
+def declared(kind: type) -> Iterator[tuple[Field[Any], Any, Option]]:
+    """Yield each field of an options dataclass with its type and its ``Option``."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        annotation = hints[field.name]
+        assert get_origin(annotation) is Annotated, f"{kind.__name__}.{field.name} has no Option"
+        inner, *extras = get_args(annotation)
+        (shown,) = (extra for extra in extras if isinstance(extra, Option))
+        yield field, inner, shown
 
 
 Seed = Annotated[

@@ -38,9 +38,12 @@ def report(artifacts: Sequence[Artifact], path: str | Path) -> Path:
         raise InputError("a report needs an artifact", "e.g. edgetune.report([table, plan], 'report.html')")
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report is a page", "name a .html file")
-    Target(Path(path)).check("figure", "path")
+    Target(Path(path)).check("figure", "the report")
     sections = "".join(_section(artifact) for artifact in artifacts)
-    page = f"<!doctype html><html lang=en><meta charset=utf-8><title>edgetune</title><style>{_STYLE}</style>{sections}"
+    head = (
+        f'<meta charset=utf-8><meta name="generator" content="edgetune"><title>edgetune</title><style>{_STYLE}</style>'
+    )
+    page = f"<!doctype html><html lang=en>{head}{sections}"
     return write_atomically(f"{page}</html>\n".encode(), path)
 
 
