@@ -54,12 +54,14 @@ if TYPE_CHECKING:
     from edgetune.artifacts.run import Run
     from edgetune.artifacts.timeline import Timeline
     from edgetune.stages.profiling.window import Window
+    from edgetune.workflows.kept_rows import FinishedRun
     from edgetune.workflows.roofline.request import Placed
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 -- of options
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
+Made = TypeVar("Made", bound="Artifact")
 Source = Union[str, "os.PathLike[str]", "Artifact"]
 """What a workflow reads: a file or a name as on the command line, or an artifact that another one returned."""
 
@@ -110,13 +112,15 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
                 near = get_close_matches(each, known, 1)
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise TypeError(f"{name}() has no option {each!r}{hint}")
-            if known[first][0].default is MISSING and values.get(first) is None:
+            if (known[first][0].default is MISSING or known[first][2].repeatable) and values.get(first) is None:
                 raise TypeError(f"{name}() needs {first}: {known[first][2].help}")
             if values.get("plot") is not None or values.get("view") is not None:
                 raise InputError(
                     "plot and view are for the command line",
                     "edgetune.report([result], 'page.html') draws what is returned",
                 )
+            if values.get("output") == "-":
+                raise InputError("standard output is the program's own", "name a file, or use what is returned")
             with _LOCK, TemporaryDirectory(prefix=IN_MEMORY) as folder:
                 checked = {each: _checked(each, value, *known[each][1:], folder) for each, value in values.items()}
                 opts = kind(**checked)
@@ -170,6 +174,18 @@ def _checked(name: str, value: Any, inner: Any, shown: Option, folder: str) -> A
     elif isinstance(value, Real) and float in members:
         return float(value)
     raise InputError(f"{name} cannot be {str(value)[:80]!r}", f"{shown.help} See edgetune help python")
+
+
+def _whole(finished: FinishedRun[Made]) -> Made:
+    """Return what a run made.
+
+    Raises:
+        KeyboardInterrupt: a signal ended the run early; what it has is written where an output was named.
+    """
+    made = finished.checked()
+    if finished.stopped_by is not None:
+        raise KeyboardInterrupt(f"stopped by signal {finished.stopped_by}")
+    return made
 
 
 def _file(value: Any, folder: str) -> Any:
@@ -243,7 +259,7 @@ def interleave(opts: InterleaveOptions) -> Run:
     """
     from edgetune.workflows.interleave.interleave import interleave as workflow
 
-    return workflow(opts, _Notes()).checked()
+    return _whole(workflow(opts, _Notes()))
 
 
 @_takes(ScheduleOptions)
@@ -254,7 +270,7 @@ def schedule(opts: ScheduleOptions) -> Timeline:
     """
     from edgetune.workflows.schedule.run import schedule as workflow
 
-    return workflow(opts, _Notes()).checked()
+    return _whole(workflow(opts, _Notes()))
 
 
 def measure(

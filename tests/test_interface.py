@@ -2,11 +2,15 @@
 
 import inspect
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -227,3 +231,31 @@ def test_threads_take_turns(tables, tmp_path):
     with ThreadPoolExecutor(4) as pool:
         plans = list(pool.map(plan, range(4)))
     assert [edgetune.read(tmp_path / f"{number}.yaml") for number in range(4)] == plans
+
+
+def test_standard_output_stays_the_programs_own():
+    with pytest.raises(edgetune.EdgetuneError, match="standard output"):
+        edgetune.roofline("zoo:resnet18", device="twin:orin-agx", output="-")
+
+
+def test_a_run_that_a_signal_stops_raises(tables, tmp_path):
+    path = tmp_path / "run.parquet"
+    plan = edgetune.search(tables[0], power_budget=30, latency_budget=0.5, arrival_rate=60)
+
+    def stop_the_run():
+        while not list(tmp_path.iterdir()):  # the rows of a run that is under way
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    Thread(target=stop_the_run, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        edgetune.interleave(plan, device="twin:orin-agx", profile=tables[0], duration="100h", output=path)
+    assert edgetune.read(path).rows
+
+
+def test_a_run_in_another_thread_needs_no_signals(tables):
+    plan = edgetune.search(tables[0], power_budget=30, latency_budget=0.5, arrival_rate=60)
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(edgetune.interleave, plan, device="twin:orin-agx", profile=tables[0], duration=1).result()
+    assert run.rows

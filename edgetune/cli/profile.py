@@ -37,6 +37,6 @@ def _train(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
     from edgetune.workflows.convergence import convergence, training_request
 
     if terminal.dry_run:
-        report_plan(training_request(opts, terminal.screen), terminal)
+        report_plan(training_request(opts), terminal)
         return
     report(*convergence(opts, terminal.screen), terminal)

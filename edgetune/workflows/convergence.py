@@ -42,13 +42,13 @@ class TrainingRequest:
         proxy: The task to train, its data set loaded.
         tasks: Batch size and seed of each run.
         jobs: Number of parallel runs.
-        target: The output of the table.
+        file_name: Name of the table where no output is named.
     """
 
     proxy: Proxy
     tasks: list[Task]
     jobs: int
-    target: Target
+    file_name: str
 
 
 def refuse_training(opts: ConvergenceOptions) -> None:
@@ -67,12 +67,13 @@ def convergence(opts: ProfileCommandOptions, reporter: Reporter) -> tuple[Conver
     Raises:
         InputError: an option does not apply here or is invalid.
     """
-    request = training_request(opts, reporter)
-    request.target.check("convergence")
-    return train_missing(request, fresh=opts.fresh, reporter=reporter), request.target
+    request = training_request(opts)
+    target = choose_target(opts.output, request.file_name, resumes=True, stdout=reporter.stdout)
+    target.check("convergence")
+    return train_missing(request, target, fresh=opts.fresh, reporter=reporter), target
 
 
-def training_request(opts: ProfileCommandOptions, reporter: Reporter) -> TrainingRequest:
+def training_request(opts: ProfileCommandOptions) -> TrainingRequest:
     """Return the runs to train, without training any."""
     _refuse_measuring(opts)
     proxy = _proxy(opts)
@@ -81,7 +82,7 @@ def training_request(opts: ProfileCommandOptions, reporter: Reporter) -> Trainin
     tasks = [(size, seed) for seed in seeds for size in sizes]
     jobs = min(opts.jobs or _default_jobs(proxy.device), len(tasks))
     name = f"{proxy.workload.name.replace(':', '-')}-{proxy.dataset.name}-convergence.parquet"
-    return TrainingRequest(proxy, tasks, jobs, choose_target(opts.output, name, resumes=True, stdout=reporter.stdout))
+    return TrainingRequest(proxy, tasks, jobs, name)
 
 
 def _refuse_measuring(opts: ProfileCommandOptions) -> None:
@@ -149,9 +150,9 @@ def _default_jobs(device: str) -> int:
     return min(cores, _GPU_JOBS) if device.startswith("cuda") else cores
 
 
-def train_missing(request: TrainingRequest, *, fresh: bool, reporter: Reporter) -> Convergence:
+def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, reporter: Reporter) -> Convergence:
     """Train the runs that neither the journal nor the table has, write the table, then discard the journal."""
-    proxy, tasks, target = request.proxy, request.tasks, request.target
+    proxy, tasks = request.proxy, request.tasks
     regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
     journal = default_journal_path(regular, proxy.identity, tasks)
     known = None

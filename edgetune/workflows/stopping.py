@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -85,6 +86,9 @@ def noting_signals(reporter: Reporter, what: str) -> Iterator[Stopping]:
         reporter.info(f"stopping after {what}; once more to stop at once")
         stopping.act()
 
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals in the main thread alone
+        yield stopping
+        return
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:
             signal.signal(number, note)

@@ -178,7 +178,7 @@ def policies(
         for letter in letters:
             asked = fitted(ready, workload(letter, sizes=sizes))
             policies = {name: make_policy(name, (asked.critical, asked.normal), ready.gpu) for name in POLICIES}
-            runs = runner(ready.stage, policies, ready.gpu, duration_s=duration_s)
+            runs = runner(ready.open_backend, policies, ready.gpu, duration_s=duration_s)
             figures = bench(asked, list(POLICIES), runs, turns=turns)
             found.append(asdict(figures))
             print(f"policies   {letter}: {figures.critical} ({figures.arrivals}) beside {figures.normal}; ", end="")

@@ -1,6 +1,7 @@
 """Inputs of a network whose shapes depend on the data: ``roofline`` and ``roofline ops`` take them from a file."""
 
 import json
+import os
 
 import numpy as np
 import onnx
@@ -38,3 +39,15 @@ def test_a_roofline_places_a_network_of_given_inputs(edgetune, counted):
     words = ("roofline", "counted.onnx", "--device", "twin:orin-agx", "--json", "--inputs", "five.npz")
     (placement,) = json.loads(edgetune(*words).out)["placements"]
     assert placement["flops"] == 5 * 8
+
+
+def test_modes_come_from_a_pipe_which_is_read_once(edgetune):
+    reading, writing = os.pipe()
+    os.write(writing, b"gpu_mhz,cpu_mhz,cpu_cores,mem_mhz\n1300.5,2201.6,12,3199\n")
+    os.close(writing)
+    try:
+        modes = ("--modes", f"/dev/fd/{reading}")
+        ended = edgetune("roofline", "zoo:squeezenet", "--device", "twin:orin-agx", "--quick", *modes)
+    finally:
+        os.close(reading)
+    assert ended.code == 0, ended.err

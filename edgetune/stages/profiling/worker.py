@@ -24,7 +24,6 @@ from typing import Any
 from edgetune.errors import InputError
 from edgetune.processes.affinity import pin
 from edgetune.processes.messages import serve
-from edgetune.workloads.layer_times import measure
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step
 from edgetune.workloads.workload import RunOptions, Workload
@@ -72,6 +71,8 @@ class _Session:
         gc.collect()
         if command["cpus"]:
             pin(command["cpus"])
+        from edgetune.workloads.layer_times import measure  # it needs onnx, which a training file does not
+
         times = measure(
             Workload.from_plain(command["workload"]),
             command["task"],

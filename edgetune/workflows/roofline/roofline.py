@@ -65,17 +65,14 @@ class Request:
         device: The device that runs kernels and the network.
         tables: Operator tables of the network by the precision of their roof.
         target: The output of the roofline; ``None`` for none.
+        modes: The modes to measure peaks in, the highest first; none for ``--tune``, which chooses its own.
     """
 
     opts: RooflineOptions
     device: Device
     tables: Mapping[str, tuple[OpsTable, ...]]
     target: Target | None
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        """The modes to measure peaks in, the highest first."""
-        return highest_first(choose_modes(self.device, self.opts.modes).modes)
+    modes: tuple[Mode, ...]
 
     @property
     def kernel_precisions(self) -> list[str]:
@@ -106,7 +103,9 @@ def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
     opts = _settled(opts, reporter)
     target = _check_words(opts, precisions)
     device = open_named(opts.device or "auto", opts.root, seed=opts.seed)
-    request = Request(opts, device, _tables_by_roof(opts, device, precisions), target)
+    tables = _tables_by_roof(opts, device, precisions)
+    modes = () if opts.tune is not None else highest_first(choose_modes(device, opts.modes).modes)
+    request = Request(opts, device, tables, target, modes)
     if opts.tune is None:
         return request
     return replace(request, opts=replace(opts, dim=dimension_words(request.tuned[1], opts)))

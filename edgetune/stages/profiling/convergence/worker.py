@@ -19,7 +19,6 @@ from edgetune.errors import DeviceError
 from edgetune.processes.messages import serve
 from edgetune.stages.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.stages.profiling.convergence.proxy import TrainingOptions
-from edgetune.stages.profiling.convergence.training import train
 from edgetune.workloads.workload import Workload
 
 
@@ -34,6 +33,7 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
         import torch
     except ImportError:
         raise DeviceError("training needs PyTorch, which is not installed", "pip install edgetune[torch]") from None
+    from edgetune.stages.profiling.convergence.training import train  # it needs PyTorch
 
     torch.set_num_threads(1)
     device = _device(command["device"])
