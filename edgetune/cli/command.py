@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from edgetune.cli.app import LightGroup
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
-from edgetune.workflows.options import Option, declared
+from edgetune.workflows.options import Group, Option, declared
 
 _NEAR = 0.75
 """Likeness above which a word that names no file is taken for a misspelt subcommand."""
@@ -74,7 +74,7 @@ class DefaultGroup(LightGroup):
 
 
 _CONTEXT = "ctx"
-_HEADINGS = ("Problem", "Where", "How", "Files", "Output")
+_HEADINGS = get_args(Group)
 
 
 @dataclass(frozen=True, kw_only=True)

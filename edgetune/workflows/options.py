@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import Field, dataclass, fields
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-Group = Literal["Problem", "Where", "How", "Files", "Output"]
-"""Heading under which ``--help`` lists an option: what is asked, where it is measured, how, files, output."""
+Group = Literal["Problem", "Training", "Where", "How", "Files", "Output"]
+"""Heading under which ``--help`` lists an option: what is asked, training, where it is measured, how, files, output."""
 
 
 @dataclass(frozen=True, slots=True)

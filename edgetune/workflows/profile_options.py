@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Annotated, Any
 
 from edgetune.workflows import options
@@ -40,27 +41,29 @@ class MeasuringOptions(PointOptions):
     ] = None
 
 
+_trained = partial(Option, group="Training")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConvergenceOptions:
-    """The options of ``--convergence``; an absent option is ``None``."""
+    """``--convergence`` and its options; an absent option is ``None``."""
 
-    dataset: Annotated[
-        str | None, Option("To train on: shapes, gratings or a .npz of x and y.", ("--dataset",), "Problem", "NAME")
-    ] = None
-    target_accuracy: Annotated[
-        str | float | None, Option("Until so many are right, e.g. 90%.", ("--target-accuracy",), "Problem", "SHARE")
-    ] = None
-    max_epochs: Annotated[
-        int | None, Option("Train so long. Default: 40.", ("--max-epochs",), metavar="N", least=1)
-    ] = None
-    seeds: Annotated[int | None, Option("Runs per batch size. Default: 3.", ("--seeds",), metavar="N", least=1)] = None
-    jobs: Annotated[int | None, Option("Runs at a time. Default: one per core.", ("--jobs",), metavar="N", least=1)] = (
+    convergence: Annotated[
+        bool, _trained("Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size.")
+    ] = False
+    dataset: Annotated[str | None, _trained("To train on: shapes, gratings or a .npz of x and y.", metavar="NAME")] = (
         None
     )
-    optimizer: Annotated[str | None, Option("adam (default) or adamw.", ("--optimizer",), metavar="NAME")] = None
+    target_accuracy: Annotated[str | float | None, _trained("Until so many are right, e.g. 90%.", metavar="SHARE")] = (
+        None
+    )
+    max_epochs: Annotated[int | None, _trained("Train so long. Default: 40.", metavar="N", least=1)] = None
+    seeds: Annotated[int | None, _trained("Runs per batch size. Default: 3.", metavar="N", least=1)] = None
+    jobs: Annotated[int | None, _trained("Runs at a time. Default: one per core.", metavar="N", least=1)] = None
+    optimizer: Annotated[str | None, _trained("adam (default) or adamw.", metavar="NAME")] = None
     learning_rate: Annotated[
         float | None,
-        Option("At batch 32; scaled by the square root of the batch. Default: 0.001.", metavar="RATE"),
+        _trained("At batch 32; scaled by the square root of the batch. Default: 0.001.", metavar="RATE"),
     ] = None
 
 
@@ -83,12 +86,6 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     ] = None  # fmt: skip
     batch_sizes: options.BatchSizes = None
     batch_axis: options.BatchAxis = ()
-    convergence: Annotated[
-        bool,
-        Option(
-            "Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size.", ("--convergence",), "Problem"
-        ),
-    ] = False
     device: options.Device = "auto"
     root: options.Root = None
     modes: options.Modes = None
