@@ -127,7 +127,7 @@ class Table(Artifact):
     def __repr__(self) -> str:
         simulated = ", SIMULATED" if self.header.simulated else ""
         device = self.header.conditions.get("device", "unknown device")
-        return f"<{self.header.kind} of {device}: {len(self.rows)} rows{simulated}>"
+        return f"<{self.header.kind} of {device}: {self.to_arrow().num_rows} rows{simulated}>"
 
     @classmethod
     def read(cls: type[AnyTable], raw: Raw, *, name: str) -> AnyTable:

@@ -8,6 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def _same(one: Any, other: Any) -> bool:
     import numpy as np
 
     with np.printoptions(threshold=sys.maxsize):
-        return repr(one) == repr(other) or (one.header.kind != "evaluation" and bool(one == other))
+        return repr(asdict(one)) == repr(asdict(other)) or (one.header.kind != "evaluation" and bool(one == other))
 
 
 def changed(given: Input, work: Path) -> list[str]:
