@@ -8,7 +8,6 @@ take.
 
 from __future__ import annotations
 
-import difflib
 import math
 import signal
 import threading
@@ -221,6 +220,8 @@ def _allocated_bytes() -> int:
 def _parsed(word: str) -> tuple[str, int]:
     name, sign, value = word.partition("=")
     if name not in LIMITS:
+        import difflib  # here, for every command loads this module
+
         near = difflib.get_close_matches(name, LIMITS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(LIMITS)}"
         raise InputError(f"--raise-limit: there is no limit {name!r}", hint)

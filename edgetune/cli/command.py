@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields
-from difflib import get_close_matches
+from dataclasses import MISSING, Field, dataclass
 from functools import wraps
 from pathlib import Path
 from types import NoneType
@@ -48,6 +47,8 @@ class DefaultGroup(LightGroup):
             ctx.args = args
             return args
         if args and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
             near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=_NEAR)
             if near and not Path(args[0]).exists():
                 raise InputError(
@@ -217,9 +218,5 @@ def _words_type(inner: Any, shown: Option) -> Any:
 
 
 def _filled(kind: type, given: dict[str, Any]) -> Any:
-    values = {field.name: given[field.name] for field in fields(kind)}
-    return kind(**{name: tuple(value or ()) if _repeats(kind, name) else value for name, value in values.items()})
-
-
-def _repeats(kind: type, name: str) -> bool:
-    return any(field.name == name and shown.repeatable for field, _, shown in declared(kind))
+    values = ((field.name, shown.repeatable, given[field.name]) for field, _, shown in declared(kind))
+    return kind(**{name: tuple(value or ()) if repeats else value for name, repeats, value in values})

@@ -11,8 +11,9 @@ The terminal passes the words as written; Python may pass a number in the base S
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, fields
+from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 Group = Literal["Problem", "Training", "Where", "How", "Files", "Output"]
@@ -45,15 +46,18 @@ class Option:
     hidden: bool = False
 
 
-def declared(kind: type) -> Iterator[tuple[Field[Any], Any, Option]]:
-    """Yield each field of an options dataclass with its type and its ``Option``."""
+@cache
+def declared(kind: type) -> tuple[tuple[Field[Any], Any, Option], ...]:
+    """Return each field of an options dataclass with its type and its ``Option``."""
+    found = []
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         annotation = hints[field.name]
         assert get_origin(annotation) is Annotated, f"{kind.__name__}.{field.name} has no Option"
         inner, *extras = get_args(annotation)
         (shown,) = (extra for extra in extras if isinstance(extra, Option))
-        yield field, inner, shown
+        found.append((field, inner, shown))
+    return tuple(found)
 
 
 Seed = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -131,9 +130,8 @@ def wrote(path: str | Path) -> str:
 
 
 def choose_target(
-    output: str | None, default_name: str, *, last: bool = False, resumes: bool = False, json: bool = False,
-    stdout: Stdout | None = None,
-) -> Target:  # fmt: skip
+    output: str | None, default_name: str, *, stdout: Stdout, last: bool = False, resumes: bool = False
+) -> Target:
     """Return where ``-o output`` puts an artifact; ``Target.check`` says whether it can be written there.
 
     Without ``-o``, a pipe or a file on standard output receives the bytes. If standard output is a terminal, or if this
@@ -142,15 +140,13 @@ def choose_target(
     Args:
         output: As written after ``-o``; ``None`` where there is none.
         default_name: Name of the file without ``-o``; a number is added if a file of that name exists.
+        stdout: The use of standard output, as the reporter has it.
         last: Whether no command reads the artifact from a pipe.
         resumes: Whether to continue an existing file of the default name.
-        json: Whether standard output carries an answer in JSON.
-        stdout: The use of standard output; ``None`` detects it.
 
     Raises:
         InputError: standard output cannot carry the artifact, or no file is named.
     """
-    stdout = stdout or ("answer" if json else "terminal" if sys.stdout.isatty() else "bytes")
     if output == "-":
         if stdout in ("answer", "none"):
             raise InputError("standard output cannot carry both the answer and the file", "name a file with -o")
