@@ -40,9 +40,9 @@ from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.options import Option, declared
 from edgetune.workflows.output import Target, begin_outputs
-from edgetune.workflows.profile_options import ProfileCommandOptions
+from edgetune.workflows.profile.options import ProfileCommandOptions
 from edgetune.workflows.reporting import Stdout
-from edgetune.workflows.roofline_options import RooflineOptions
+from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.schedule.options import ScheduleOptions
 from edgetune.workflows.search.options import SearchOptions
 
@@ -206,10 +206,10 @@ def profile(opts: ProfileCommandOptions) -> Profile | Convergence:
     With ``convergence=True`` the network is trained instead, and the table holds epochs to an accuracy.
     """
     if opts.convergence:
-        from edgetune.workflows.convergence import convergence
+        from edgetune.workflows.profile.convergence import convergence
 
         return convergence(opts, _Notes())[0]
-    from edgetune.workflows.profile import profile as workflow
+    from edgetune.workflows.profile.profile import profile as workflow
 
     return workflow(opts, _Notes())[0]
 

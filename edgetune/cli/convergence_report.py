@@ -16,7 +16,7 @@ from edgetune.workflows.output import Target
 if TYPE_CHECKING:
     from edgetune.artifacts.convergence import Convergence, ConvergenceRow
     from edgetune.cli.command import Terminal
-    from edgetune.workflows.convergence import TrainingRequest
+    from edgetune.workflows.profile.convergence import TrainingRequest
 
 
 def report_plan(request: TrainingRequest, terminal: Terminal) -> None:

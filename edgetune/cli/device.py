@@ -10,7 +10,7 @@ import typer
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
 from edgetune.cli.screen import answer, print_document, print_folded, print_lines
 from edgetune.errors import ExitCode, InputError
-from edgetune.workflows.device_options import (
+from edgetune.workflows.device.options import (
     DeviceOptions,
     ModesOptions,
     RestoreOptions,
@@ -35,7 +35,7 @@ def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
             raise InputError("no device is named", "e.g. edgetune device twin:orin-agx --check")
         report_list(terminal)
     elif about_twin:
-        from edgetune.workflows import twin
+        from edgetune.workflows.device import twin
 
         if opts.calibrate:
             written = twin.calibrate(name, opts.calibrate)
@@ -86,7 +86,7 @@ def set_mode(opts: SetOptions, terminal: QuietTerminal) -> None:
       edgetune device set jetson MODE_30W
       edgetune device set jetson plan.yaml -- python train.py
     """
-    from edgetune.workflows import devices as workflow
+    from edgetune.workflows.device import device as workflow
 
     change = workflow.set_mode(opts, terminal.screen)
     if change.code is not None:
@@ -110,7 +110,7 @@ def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
     Where another nvpmodel mode was chosen since, its limits hold. Ends with 0 when the device is as it was found, also
     when there was nothing to do, and with 6 when it is not.
     """
-    from edgetune.workflows import devices as workflow
+    from edgetune.workflows.device import device as workflow
 
     name, done = workflow.restore(opts, terminal.screen)
     if terminal.json:
@@ -133,7 +133,7 @@ def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
       sudo cp units/* /etc/systemd/system
       sudo systemctl enable --now edgetune-restore-jetson.service edgetune-guardian-jetson.socket
     """
-    from edgetune.workflows import devices as workflow
+    from edgetune.workflows.device import device as workflow
 
     made = workflow.units(opts)
     if terminal.json:
@@ -152,6 +152,6 @@ def watch(opts: WatchOptions, terminal: AnswerTerminal) -> None:
     Nothing is set, and root is not needed for what every user may read.
     """
     from edgetune.cli.device_watch import show_readings
-    from edgetune.workflows import devices as workflow
+    from edgetune.workflows.device import device as workflow
 
     show_readings(*workflow.watch(opts), terminal)

@@ -10,9 +10,9 @@ from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, ta
 from edgetune.devices.device import Absent, Device
 from edgetune.devices.discover import auto_name, list_devices
 from edgetune.devices.twin.calibration import CheckRow
-from edgetune.workflows.doctor import capabilities
+from edgetune.workflows.device.doctor import capabilities
+from edgetune.workflows.device.twin import TwinCheck
 from edgetune.workflows.parse_options import choose_modes
-from edgetune.workflows.twin import TwinCheck
 
 
 def report_list(terminal: AnswerTerminal) -> None:

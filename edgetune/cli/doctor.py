@@ -9,7 +9,7 @@ import typer
 from edgetune.cli.command import AnswerTerminal, command
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import ExitCode
-from edgetune.workflows.device_options import DoctorOptions
+from edgetune.workflows.device.options import DoctorOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -22,7 +22,7 @@ def doctor(opts: DoctorOptions, terminal: AnswerTerminal) -> None:
     and nothing is tried as root. Ends with 0 when the core works, and with 4 when a library it needs is missing. With
     --root only the libraries and that board are told.
     """
-    from edgetune.workflows import doctor as workflow
+    from edgetune.workflows.device import doctor as workflow
 
     report = workflow.doctor(opts)
     answer(report) if terminal.json else show(report)

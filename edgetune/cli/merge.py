@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from edgetune.cli.command import Terminal, command
-from edgetune.workflows.merge_options import MergeOptions
+from edgetune.workflows.profile.options import MergeOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -22,7 +22,7 @@ def merge(opts: MergeOptions, terminal: Terminal) -> None:
     """
     from edgetune.artifacts.plain import plain
     from edgetune.cli.screen import answer
-    from edgetune.workflows.merge import merge as workflow
+    from edgetune.workflows.profile.merge import merge as workflow
 
     whole, target, counts = workflow(opts, terminal.screen)
     if terminal.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from edgetune.cli.command import PlanningTerminal, command
-from edgetune.workflows.profile_options import ProfileCommandOptions
+from edgetune.workflows.profile.options import ProfileCommandOptions
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -24,7 +24,7 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
         _train(opts, terminal)
         return
     from edgetune.cli.profile_report import report, report_plan
-    from edgetune.workflows import profile as workflow
+    from edgetune.workflows.profile import profile as workflow
 
     if terminal.dry_run:
         report_plan(*workflow.plan_profile(opts, terminal.screen), terminal)
@@ -34,7 +34,7 @@ def profile(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
 
 def _train(opts: ProfileCommandOptions, terminal: PlanningTerminal) -> None:
     from edgetune.cli.convergence_report import report, report_plan
-    from edgetune.workflows.convergence import convergence, training_request
+    from edgetune.workflows.profile.convergence import convergence, training_request
 
     if terminal.dry_run:
         report_plan(training_request(opts), terminal)

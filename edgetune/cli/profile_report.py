@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgetune.cli.command import Terminal
     from edgetune.devices.device import Device
     from edgetune.stages.profiling.estimate import SweepEstimate
-    from edgetune.workflows.profile import ProfileRequest
+    from edgetune.workflows.profile.profile import ProfileRequest
 
 _SHOWN = 20
 """Rows shown to people; files hold all."""
@@ -69,7 +69,7 @@ def _report_complete(device: Device, points: list[Point], file: str | None, *, j
 def report(table: Profile, target: Target, terminal: Terminal) -> None:
     """Show the rows on standard error, or answer in JSON, and end with 5 when points failed."""
     from edgetune.artifacts.plain import plain
-    from edgetune.workflows.profile import last_rows, unfinished
+    from edgetune.workflows.profile.profile import last_rows, unfinished
 
     screen = terminal.screen
     if terminal.json:

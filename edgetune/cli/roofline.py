@@ -6,7 +6,7 @@ import typer
 
 from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.cli.screen import answer, print_document
-from edgetune.workflows.roofline_options import OpsOptions, RooflineOptions
+from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
 app = typer.Typer(cls=GroupedDefaultGroup, rich_markup_mode=None, add_completion=False)
 

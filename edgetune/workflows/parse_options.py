@@ -1,8 +1,8 @@
-"""Parses options of measurements: task, batch sizes, precision, dimensions, modes, inputs."""
+"""Parses options of measurements: task, batch sizes and axes, precision, dimensions, modes, inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from edgetune.choices import choose
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from edgetune.devices.device import Device
     from edgetune.devices.modes import Selection
     from edgetune.stages.profiling.options import ProfileOptions
-    from edgetune.workflows.profile_options import PointOptions
+    from edgetune.workflows.profile.options import PointOptions
+    from edgetune.workloads.batch import Axes
+    from edgetune.workloads.workload import Workload
+
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
@@ -162,7 +165,7 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         InputError: a value cannot be used.
     """
     from edgetune.stages.profiling.options import ProfileOptions
-    from edgetune.workflows.profile_options import MeasuringOptions
+    from edgetune.workflows.profile.options import MeasuringOptions
 
     sweep = opts if isinstance(opts, MeasuringOptions) else MeasuringOptions()
     cool_to = opts.cool_to
@@ -179,3 +182,67 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
         precision=None if opts.precision is None else parse_precision(opts.precision),
         seed=opts.seed,
     )
+
+
+_EXAMPLE = "e.g. --batch-axis x=1, or --batch-axis none"
+_NOTHING: Mapping[str, int] = {}
+
+
+def parse_batch_axes(words: Sequence[str]) -> Axes | None:
+    """Return the batch axes in ``x=1`` by input: an empty mapping for ``none``, and ``None`` without a text.
+
+    Raises:
+        InputError: the text is not ``input=axis``, names an input twice, or has ``none`` beside an axis.
+    """
+    found: dict[str, int] = {}
+    texts = [text.strip() for word in words for text in word.split(",")]
+    for text in texts:
+        name, _, axis = text.rpartition("=")
+        if text == "none" and len(texts) == 1:
+            return ()
+        if not name or not axis.isascii() or not axis.isdigit() or len(axis) > 2:
+            raise InputError(f"--batch-axis: {text[:80]!r} is not input=axis, an axis counted from 0", _EXAMPLE)
+        if name in found:
+            raise InputError(f"--batch-axis: input {name!r} is given twice", "an input has one batch axis at most")
+        found[name] = int(axis)
+    return tuple(found.items()) or None
+
+
+def choose_batch_sizes(
+    workload: Workload,
+    sizes: Sequence[int],
+    *,
+    task: Task,
+    dimensions: Mapping[str, int] = _NOTHING,
+    inputs: str | None = None,
+    seed: int = 0,
+    default: tuple[int, ...] = (1,),
+    use: str = "measured",
+) -> tuple[tuple[int, ...], str | None]:
+    """Return the batch sizes, checked against the network, and a note on a fixed batch.
+
+    Args:
+        workload: Anything that ``resolve`` returns.
+        sizes: The requested sizes; empty leaves the choice to this function.
+        task: What the network does.
+        dimensions: Sizes of its open dimensions.
+        inputs, seed: The inputs with which its answers are compared, see ``check_batch``.
+        default: The sizes where none is requested and the network's batch axis is open.
+        use: The operation at these sizes, for messages.
+
+    Raises:
+        InputError: see ``network_batch`` and ``check_batch``.
+    """
+    if not workload.has_graph:
+        return tuple(sizes) or default, None
+    from edgetune.workloads.batch_check import check_batch
+    from edgetune.workloads.onnx_file import network_batch
+
+    batch = network_batch(workload, dimensions)
+    chosen = tuple(sizes) or (default if batch.exported is None else (batch.exported,))
+    check_batch(workload, chosen, task, dimensions=dimensions, inputs=inputs, seed=seed)
+    if batch.exported is None and workload.batch_axes is None:  # as everybody expects; the file says it
+        return chosen, None
+    if not batch.axes:
+        return chosen, f"{workload.name}: {batch}, {use} as exported, one run a minibatch ({batch.why})"
+    return chosen, f"{workload.name}: {batch}, {use} at {', '.join(map(str, chosen))}"

@@ -46,7 +46,7 @@ from edgetune.workflows.interleave.points import INFER_SIZES, TRAIN_SIZE, Measur
 from edgetune.workflows.interleave.tenants import TenantSpec
 from edgetune.workflows.interleave.turns import InterleaveSetup, Turns
 from edgetune.workflows.parse_options import choose_modes, profile_options
-from edgetune.workflows.profile_options import PointOptions
+from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.resolve import resolve
 

@@ -6,7 +6,7 @@ from edgetune.artifacts.convergence import KIND, VERSION, Convergence, Convergen
 from edgetune.artifacts.header import Header
 from edgetune.cli.screen import Screen
 from edgetune.errors import InputError
-from edgetune.workflows.convergence import command_of, trained_epochs
+from edgetune.workflows.profile.convergence import command_of, trained_epochs
 
 INPUTS = {"workload": {"reference": "proxy:cnn"}, "dataset": {"reference": "my data.npz"}}
 OPTIONS = {"target_accuracy": 0.9, "max_epochs": 40, "optimizer": "adam", "learning_rate": 0.001}

@@ -15,9 +15,9 @@ from edgetune.cli.doctor import show_sudoers
 from edgetune.devices.guardian.client import LAUNCHER
 from edgetune.devices.software import JetsonRelease, detect_board
 from edgetune.testing.fake_board import make_board
-from edgetune.workflows import doctor
-from edgetune.workflows.doctor import examine_board, journal_row
-from edgetune.workflows.doctor_guardian import changeable, examine_guardian, sudoers_line
+from edgetune.workflows.device import doctor
+from edgetune.workflows.device.doctor import examine_board, journal_row
+from edgetune.workflows.device.guardian_permission import changeable, examine_guardian, sudoers_line
 from fakes.nvml import FakeGpu, FakeNvml
 
 
@@ -321,7 +321,7 @@ def test_whoever_can_change_what_root_would_run_is_warned_of(monkeypatch, tmp_pa
     module.parent.with_name("_edgetune.pth").write_text(f"import site\n{clone}\n")
     assert clone / "edgetune/mine.py" in changeable(launcher)
     launcher.write_text("#!" + "relative/python\n")
-    monkeypatch.setattr("edgetune.workflows.doctor_guardian._user", lambda: "nano")
+    monkeypatch.setattr("edgetune.workflows.device.guardian_permission._user", lambda: "nano")
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/sudo")
     (warning,) = examine_guardian(["jetson"], Path("/"), launcher)["warnings"]
     assert "whoever can is root" in warning

@@ -239,7 +239,7 @@ from edgetune.processes.privilege import act_as_caller
 
 act_as_caller()
 from edgetune.artifacts.mode import Mode
-from edgetune.workflows.doctor import examine
+from edgetune.workflows.device.doctor import examine
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.host import open_host
 

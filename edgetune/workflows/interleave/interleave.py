@@ -48,7 +48,7 @@ from edgetune.workflows.kept_rows import FinishedRun, keep_rows, write_run
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.parse_options import choose_modes, mode_here, parse_dimensions, profile_options
-from edgetune.workflows.profile_options import PointOptions
+from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 

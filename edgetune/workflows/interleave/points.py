@@ -29,8 +29,8 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler
 from edgetune.stats import find_warmup, median, percentile
 from edgetune.units import NS, format_si
-from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
 from edgetune.workflows.interleave.tenants import TenantSpec
+from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes
 from edgetune.workflows.reporting import Reporter
 from edgetune.workloads.batch import describe_axes
 from edgetune.workloads.onnx_file import network_batch

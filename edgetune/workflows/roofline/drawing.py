@@ -13,8 +13,8 @@ from edgetune.plotting.figure_file import require_figure
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
 from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.request import Placed, sizes_of, statements_of
-from edgetune.workflows.roofline_options import RooflineOptions
 
 VIEWS = ("roofs", "batches", "clocks")
 

@@ -10,7 +10,7 @@ from edgetune.devices.device import Absent, Device
 from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import LONGEST_RUN_S, longest_idle_s
 from edgetune.stages.roofline.next_clocks import next_modes
-from edgetune.workflows.roofline_options import RooflineOptions
+from edgetune.workflows.roofline.options import RooflineOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from edgetune.stages.roofline.next_clocks import Change, changes, next_modes
 from edgetune.units import counted
 from edgetune.workflows.load_warning import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
-from edgetune.workflows.profile_options import PointOptions
+from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.request import Placed, dimension_words, firsts, is_table, workload_of
-from edgetune.workflows.roofline_options import RooflineOptions
 
 
 def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:

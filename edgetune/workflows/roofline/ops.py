@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from edgetune.artifacts.ops import OpsTable, ledger
 from edgetune.errors import InputError
-from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
 from edgetune.workflows.output import Target, check_outputs, choose_target
-from edgetune.workflows.parse_options import parse_dimensions, parse_inputs, parse_precision
-from edgetune.workflows.phases import with_phase
+from edgetune.workflows.parse_options import (
+    choose_batch_sizes,
+    parse_batch_axes,
+    parse_dimensions,
+    parse_inputs,
+    parse_precision,
+)
 from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.options import OpsOptions
+from edgetune.workflows.roofline.phases import with_phase
 from edgetune.workflows.roofline.request import task_of
-from edgetune.workflows.roofline_options import OpsOptions
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed
 from edgetune.workloads.resolve import resolve

@@ -18,11 +18,10 @@ from edgetune.stages.roofline.kernel_plan import memory_of
 from edgetune.stages.roofline.next_clocks import Change
 from edgetune.stages.roofline.placement import Placement
 from edgetune.stages.roofline.slowdown_forecast import energy_of
-from edgetune.workflows.batch_choice import parse_batch_axes
-from edgetune.workflows.parse_options import parse_batch_sizes, parse_dimensions, parse_task
-from edgetune.workflows.phases import operating_points
+from edgetune.workflows.parse_options import parse_batch_axes, parse_batch_sizes, parse_dimensions, parse_task
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline_options import NetworkOptions, RooflineOptions
+from edgetune.workflows.roofline.options import NetworkOptions, RooflineOptions
+from edgetune.workflows.roofline.phases import operating_points
 from edgetune.workloads.llm import PREFIX
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload

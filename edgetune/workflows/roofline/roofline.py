@@ -18,16 +18,16 @@ from edgetune.stages.profiling.layers import layer_times
 from edgetune.stages.roofline.clocks import HOST_KNOBS
 from edgetune.stages.roofline.layers import join
 from edgetune.stages.roofline.placement import Placement, beneath, place, require_work
-from edgetune.workflows.batch_choice import choose_batch_sizes
 from edgetune.workflows.device_option import open_named
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_load
 from edgetune.workflows.output import Target, check_outputs
-from edgetune.workflows.parse_options import choose_modes, parse_inputs
+from edgetune.workflows.parse_options import choose_batch_sizes, choose_modes, parse_inputs
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.roofline.drawing import check_clocks, check_figure
 from edgetune.workflows.roofline.estimate import RooflineEstimate, estimate, runs_planned
 from edgetune.workflows.roofline.network import measured, measuring, next_changes, precision_to_run, tabled
+from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.peaks import (
     choose_roof,
     kernel_precision,
@@ -46,7 +46,6 @@ from edgetune.workflows.roofline.request import (
     workload_of,
 )
 from edgetune.workflows.roofline.tune import TunedNetwork, tune_network, tuning_modes
-from edgetune.workflows.roofline_options import RooflineOptions
 from edgetune.workflows.stopping import reporting_saved
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed

@@ -10,8 +10,7 @@ from typing import Any
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.units import parse_bytes
-from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
-from edgetune.workflows.parse_options import parse_dimensions
+from edgetune.workflows.parse_options import choose_batch_sizes, parse_batch_axes, parse_dimensions
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.schedule.options import PreparationOptions
 from edgetune.workflows.stopping import reporting_saved

@@ -20,9 +20,9 @@ from edgetune.stages.search.strategy import OperatorTotals
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.parse_options import parse_batch_sizes, profile_options
+from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
 from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
 from edgetune.workflows.search.options import SearchOptions
-from edgetune.workflows.subject import WorkloadOptions, WorkloadSelection, check, choose_subject
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.foreign_files import refuse_foreign
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from edgetune.workflows import options
 from edgetune.workflows.options import Option
-from edgetune.workflows.profile_options import PointOptions
+from edgetune.workflows.profile.options import PointOptions
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
 """Families of problems that ``search evaluate`` replays."""

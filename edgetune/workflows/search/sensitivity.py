@@ -15,7 +15,7 @@ from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.stages.search import accuracy
 from edgetune.units import parse_power_w, parse_share
-from edgetune.workflows.convergence import trained_epochs
+from edgetune.workflows.profile.convergence import trained_epochs
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.options import SensitivityOptions
 

@@ -18,7 +18,7 @@ from edgetune.devices.guardian import client
 from edgetune.devices.guardian.client import GuardianModes, guardian_command, left_behind, restore_through_guardian
 from edgetune.devices.guardian.units import guardian_units
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.workflows.doctor_guardian import changeable
+from edgetune.workflows.device.guardian_permission import changeable
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 SCRIPT = Path(client.__file__).with_name("edgetune-guardian.sh")

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetune.errors import InputError
-from edgetune.workflows.batch_choice import choose_batch_sizes, parse_batch_axes
-from edgetune.workflows.parse_options import choose_modes, parse_batch_sizes, parse_task
+from edgetune.workflows.parse_options import (
+    choose_batch_sizes,
+    choose_modes,
+    parse_batch_axes,
+    parse_batch_sizes,
+    parse_task,
+)
 
 if TYPE_CHECKING:
     from edgetune.artifacts.header import DataWarning

@@ -9,9 +9,9 @@ from typing import Any
 from edgetune.artifacts.merging import first_difference, merged, rows_difference
 from edgetune.artifacts.profile import Profile
 from edgetune.errors import InputError
-from edgetune.workflows.merge_options import MergeOptions
 from edgetune.workflows.output import Target, check_outputs, choose_target, forced
 from edgetune.workflows.parse_options import parse_columns
+from edgetune.workflows.profile.options import MergeOptions
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.candidates import read_table
 

@@ -17,9 +17,9 @@ from edgetune.devices.guardian.units import guardian_units
 from edgetune.devices.telemetry import Readings, telemetry_of
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_time_s
+from edgetune.workflows.device.foreground import run_command
+from edgetune.workflows.device.options import RestoreOptions, SetOptions, UnitsOptions, WatchOptions
 from edgetune.workflows.device_option import guardian_of, open_named
-from edgetune.workflows.device_options import RestoreOptions, SetOptions, UnitsOptions, WatchOptions
-from edgetune.workflows.foreground import run_command
 from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 

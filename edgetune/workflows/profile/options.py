@@ -1,7 +1,8 @@
-"""The options of ``edgetune profile``."""
+"""The options of ``edgetune profile`` and ``edgetune merge``."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Annotated, Any
@@ -101,3 +102,18 @@ def given(opts: Any, kind: type) -> list[str]:
     """Return the options of a dataclass ``kind`` that ``opts`` sets to other values than their defaults."""
     changed = [each.name for each in fields(kind) if getattr(opts, each.name) != each.default]
     return [f"--{name.replace('_', '-')}" for name in changed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeOptions:
+    """The options of ``edgetune merge``."""
+
+    tables: Annotated[
+        Sequence[str],
+        Option("Profiles, the oldest first; - for one.", metavar="TABLE...", argument=True, repeatable=True),
+    ] = field(kw_only=False)
+    output: Annotated[
+        str | None, Option("One of the tables may be it. Default: a pipe.", ("-o", "--output"), "Files", "FILE")
+    ] = None
+    column: options.Column = ()
+    force: options.Force = False

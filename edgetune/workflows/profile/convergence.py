@@ -22,7 +22,7 @@ from edgetune.stages.search.accuracy import require_sizes
 from edgetune.units import parse_share
 from edgetune.workflows.output import Target, choose_target, forced
 from edgetune.workflows.parse_options import parse_batch_sizes
-from edgetune.workflows.profile_options import ConvergenceOptions, ProfileCommandOptions, given
+from edgetune.workflows.profile.options import ConvergenceOptions, ProfileCommandOptions, given
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
 

@@ -19,15 +19,15 @@ from edgetune.stages.profiling.identity import default_journal_path, grown, iden
 from edgetune.stages.profiling.journal import discard_journal, points_in_journal
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import request_header, sweep
-from edgetune.workflows.convergence import refuse_training
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.output import Target, choose_target, forced
 from edgetune.workflows.parse_options import profile_options
-from edgetune.workflows.profile_options import ProfileCommandOptions
+from edgetune.workflows.profile.convergence import refuse_training
+from edgetune.workflows.profile.options import ProfileCommandOptions
+from edgetune.workflows.profile.subject import WorkloadOptions, check, choose_subject
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.stopping import reporting_saved
-from edgetune.workflows.subject import WorkloadOptions, check, choose_subject
 from edgetune.workloads.workload import Workload
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from edgetune.devices.software import REMEDIES, JetsonRelease
 from edgetune.errors import DeviceError
 from edgetune.version import __version__
-from edgetune.workflows.device_options import DoctorOptions
+from edgetune.workflows.device.options import DoctorOptions
 
 if TYPE_CHECKING:
     from edgetune.devices.device import Absent, Device, PowerSensor
@@ -259,7 +259,7 @@ def examine(root: Path) -> dict[str, Any]:
     """
     from edgetune.devices.discover import list_devices
     from edgetune.devices.software import REMEDIES, detect_board
-    from edgetune.workflows.doctor_guardian import examine_guardian
+    from edgetune.workflows.device.guardian_permission import examine_guardian
 
     board, release = examine_board(root), detect_board(root)
     listings = list_devices() if root == Path("/") else []
