@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from edgetune.cli.command import Terminal, command
 from edgetune.cli.main import describe, run
-from edgetune.devices.jetson.detect import POWER_SENSORS
+from edgetune.devices.jetson.options import POWER_SENSORS
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.arrivals import PROCESSES
 from edgetune.stages.elastic.policies import POLICIES as ELASTIC

@@ -217,19 +217,6 @@ def taking_turns(folder: int) -> Iterator[None]:
             os.close(descriptor)
 
 
-def sync(path: Path) -> None:
-    """Flush a file or a folder to the disk.
-
-    Raises:
-        OSError: it cannot be opened, or the disk fails.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        file_operations.sync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def sync_folder(folder: int) -> None:
     """Flush new names to the disk, if the file system can.
 

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from edgetune.artifacts.plain import plain
 from edgetune.cli.command import AnswerTerminal, QuietTerminal
 from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, table
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.devices.discover import auto_name, list_devices
 from edgetune.devices.twin.calibration import CheckRow
 from edgetune.workflows.device.doctor import capabilities

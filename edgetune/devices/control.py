@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 
 Snapshot: TypeAlias = dict[str, str]
 """Found values of every setting that may change, by path, in the order of a restore; plain JSON."""

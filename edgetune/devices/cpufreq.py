@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.control import Snapshot
-from edgetune.devices.device import ModeSpace
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.devices.sysfs import Sysfs, why

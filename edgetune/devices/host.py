@@ -12,10 +12,11 @@ import platform
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import CpuLoad, cpu_model, usable_cpus
 from edgetune.devices.cpufreq import Frequency, open_cpu_frequency, open_guarded_frequency
-from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource, ModeSpace
+from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.host_sensors import open_rapl, open_thermometer, open_throttle_events
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs

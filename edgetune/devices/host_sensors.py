@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.clock import Clock
-from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.devices.telemetry import PolledRecording, polled
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import DeviceError, InputError
 
 AS_FOUND = "as-found"

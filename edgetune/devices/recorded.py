@@ -14,7 +14,8 @@ from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import KNOBS, SETTINGS, Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
 from edgetune.artifacts.repeats import SAME, PointKey, knob_key, one_per_point, point_key
-from edgetune.devices.device import Absent, Device, DeviceKind, Listing, ModeSpace
+from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 
 PREFIX = "recorded:"

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from edgetune.devices.device import Absent, Device, ModeControl, ModeReader, PowerReading, Telemetry
+from edgetune.devices.capabilities import Absent, ModeControl, ModeReader, PowerReading, Telemetry
+from edgetune.devices.device import Device
 from edgetune.errors import DeviceError
 
 Read = Callable[[], PowerReading | None]

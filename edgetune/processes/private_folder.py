@@ -3,7 +3,7 @@
 ``openat2`` does so in one step (Linux 5.6). Elsewhere each folder of the path is opened relative to the one before,
 never through a link.
 
-``make_private`` makes a folder for one user in places where every user may create files.
+``make_private`` makes a folder for one user in places where every user may create files; ``sync`` flushes one.
 """
 
 from __future__ import annotations
@@ -113,3 +113,16 @@ def make_private(folder: Path) -> bool:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+
+def sync(path: Path) -> None:
+    """Flush a file or a folder to the disk.
+
+    Raises:
+        OSError: it cannot be opened, or the disk fails.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

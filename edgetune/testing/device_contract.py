@@ -19,7 +19,8 @@ from typing import TypeVar
 import pytest
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.devices.device import Absent, Device, LiveSource, ModeControl, ModelSource, ModeSpace, TableSource
+from edgetune.devices.capabilities import Absent, ModeControl, ModeSpace
+from edgetune.devices.device import Device, LiveSource, ModelSource, TableSource
 from edgetune.devices.modes import default_modes, parse_modes
 from edgetune.errors import DeviceError
 

@@ -22,8 +22,8 @@ from edgetune.devices.control import BoardControl
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.program import run
-from edgetune.devices.jetson.detect import parse_jetson_options
 from edgetune.devices.jetson.device import open_jetson
+from edgetune.devices.jetson.options import parse_jetson_options
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.testing.fake_kernel import DESCRIPTION, FakeKernel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.errors import InputError
 from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.window import Window, measured_window

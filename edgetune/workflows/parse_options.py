@@ -126,7 +126,7 @@ def choose_modes(device: Device, text: str | None) -> Selection:
         InputError: the words name no mode of this device.
     """
     from edgetune.artifacts.mode import Mode
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
     from edgetune.devices.modes import Selection, default_modes, select_modes
 
     if isinstance(device.modes, Absent):
@@ -139,7 +139,7 @@ def choose_modes(device: Device, text: str | None) -> Selection:
 
 def mode_here(device: Device, mode: Mode) -> Mode:
     """Return a plan's mode as a mode of this device; errors as ``known_by_name``."""
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
     from edgetune.devices.modes import known_by_name
 
     return mode if isinstance(device.modes, Absent) else known_by_name(mode, device.modes.space)

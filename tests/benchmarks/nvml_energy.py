@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from edgetune.devices.device import Absent, PowerReading
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.nvml.device import open_nvidia
 from edgetune.devices.nvml.gpu import Gpu, load_nvml
 from edgetune.devices.telemetry import polled

@@ -13,7 +13,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.io import read_roofline
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.stages.profiling import supervisor, worker
 from edgetune.testing.fake_clock import FakeClock

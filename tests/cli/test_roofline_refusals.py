@@ -263,7 +263,7 @@ def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reas
     from dataclasses import replace
 
     from edgetune.devices import discover
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
 
     opened = discover.open_device
     monkeypatch.setattr(discover, "open_device", lambda *a, **k: replace(opened(*a, **k), power=Absent("no sensor")))

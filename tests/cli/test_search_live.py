@@ -13,7 +13,7 @@ from onnx import parser
 
 from edgetune.artifacts import io
 from edgetune.devices import discover
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.profiler import Profiler
 
 LIVE = ("search", "zoo:squeezenet", "--task", "train", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301",

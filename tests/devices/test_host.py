@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, LiveSource, ModeControl
+from edgetune.devices.capabilities import Absent, ModeControl
+from edgetune.devices.device import LiveSource
 from edgetune.devices.host import host_device, open_host
 from edgetune.errors import DeviceError
 from edgetune.testing.device_contract import DeviceContract

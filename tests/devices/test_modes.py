@@ -15,7 +15,7 @@ from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Profile, ProfileRow
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.modes import default_modes, highest_mode, parse_modes, select_modes
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 

@@ -1,6 +1,6 @@
 """A sensor read by a thread: only what is fresh, and a sensor that fails does not end the measurement."""
 
-from edgetune.devices.device import PowerReading
+from edgetune.devices.capabilities import PowerReading
 from edgetune.devices.telemetry import PolledRecording, SensorStoppedError, polled
 
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import Counter, RaplMeter, RaplSensor, open_rapl
 from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs, add_rapl

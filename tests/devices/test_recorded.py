@@ -13,7 +13,8 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
-from edgetune.devices.device import Absent, Device, ModeControl
+from edgetune.devices.capabilities import Absent, ModeControl
+from edgetune.devices.device import Device
 from edgetune.devices.recorded import RecordedTable, RecordedWorkload, open_recorded, recorded_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.testing.device_contract import DeviceContract

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Minibatches
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Minibatches
 from edgetune.devices.telemetry import FromCapabilities, present_mode, telemetry_of
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_clock import FakeClock

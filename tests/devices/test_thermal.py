@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.host_sensors import open_thermometer, open_throttle_events
 from fakes.sysfs import FakeSysfs
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
+from edgetune.devices.capabilities import Absent, ModeSpace, PowerReading
 from edgetune.devices.cpu import CpuLoad
-from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace, PowerReading, Runner
+from edgetune.devices.device import Device, Minibatches, Runner
 from edgetune.errors import EdgetuneError
 from edgetune.testing.fake_clock import FakeClock
 

@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.nvml import gpu as codes
-from edgetune.devices.nvml.gpu import AMPERE, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
-from edgetune.devices.nvml.sensors import MEMORY_CLOCK
+from edgetune.devices.nvml.gpu import AMPERE, MEMORY_CLOCK, MEMORY_TEMPERATURE, POWER_INSTANT, VOLTA
 
 INVALID_ARGUMENT, UNINITIALISED = 2, 1
 

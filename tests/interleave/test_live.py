@@ -20,9 +20,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import usable_cpus
-from edgetune.devices.device import Absent, Device, LiveSource, ModeSpace, TableSource
+from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import DeviceError, InputError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.sources import LineArrivals

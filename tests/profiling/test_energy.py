@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgetune.artifacts.profile import PowerSample
-from edgetune.devices.device import PowerReading
+from edgetune.devices.capabilities import PowerReading
 from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, find_transient, power_figures, power_trace, settling_s
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower

@@ -6,7 +6,8 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.device import Absent, LiveSource, Minibatches
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import LiveSource, Minibatches
 from edgetune.devices.host import open_host
 from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import predict

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.disturbances import DeviceWatch
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sampling import Samples, collect, typical_sampling_s

@@ -4,7 +4,7 @@ import pytest
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.stages.profiling.disturbances import ThrottleWatch
 from edgetune.stages.profiling.measure import measure_point
 from edgetune.stages.profiling.options import ProfileOptions

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgetune.devices.device import Absent, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import LiveSource
 from edgetune.stages.profiling.window import measured_window
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakePower, FakeSource, fake_device

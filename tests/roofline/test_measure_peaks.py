@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.devices.device import Absent, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import LiveSource
 from edgetune.devices.discover import open_device
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.profiling.options import ProfileOptions

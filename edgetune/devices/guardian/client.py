@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.control import BoardControl
-from edgetune.devices.device import ModeSpace
 from edgetune.devices.guardian.conversation import GuardianEnded, GuardianProcess
 from edgetune.devices.guardian.protocol import space_from_plain
 from edgetune.errors import DeviceError, ExitCode, NotRestoredError

@@ -35,7 +35,7 @@ def open_control(device: str, root: Path) -> BoardControl:
     """
     kind, _, index = device.partition(":")
     if device.partition("?")[0] == "jetson":
-        from edgetune.devices.jetson.detect import parse_jetson_options
+        from edgetune.devices.jetson.options import parse_jetson_options
 
         return open_jetson_control(Sysfs(root), beyond_caps=parse_jetson_options(device).beyond_caps)
     if kind == "nvidia" and index.isdecimal():

@@ -23,10 +23,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from edgetune.artifacts.output_folder import sync
 from edgetune.devices.control import Snapshot
 from edgetune.errors import DeviceError, NotRestoredError
-from edgetune.processes.private_folder import open_beneath
+from edgetune.processes.private_folder import open_beneath, sync
 from edgetune.version import __version__
 
 FOLDER = "var/lib/edgetune"

@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.plain import plain
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.visible import one_line
 

@@ -13,16 +13,16 @@ import time
 from collections.abc import Callable, Mapping
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.board_files import BoardFiles
+from edgetune.devices.capabilities import Absent, ModeSpace
 from edgetune.devices.control import RestorePlan, Snapshot
-from edgetune.devices.device import Absent, ModeSpace
 from edgetune.devices.jetson import cpu as cpu_cores
-from edgetune.devices.jetson.board_files import BoardFiles
 from edgetune.devices.jetson.cpu import CpuClock
 from edgetune.devices.jetson.emc import EmcClock
 from edgetune.devices.jetson.gpu import GpuClock
 from edgetune.devices.jetson.knobs import HZ_PER_MHZ, KHZ_PER_MHZ, JetsonKnobs, Presets, find_knobs, offered
 from edgetune.devices.jetson.restore import BoardParts, BoardRestore, configuration_in_force, plan_restore
-from edgetune.devices.jetson.sensors import open_board_throttle
+from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 

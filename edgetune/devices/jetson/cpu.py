@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.board_files import (
+from edgetune.devices.board_files import (
     BoardFiles,
     ClockLimits,
     LimitFiles,
@@ -25,6 +24,7 @@ from edgetune.devices.jetson.board_files import (
     set_limits,
     snapshot_limits,
 )
+from edgetune.devices.control import Snapshot
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
 

@@ -12,18 +12,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgetune.devices.capabilities import Absent, PowerSensor
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
-from edgetune.devices.device import Absent, Device, DeviceKind, Listing, LiveSource, PowerSensor
+from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
-from edgetune.devices.jetson.detect import POWER_SENSORS, Jetson, JetsonOptions, detect_jetson, parse_jetson_options
+from edgetune.devices.jetson.detect import Jetson, detect_jetson
 from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
+from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_jetson_options
 from edgetune.devices.jetson.power import BoardPower
-from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, open_board_throttle, read_fan
+from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, read_fan
+from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError

@@ -19,8 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.board_files import (
+from edgetune.devices.board_files import (
     BoardFiles,
     ClockLimits,
     LimitFiles,
@@ -31,6 +30,7 @@ from edgetune.devices.jetson.board_files import (
     set_limits,
     snapshot_limits,
 )
+from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits, devfreq_table
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from edgetune.devices.control import Snapshot
-from edgetune.devices.jetson.board_files import (
+from edgetune.devices.board_files import (
     BoardFiles,
     ClockLimits,
     LimitFiles,
@@ -24,6 +23,7 @@ from edgetune.devices.jetson.board_files import (
     set_limits,
     snapshot_limits,
 )
+from edgetune.devices.control import Snapshot
 from edgetune.devices.sysfs import Sysfs
 
 CLASS = "sys/class/devfreq"

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.jetson.cpu import FOLDER, Cores, common_table, find_cores, online_file, policies, possible_limits
 from edgetune.devices.jetson.emc import Cap, EmcFiles, find_emc
 from edgetune.devices.jetson.gpu import GpuFiles, find_gpu

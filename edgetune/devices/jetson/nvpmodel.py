@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.devices.jetson.board_files import follow, read_bytes, read_text
+from edgetune.devices.board_files import follow, read_bytes, read_text
 from edgetune.devices.jetson.nvpmodel_grammar import NvpmodelConfiguration, PowerModel, parse_configuration
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import InputError

@@ -26,7 +26,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 

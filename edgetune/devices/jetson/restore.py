@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
 from edgetune.devices.control import RestorePlan, Snapshot, same_configuration, told_change
 from edgetune.devices.jetson import cpu as cpu_cores
-from edgetune.devices.jetson.board_files import BoardFiles, LimitFiles, read_bytes, read_text
 from edgetune.devices.jetson.cpu import Cores, CpuClock, online_file, possible_limits
 from edgetune.devices.jetson.emc import EmcClock, LimitedRate, LockedRate
 from edgetune.devices.jetson.gpu import GpuClock

@@ -13,11 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.control import BoardControl, Snapshot
-from edgetune.devices.device import ModeSpace
-from edgetune.devices.nvml.gpu import AMPERE, VOLTA, Gpu, NoPermissionError, NotSupportedError
-from edgetune.devices.nvml.sensors import GRAPHICS_CLOCK, MEMORY_CLOCK
+from edgetune.devices.nvml.gpu import (
+    AMPERE,
+    GRAPHICS_CLOCK,
+    MEMORY_CLOCK,
+    VOLTA,
+    Gpu,
+    NoPermissionError,
+    NotSupportedError,
+)
 from edgetune.errors import DeviceError, NotRestoredError
 
 NEEDS_ROOT = "setting it needs root: edgetune doctor"

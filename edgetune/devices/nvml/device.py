@@ -10,9 +10,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from edgetune.devices.capabilities import ModeControl
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
-from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource, ModeControl
+from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.nvml.control import DirectModes, NvmlControl

@@ -230,3 +230,7 @@ def _is_shown(gpu: Gpu, shown: str) -> bool:
     uuid = text(gpu.maybe("nvmlDeviceGetUUID") or "")
     words = [word.strip() for word in shown.split(",")]
     return str(gpu.index) in words or any(word.startswith("GPU-") and uuid.startswith(word) for word in words)
+
+
+GRAPHICS_CLOCK, MEMORY_CLOCK = 0, 2
+"""``nvmlClockType_t``."""

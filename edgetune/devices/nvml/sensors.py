@@ -21,11 +21,13 @@ from contextlib import AbstractContextManager
 from itertools import pairwise
 from statistics import median
 
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.clock import Clock
-from edgetune.devices.device import Absent, PowerReading
 from edgetune.devices.nvml.gpu import (
+    GRAPHICS_CLOCK,
     HW_POWER_BRAKE_NS,
     HW_THERMAL_SLOWDOWN_NS,
+    MEMORY_CLOCK,
     MEMORY_TEMPERATURE,
     POWER_INSTANT,
     SW_THERMAL_SLOWDOWN_NS,
@@ -34,9 +36,6 @@ from edgetune.devices.nvml.gpu import (
 )
 from edgetune.devices.telemetry import PolledRecording, polled
 from edgetune.errors import DeviceError
-
-GRAPHICS_CLOCK, MEMORY_CLOCK = 0, 2
-"""``nvmlClockType_t``."""
 
 _GPU_TEMPERATURE = 0  # nvmlTemperatureSensors_t
 _THERMAL_POLICY = 1  # nvmlPerfPolicyType_t

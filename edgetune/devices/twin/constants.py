@@ -18,7 +18,7 @@ from edgetune.artifacts.files import read_whole
 from edgetune.artifacts.json_format import checked_values
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import InputError
 
 _KNOBS = ("cpu_cores", "cpu_mhz", "gpu_mhz", "mem_mhz")

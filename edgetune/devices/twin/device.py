@@ -14,7 +14,8 @@ import numpy as np
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
-from edgetune.devices.device import Absent, Device, Minibatches, ModeSpace
+from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.device import Device, Minibatches
 from edgetune.devices.twin import timeline as noises
 from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
 from edgetune.devices.twin.physics import Clocks, layer_times, predict, static_power

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetune.devices.device import PowerReading
+from edgetune.devices.capabilities import PowerReading
 from edgetune.devices.twin.constants import Sensing
 from edgetune.devices.twin.work import Array
 

@@ -21,8 +21,9 @@ from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.cpu import usable_cpus
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.child import Child
 from edgetune.processes.signal_pipe import SignalPipe

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
+from edgetune.devices.capabilities import Absent, ModeReader, SlightThrottleCounter
 from edgetune.devices.cpu import BUSY_SHARE, CpuTimes, others_share
-from edgetune.devices.device import Absent, Device, ModeReader, SlightThrottleCounter
+from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.stages.profiling.options import ProfileOptions
 

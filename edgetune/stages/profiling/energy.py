@@ -16,7 +16,7 @@ from statistics import fmean as mean
 
 from edgetune.artifacts.profile import PowerSample
 from edgetune.artifacts.repeats import SAME
-from edgetune.devices.device import PowerReading, PowerSensor
+from edgetune.devices.capabilities import PowerReading, PowerSensor
 from edgetune.stats import Warmup, find_warmup
 
 MINIMUM_SAMPLES = 5

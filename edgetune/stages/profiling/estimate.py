@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point
-from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.disturbances import check_cooling
 from edgetune.stages.profiling.measure import measure_point

@@ -9,7 +9,8 @@ from typing import Any
 
 from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.profile import Point
-from edgetune.devices.device import Absent, Device, LayerSource, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LayerSource, LiveSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.options import ProfileOptions

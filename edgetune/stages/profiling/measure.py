@@ -18,7 +18,8 @@ from typing import Any, Literal
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
-from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, Runner
+from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording
+from edgetune.devices.device import Device, Runner
 from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 from edgetune.stages.profiling.disturbances import (
     ContentionWatch,

@@ -11,7 +11,8 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.profile import Point, ProfileRow, Task
-from edgetune.devices.device import Absent, Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource, ModelSource, RoundSource, Runner, TableSource
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.profiling.disturbances import OnCooling, check_cooling
 from edgetune.stages.profiling.measure import Attempt, measure_point

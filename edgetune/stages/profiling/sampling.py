@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from edgetune.devices.device import Absent, Device, PowerReading, PowerRecording, PowerSensor, Runner
+from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording, PowerSensor
+from edgetune.devices.device import Device, Runner
 from edgetune.stages.profiling.disturbances import LOOK_EVERY_S, DeviceWatch
 from edgetune.stages.profiling.energy import MINIMUM_SAMPLES, power_figures, settling_s
 from edgetune.stages.profiling.options import ProfileOptions

@@ -17,7 +17,8 @@ from typing import Any
 from edgetune.artifacts import profile as profiles
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.profile import Point, Profile, ProfileRow
-from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import InputError
 from edgetune.processes.privilege import runs_as_root
 from edgetune.stages.profiling.disturbances import Cooling, check_cooling, contention_warning, describe_contention

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import DeviceError
 from edgetune.stages.profiling.disturbances import ContentionWatch, ThrottleWatch, describe_contention
 from edgetune.stages.profiling.energy import window_figures

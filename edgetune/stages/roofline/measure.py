@@ -18,7 +18,8 @@ from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import KernelRun
-from edgetune.devices.device import Absent, Device, PowerSensor
+from edgetune.devices.capabilities import Absent, PowerSensor
+from edgetune.devices.device import Device
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.roofline.fit import IDLE
 from edgetune.workloads.kernels import BenchmarkKernel, resolve_kernel

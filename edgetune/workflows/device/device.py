@@ -9,7 +9,8 @@ from pathlib import Path
 
 from edgetune.artifacts.files import write_atomically
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import LAUNCHER, GuardianModes, left_behind, restore_through_guardian
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore

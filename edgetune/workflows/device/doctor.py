@@ -23,7 +23,8 @@ from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
 
 if TYPE_CHECKING:
-    from edgetune.devices.device import Absent, Device, PowerSensor
+    from edgetune.devices.capabilities import Absent, PowerSensor
+    from edgetune.devices.device import Device
     from edgetune.devices.jetson.detect import Jetson
     from edgetune.devices.jetson.nvpmodel import Nvpmodel
     from edgetune.devices.sysfs import Sysfs
@@ -150,10 +151,11 @@ def _power_mode(nvpmodel: Nvpmodel | str) -> str | None:
 
 
 def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
+    from edgetune.devices.capabilities import Absent
     from edgetune.devices.clock import MonotonicClock
-    from edgetune.devices.device import Absent
     from edgetune.devices.jetson.power import open_board_power
-    from edgetune.devices.jetson.sensors import open_board_thermometer, open_board_throttle
+    from edgetune.devices.jetson.sensors import open_board_thermometer
+    from edgetune.devices.jetson.throttle import open_board_throttle
 
     yield _power(open_board_power(sysfs, MonotonicClock(), jetson.soc or ""))
     thermometer = open_board_thermometer(sysfs)
@@ -169,7 +171,7 @@ def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
 
 
 def _power(sensor: PowerSensor | Absent) -> Row:
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
     from edgetune.devices.jetson.power import BoardPower
 
     if isinstance(sensor, Absent):
@@ -296,7 +298,7 @@ def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[st
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
     """Return the presence and description of each capability, or the reason for its absence."""
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
 
     found = {}
     for what in ("power", "modes", "temperature", "throttle"):
@@ -309,7 +311,7 @@ def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
 
 def abilities(name: str) -> dict[str, str]:
     """Return the capabilities of a present device by name, or the reason for each absence."""
-    from edgetune.devices.device import Absent
+    from edgetune.devices.capabilities import Absent
 
     try:
         opened = _looked_at(name)

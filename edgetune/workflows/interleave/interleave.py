@@ -14,7 +14,8 @@ from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.run import KIND, VERSION, Run, RunRow
 from edgetune.artifacts.yaml_document import load_yaml
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.discover import AUTO
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals

@@ -19,7 +19,8 @@ from typing import Any
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Task
-from edgetune.devices.device import Absent, Device, ModelSource, TableSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, ModelSource, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.interleave.backend import Minibatch
 from edgetune.stages.interleave.live import LiveMinibatchBackend

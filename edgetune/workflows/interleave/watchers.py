@@ -10,7 +10,8 @@ from typing import Any
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.stages.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.artifacts.roofline import Roof
 from edgetune.choices import choose
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.errors import InputError
 from edgetune.plotting.figure_file import require_figure
 from edgetune.plotting.page import is_page

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.stages.roofline.kernel_plan import REPETITIONS, buffer_limits_on, plan_kernels
 from edgetune.stages.roofline.measure import LONGEST_RUN_S, longest_idle_s
 from edgetune.stages.roofline.next_clocks import next_modes

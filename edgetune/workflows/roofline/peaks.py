@@ -11,8 +11,9 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.cpu import BUSY_SHARE
-from edgetune.devices.device import Absent, Device, LiveSource, TableSource
+from edgetune.devices.device import Device, LiveSource, TableSource
 from edgetune.errors import EdgetuneError, InputError, NotRestoredError
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.profiler import Profiler, open_profiler

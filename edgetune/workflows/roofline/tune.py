@@ -10,7 +10,8 @@ from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.devices.device import Absent, Device, ModeSpace, TableSource
+from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.device import Device, TableSource
 from edgetune.devices.modes import evenly_spaced, highest_mode, modes_of
 from edgetune.errors import InputError
 from edgetune.stages.profiling.identity import origin_of

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.profile import Point, ProfileRow
-from edgetune.devices.device import Absent, Device, TableSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, TableSource
 from edgetune.errors import InputError
 from edgetune.stages.profiling.estimate import SweepEstimate, estimate
 from edgetune.stages.profiling.identity import origin_of

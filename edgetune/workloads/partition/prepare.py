@@ -21,10 +21,10 @@ from onnx import helper
 
 from edgetune.artifacts import file_operations
 from edgetune.artifacts.file_names import require_utf8
-from edgetune.artifacts.output_folder import sync
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.scratch_folder import partial_folder
 from edgetune.errors import InputError
+from edgetune.processes.private_folder import sync
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
 from edgetune.workloads.model_limits import check_constants, check_inputs

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import ModeSpace
+from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.guardian.program import run
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError

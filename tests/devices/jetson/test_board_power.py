@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgetune.devices.device import Absent, PowerReading
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import BoardMeter, BoardPower, open_board_power
 from edgetune.devices.telemetry import PolledRecording

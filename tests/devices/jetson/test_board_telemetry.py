@@ -2,12 +2,13 @@
 
 import pytest
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.guardian.controls import open_jetson_control
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.power import open_board_power
-from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer, open_board_throttle
+from edgetune.devices.jetson.sensors import BoardTelemetry, open_board_thermometer
+from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.testing.fake_kernel import FakeKernel
 
 SWITCHES = "sys/devices/system/cpu/cpu*/online"

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.jetson.catalog import board_names, load_board
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.testing import fake_thermal

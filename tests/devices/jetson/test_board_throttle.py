@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from edgetune.devices.device import Absent
-from edgetune.devices.jetson.sensors import open_board_throttle
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
 from fakes.sysfs import FakeSysfs

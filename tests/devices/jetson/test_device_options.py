@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.devices.jetson.detect import JetsonOptions, parse_jetson_options
+from edgetune.devices.jetson.options import JetsonOptions, parse_jetson_options
 from edgetune.errors import InputError
 
 

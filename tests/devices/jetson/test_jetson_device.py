@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.jetson.device import open_jetson, open_jetson_at
 from edgetune.devices.sysfs import Sysfs

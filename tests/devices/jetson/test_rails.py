@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.jetson.rails import AGX_ORIN, AGX_XAVIER, INPUTS, VDDQ, Channel, choose_total, named
 from edgetune.errors import DeviceError
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device, LiveSource
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.client import GuardianModes
 from edgetune.devices.nvml import gpu
 from edgetune.devices.nvml.device import nvidia_listings, open_nvidia, open_nvml_device

@@ -43,7 +43,7 @@ def test_the_numbers_are_those_of_the_real_library() -> None:
     assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN == gpu.SW_THERMAL_SLOWDOWN_NS
     assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN == gpu.HW_THERMAL_SLOWDOWN_NS
     assert pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN == gpu.HW_POWER_BRAKE_NS
-    assert (pynvml.NVML_CLOCK_GRAPHICS, pynvml.NVML_CLOCK_MEM) == (sensors.GRAPHICS_CLOCK, sensors.MEMORY_CLOCK)
+    assert (pynvml.NVML_CLOCK_GRAPHICS, pynvml.NVML_CLOCK_MEM) == (gpu.GRAPHICS_CLOCK, gpu.MEMORY_CLOCK)
     assert pynvml.nvmlClocksEventReasonHwSlowdown == sensors.HW_SLOWDOWN
     assert pynvml.nvmlClocksEventReasonSwThermalSlowdown == sensors.SW_THERMAL
     assert pynvml.nvmlClocksEventReasonHwThermalSlowdown == sensors.HW_THERMAL

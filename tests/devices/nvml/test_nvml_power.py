@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetune.devices.device import Absent, PowerReading
+from edgetune.devices.capabilities import Absent, PowerReading
 from edgetune.devices.nvml.gpu import POWER_INSTANT, TURING, VOLTA, Gpu, load_nvml
 from edgetune.devices.nvml.sensors import EnergyMeter, GaugeMeter, NvmlPower, open_power
 from edgetune.testing.fake_clock import FakeClock

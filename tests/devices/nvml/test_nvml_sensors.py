@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgetune.devices.device import Absent
+from edgetune.devices.capabilities import Absent
 from edgetune.devices.nvml.gpu import Gpu, GpuLostError, load_nvml
 from edgetune.devices.nvml.sensors import (
     GpuTelemetry,

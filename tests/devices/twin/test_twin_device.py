@@ -9,7 +9,8 @@ import pytest
 from twin_tables import LOW, MAXN, mixed
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.device import Absent, Device
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
 from edgetune.devices.twin import list_boards, open_twin
 from edgetune.devices.twin.constants import dump, load_board
 from edgetune.devices.twin.physics import Clocks, predict

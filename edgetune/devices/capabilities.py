@@ -1,0 +1,158 @@
+"""Capabilities that a device may have, as small protocols; a missing capability is ``Absent`` with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from edgetune.artifacts.mode import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A missing capability and the reason; shown to the user, never treated as zero."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReading:
+    """Mean power over the sensor's refresh interval that ends at ``time_ns`` of the device's clock."""
+
+    time_ns: int
+    power_w: float
+
+
+class PowerRecording(Protocol):
+    """Readings taken while the recording was open, oldest first; complete once it is closed."""
+
+    @property
+    def readings(self) -> Sequence[PowerReading]:
+        """Fresh readings only, without repeats of a value that the sensor has not renewed."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Reason why the readings ended early; ``None`` while the sensor answers."""
+        ...
+
+
+class PowerSensor(Protocol):
+    """Reads the power of the part of the machine that ``source`` names."""
+
+    @property
+    def source(self) -> str:
+        """The part of the machine that readings cover, e.g. ``rapl:package-0`` or ``ina3221:VDD_IN``."""
+        ...
+
+    @property
+    def refresh_s(self) -> float:
+        """Interval between new values, s."""
+        ...
+
+    @property
+    def settle_s(self) -> float:
+        """Time from the start of work until power readings represent it, s."""
+        ...
+
+    def record(self) -> AbstractContextManager[PowerRecording]:
+        """Record readings while the context is open."""
+        ...
+
+
+class Thermometer(Protocol):
+    """Reads the hottest zone."""
+
+    def read_c(self) -> float | None:
+        """Return the temperature, degrees Celsius; ``None`` when no zone answers."""
+        ...
+
+
+class ThrottleCounter(Protocol):
+    """Counts throttling events since boot, or since it was opened where the device shows only the present state.
+
+    The profiler reads it about once a second while a point runs, to catch short events.
+    """
+
+    def read(self) -> int:
+        """Return the number of events so far."""
+        ...
+
+
+@runtime_checkable
+class SlightThrottleCounter(Protocol):
+    """A throttle counter that also counts events too slight to invalidate a measurement; their rate is reported."""
+
+    def slight_counts(self) -> Mapping[str, int]:
+        """Return the number of slight events so far, by kind."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSpace:
+    """The power modes a device offers, as data.
+
+    Args:
+        knobs: Permitted values of each knob that can be set, ascending.
+        presets: Named modes, e.g. ``MAXN``.
+        fixed: Knobs that exist but cannot be set here, by name, with the reason.
+        grids: Named grids of a published study, by their number of modes: values per knob (``grid:441``).
+        listed: The only combinations on offer, for a device with a fixed list (a recorded table).
+        withheld: Named modes that exist but cannot be set as they are, with the reason.
+        limited: Knobs that have higher values than are offered, by name, with the reason.
+    """
+
+    knobs: Mapping[str, tuple[float, ...]]
+    presets: Mapping[str, Mode] = field(default_factory=dict)
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    grids: Mapping[int, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    listed: tuple[Mode, ...] | None = None
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    limited: Mapping[str, str] = field(default_factory=dict)
+
+
+class ModeControl(Protocol):
+    """Sets power modes and restores the original settings."""
+
+    @property
+    def space(self) -> ModeSpace:
+        """The modes that can be set."""
+        ...
+
+    def apply(self, mode: Mode) -> Mode:
+        """Set ``mode`` and return the mode read back from the device.
+
+        Raises:
+            DeviceError: the device refused the mode, or reads back another.
+        """
+        ...
+
+    def restore(self) -> None:
+        """Restore every knob to its value when this control was opened; idempotent.
+
+        Raises:
+            NotRestoredError: a setting could not be restored.
+        """
+        ...
+
+
+@runtime_checkable
+class ModeReader(Protocol):
+    """A mode control that can also read the present mode, which shows drift during a measurement."""
+
+    def read(self) -> Mode:
+        """Return the present knobs without setting anything."""
+        ...
+
+
+class Telemetry(Protocol):
+    """All readings of a device, for live display; reading changes nothing."""
+
+    def read(self) -> Mapping[str, Mapping[str, float | str | None]]:
+        """Return readings by group and name, e.g. ``{"power_w": {"VDD_IN": 7.2}}``; ``None`` on failure.
+
+        The name of a group ends in the unit of its numbers: ``clocks_mhz``, ``power_w``, ``temperature_c``.
+        """
+        ...
