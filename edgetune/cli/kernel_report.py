@@ -6,20 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-import typer
-
 from edgetune.artifacts.plain import plain
-from edgetune.cli.plot import draw_kept
-from edgetune.cli.screen import Screen, answer, print_folded, print_lines, table
+from edgetune.cli.screen import Screen, print_folded, print_lines, table
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
 from edgetune.units import format_duration, format_si
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
-    from edgetune.cli.command import Terminal
-    from edgetune.workflows.kernels.options import ShareOptions
     from edgetune.workflows.kernels.plan import KernelRun
-    from edgetune.workflows.kernels.share import Shared
 
 _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "per s>", "missed>", "note")
 """Few enough for a terminal of 80 columns; the rest is in lines below, and all of it in the answer for machines."""
@@ -37,25 +31,6 @@ def report_plan(plan: KernelRun, screen: Screen) -> None:
     alone = sum(task.critical for task in plan.tasks)
     runs = f"{', '.join(plan.policies)}; {alone} critical task{'' if alone == 1 else 's'} alone before"
     screen.info(f"{plan.gpu.name}, {plan.gpu.sm_count} multiprocessors, {format_duration(plan.duration_s)}: {runs}")
-
-
-def report_shared(shared: Shared, opts: ShareOptions, terminal: Terminal) -> None:
-    """Print the figures of a timeline, draw it, and end with the exit code of a signal that stopped it.
-
-    Raises:
-        PartialError: requests failed, or the GPU cannot be used any more.
-        typer.Exit: a signal stopped it.
-    """
-    target, timeline = shared.plan.target, shared.timeline
-    if terminal.json:
-        answer(report_answer(timeline))
-    elif not terminal.quiet:
-        show_kernel_timeline(timeline, stream=sys.stderr if target.path is None else None)
-    draw_kept(timeline, opts.plot, terminal.screen, view=opts.view, file=target.file)
-    shared.check_gpu()
-    if shared.signal is not None:
-        raise typer.Exit(128 + shared.signal)
-    shared.check_answered()
 
 
 def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = None) -> None:

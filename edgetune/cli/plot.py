@@ -13,12 +13,14 @@ from edgetune.cli.screen import Screen, answer, print_lines
 from edgetune.errors import ExitCode, InputError
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
+from edgetune.processes.streams import write
 
 if TYPE_CHECKING:
     from edgetune.artifacts.artifact import Artifact
     from edgetune.cli.command import Terminal
     from edgetune.workflows.interleave.options import InterleaveOptions
     from edgetune.workflows.kept_rows import FinishedRun
+    from edgetune.workflows.kernels.options import ShareOptions
     from edgetune.workflows.schedule.options import ScheduleOptions
 
 Made = TypeVar("Made", bound="Artifact")
@@ -100,7 +102,7 @@ def draw_kept(artifact: Artifact, target: str | None, screen: Screen, *, view: s
 
 def report_finished(
     finished: FinishedRun[Made],
-    opts: InterleaveOptions | ScheduleOptions,
+    opts: InterleaveOptions | ScheduleOptions | ShareOptions,
     terminal: Terminal,
     answer_of: Callable[[Made], Any],
     show: Callable[..., None],
@@ -116,6 +118,7 @@ def report_finished(
         answer(answer_of(made))
     elif not terminal.quiet:
         show(made, stream=sys.stderr if target.path is None else None)
+    write("", sys.stdout, flush=True)  # a GPU's driver may crash the process once the run is closed
     draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
     finished.checked()
     if finished.stopped_by is not None:

@@ -127,13 +127,15 @@ def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
       edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
       edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
     """
-    from edgetune.cli.kernel_report import report_plan, report_shared
+    from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
+    from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
 
     if terminal.dry_run:
         report_plan(share.plan_simulate(opts, terminal.screen), terminal.screen)
         return
-    report_shared(share.simulate(opts, terminal.screen), opts, terminal)
+    finished = share.simulate(opts, terminal.screen)
+    report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
 
 
 @command(app)
@@ -150,13 +152,15 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
       edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
       edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
     """
-    from edgetune.cli.kernel_report import report_plan, report_shared
+    from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
+    from edgetune.cli.plot import report_finished
     from edgetune.workflows.kernels import share
 
     if terminal.dry_run:
         report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
-    report_shared(share.run(opts, terminal.screen), opts, terminal)
+    with share.run(opts, terminal.screen) as finished:
+        report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
 
 
 @command(app)

@@ -27,6 +27,7 @@ from edgetune.stages.schedule.policies import POLICIES, make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import TaskRecord
 
 _MS = 1_000_000
@@ -84,9 +85,8 @@ def run(policy: str, case: ScheduleCase) -> ScheduleLoop:
     networks = taken_by(made, case.networks)
     machine = Machine(cores=case.cores, streams=case.streams, load_cpu=0.25)
     backend = SimulatedTaskBackend(EventClock(), networks, budget_bytes=case.budget_bytes, machine=machine)
-    loop = ScheduleLoop(
-        made, backend, networks, case.requests, workers=case.workers, cores=case.cores, streams=case.streams
-    )
+    parallelism = Parallelism(case.workers, case.cores, case.streams)
+    loop = ScheduleLoop(made, backend, networks, case.requests, parallelism=parallelism)
     loop.run()
     return loop
 

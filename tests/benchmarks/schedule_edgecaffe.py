@@ -26,6 +26,7 @@ from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stats import percentile
 from edgetune.units import NS
 
@@ -147,7 +148,7 @@ def simulate(
     believed = {name: _scaled(network, estimated) for name, network in true.items()}
     machine = Machine(cores=2, streams=1, load_cpu=0.3, memory_bytes=budget_bytes, paging=Paging())
     stage = SimulatedTaskBackend(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
-    loop = ScheduleLoop(policy, stage, believed, requests, workers=2, cores=2, streams=1)
+    loop = ScheduleLoop(policy, stage, believed, requests, parallelism=Parallelism(2))
     loop.run()
     responses = [record.response_ns / NS for record in loop.requests if record.outcome == "ok"]
     assert len(responses) == len(requests)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.schedule.costs import network_of
 from edgetune.stages.schedule.executor import PreparedLayers, Runnable, WholeNetwork
 from edgetune.stages.schedule.live import LiveTaskBackend
@@ -32,6 +33,7 @@ from edgetune.stages.schedule.live_run import _EXACT_HEAP
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import RequestRecord
 from edgetune.workloads.prepared import Prepared, open_prepared
 
@@ -92,7 +94,8 @@ def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float
 
     with closing(stage):
         asked = [Request(number, seen.name, 0, after=(number - 1,) if number else ()) for number in range(3)]
-        ScheduleLoop(policy, stage, {seen.name: seen}, asked, workers=1, on_record=note).run()
+        supervision = Supervision(on_record=note)
+        ScheduleLoop(policy, stage, {seen.name: seen}, asked, parallelism=Parallelism(1), supervision=supervision).run()
     return ended[2][0] - ended[1][0], ended[2][1] - ended[1][1]
 
 

@@ -31,7 +31,7 @@ from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import simulate
+from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import RequestRecord, TaskRecord
 from edgetune.stats import median
 
@@ -109,7 +109,7 @@ def run(policy: SchedulePolicy, case: SchedulingProblem) -> tuple[float, list[Ta
     """Return a policy's mean response, ns, and its tasks."""
     machine = Machine(cores=case.cores or case.workers, streams=case.streams or case.workers)
     records = simulate(
-        policy, case.networks, case.requests, budget_bytes=case.budget_bytes, workers=case.workers, machine=machine
+        policy, SimulationCase(case.networks, case.requests, case.budget_bytes, case.workers, machine)
     ).records
     responses = [record.response_ns for record in records if isinstance(record, RequestRecord)]
     return sum(responses) / len(responses), [record for record in records if isinstance(record, TaskRecord)]

@@ -19,7 +19,7 @@ from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
-from edgetune.stages.schedule.state import View
+from edgetune.stages.schedule.state import Parallelism, View
 from edgetune.stages.schedule.tasks import LayerTask
 
 
@@ -60,7 +60,7 @@ def measure(policy: SchedulePolicy, networks: Sequence[LayeredNetwork], requests
     stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
     begun_s = time.perf_counter()
     queue = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, stage, known, queue, workers=2)
+    loop = ScheduleLoop(policy, stage, known, queue, parallelism=Parallelism(2))
     loop.run()
     took_s = time.perf_counter() - begun_s
     answered = sum(record.outcome == "ok" for record in loop.requests)

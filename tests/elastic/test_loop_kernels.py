@@ -9,6 +9,7 @@ from kernel_scenes import FREE, GPU, US, Pieces, Says, Whole, call, task
 
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.backend import LaunchRecord
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.policies.multistream import Solo
@@ -18,7 +19,9 @@ from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):
     stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, fault=fault or (lambda _: None))
-    loop = ElasticLoop(policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, stopped=stopped)
+    loop = ElasticLoop(
+        policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, supervision=Supervision(stopped)
+    )
     loop.run()
     return loop
 
@@ -234,7 +237,7 @@ def test_records_are_told_as_they_are_made_and_deciding_is_counted():
     told = []
     tasks = [task("a", call(blocks=2))]
     gpu = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
-    done = ElasticLoop(Solo(), gpu, tasks, gpu=GPU, duration_s=1e-3, on_record=told.append)
+    done = ElasticLoop(Solo(), gpu, tasks, gpu=GPU, duration_s=1e-3, supervision=Supervision(on_record=told.append))
     done.run()
     assert [each for each in told if isinstance(each, LaunchRecord)] == list(done.launches)
     assert len(told) == len(done.launches) + len(done.requests)

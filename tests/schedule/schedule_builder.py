@@ -3,11 +3,13 @@
 from hypothesis import strategies as st
 
 from edgetune.serving.clock import EventClock
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import Parallelism
 
 MS = 1_000_000
 BYTES = st.integers(0, 60)
@@ -57,7 +59,20 @@ def batch(*networks, **options):
 
 
 def loop_of(
-    networks, requests, *, policy=None, budget=10**6, workers=1, machine=None, fault=None, clock=None, real=None, **more
+    networks,
+    requests,
+    *,
+    policy=None,
+    budget=10**6,
+    workers=1,
+    machine=None,
+    fault=None,
+    clock=None,
+    real=None,
+    source=None,
+    cores=None,
+    streams=1,
+    **supervised,
 ):
     known = {network.name: network for network in networks}
     stage = SimulatedTaskBackend(
@@ -67,7 +82,11 @@ def loop_of(
         machine=machine or Machine(cores=workers),
         fault=fault or (lambda _: None),
     )
-    return ScheduleLoop(policy or FirstCome(), stage, known, requests, workers=workers, **more), stage
+    loop = ScheduleLoop(
+        policy or FirstCome(), stage, known, requests, parallelism=Parallelism(workers, cores, streams), source=source,
+        supervision=Supervision(**supervised),
+    )  # fmt: skip
+    return loop, stage
 
 
 def run(networks, requests, **options):

@@ -25,6 +25,7 @@ from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import LayerTask
 from edgetune.workloads.prepared import Prepared
 
@@ -74,7 +75,7 @@ def run(
     chosen = POLICIES[policy]()
     stage = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
     with closing(stage):
-        loop = ScheduleLoop(chosen, stage, taken_by(chosen, networks), requests, workers=2)
+        loop = ScheduleLoop(chosen, stage, taken_by(chosen, networks), requests, parallelism=Parallelism(2))
         stage.begin()
         loop.run()
     return loop

@@ -14,7 +14,8 @@ from edgetune.stages.schedule.plan import SchedulingProblem
 from edgetune.stages.schedule.policies import make_policy
 from edgetune.stages.schedule.policies.optimum import Optimum
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import simulate
+from edgetune.stages.schedule.simulation import SimulationCase, simulate
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.testing.schedule_contract import SchedulePolicyContract
 
 pytest.importorskip("ortools", reason="the optimum needs OR-Tools: pip install 'edgetune[optimum]'")
@@ -27,10 +28,8 @@ def case_of(networks, requests, **options):
 
 def simulated(policy, case):
     streams, cores = case.streams or case.workers, case.cores or case.workers
-    ran = simulate(
-        policy, case.networks, case.requests, budget_bytes=case.budget_bytes, workers=case.workers,
-        machine=Machine(cores=cores, streams=streams),
-    )  # fmt: skip
+    machine = Machine(cores=cores, streams=streams)
+    ran = simulate(policy, SimulationCase(case.networks, case.requests, case.budget_bytes, case.workers, machine))
     requests = [record for record in ran.records if hasattr(record, "response_ns")]
     tasks = [record for record in ran.records if hasattr(record, "held_bytes") and hasattr(record, "layer")]
     assert {record.outcome for record in requests} == {"ok"}
@@ -222,7 +221,7 @@ def test_a_request_that_fails_is_left_out_of_the_plan():
         EventClock(), case.networks, budget_bytes=40, machine=Machine(cores=1),
         fault=lambda task: fails.get((task.kind, task.layer, task.network)),
     )  # fmt: skip
-    loop = ScheduleLoop(Optimum(plan=optimum(case)), stage, case.networks, case.requests, workers=1)
+    loop = ScheduleLoop(Optimum(plan=optimum(case)), stage, case.networks, case.requests, parallelism=Parallelism(1))
     loop.run()
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 

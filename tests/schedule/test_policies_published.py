@@ -10,6 +10,7 @@ from edgetune.stages.schedule.policies import POLICIES, make_policy
 from edgetune.stages.schedule.policies.policy import taken_by
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.units import NS
 
 
@@ -29,7 +30,7 @@ def run(policy, networks, names, *, budget_bytes=1000, workers=2):
         EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=workers)
     )
     requests = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, stage, known, requests, workers=workers, streams=workers)
+    loop = ScheduleLoop(policy, stage, known, requests, parallelism=Parallelism(workers, streams=workers))
     loop.run()
     return loop
 

@@ -13,6 +13,7 @@ from edgetune.stages.schedule.policies.request_groups import Footprint, can_all_
 from edgetune.stages.schedule.policies.request_order import PASSES
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.simulation import SimulatedTaskBackend
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import LayerTask
 from edgetune.testing.schedule_contract import made_networks
 from edgetune.units import NS
@@ -31,7 +32,7 @@ def run(policy, networks, requests, *, budget_bytes, workers=2, streams=1):
     known = {network.name: network for network in networks}
     machine = Machine(cores=workers, streams=streams)
     stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
-    loop = ScheduleLoop(make_policy(policy), stage, known, requests, workers=workers, streams=streams)
+    loop = ScheduleLoop(make_policy(policy), stage, known, requests, parallelism=Parallelism(workers, streams=streams))
     loop.run()
     return loop
 

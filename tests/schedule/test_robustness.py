@@ -1,11 +1,14 @@
 """How the order of policies changes with durations: not by little noise, and by luck where two are nearly alike."""
 
+from dataclasses import replace
+
 import pytest
 from schedule_builder import batch, chain
 
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.policies import POLICIES
 from edgetune.stages.schedule.robustness import Study, responses, robustness
+from edgetune.stages.schedule.simulation import SimulationCase
 
 SLOW = chain("slow", {"weights": 100, "load_ms": 50, "execute_ms": 60}, {"weights": 50, "load_ms": 20, "execute_ms": 9})
 FAST = chain("fast", {"weights": 20, "load_ms": 5, "execute_ms": 4}, {"weights": 10, "load_ms": 2, "execute_ms": 3})
@@ -15,7 +18,8 @@ def study(*policies, networks=(SLOW, FAST), budget=130, memory=None):
     known = {network.name: network for network in networks}
     machine = Machine(cores=1, memory_bytes=memory)
     requests = batch(*[network.name for network in networks] * 4)
-    return Study(known, known, requests, budget, 1, machine, {name: POLICIES[name] for name in policies})
+    case = SimulationCase(known, requests, budget, 1, machine, known)
+    return Study(case, {name: POLICIES[name] for name in policies})
 
 
 def test_responses_are_those_of_the_clock():
@@ -59,10 +63,8 @@ def test_bytes_that_are_more_than_believed_cost_time_where_memory_is_short():
 
     short = study("fcfs", "reuse")
     slow = Paging(s_per_byte=1e-3)
-    paged = Study(
-        short.networks, short.believed, short.requests, 130, 1,
-        Machine(cores=1, memory_bytes=115, paging=slow), short.policies,
-    )  # fmt: skip
+    machine = Machine(cores=1, memory_bytes=115, paging=slow)
+    paged = replace(short, case=replace(short.case, machine=machine))
     exact = robustness(paged, 0.3, runs=3, seed=1)
     wrong = robustness(paged, 0.3, runs=3, seed=1, with_bytes=True)
     assert wrong.mean_s["reuse"] != exact.mean_s["reuse"]

@@ -21,6 +21,7 @@ import numpy as np
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -312,14 +313,9 @@ def runner(
         with backend(tasks) as given:
             begin_ns = given.now_ns()
             loop = ElasticLoop(
-                known[policy],
-                given,
-                tasks,
-                gpu=gpu,
-                duration_s=duration_s,
-                seed=seed * _TURNS + turn,
-                poll_interval_ns=poll_interval_ns,
-            )
+                known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=seed * _TURNS + turn,
+                supervision=Supervision(poll_interval_ns=poll_interval_ns),
+            )  # fmt: skip
             loop.run()
             return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
 

@@ -9,13 +9,14 @@ policy until it decides nothing more, then waits for a start, an end or an arriv
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetune.errors import EdgetuneError, InputError, blaming
 from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
+from edgetune.serving.supervision import UNSUPERVISED, Supervision
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.backend import GpuBackend, Launch, LaunchEvent, LaunchRecord, Record, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
@@ -50,9 +51,7 @@ class ElasticLoop:
         gpu: Limits of the backend, for policies.
         duration_s: How long requests come, s.
         seed: Of random arrivals.
-        stopped: Asked between events; once true, the run ends as if time were up.
-        poll_interval_ns: Longest time between two such questions; ``None`` where everything is an event of the backend.
-        on_record: Called with every record as it is made.
+        supervision: Once stopped, the run ends as if time were up.
 
     Raises:
         InputError: there are no tasks, two have one name, or arrivals are unknown or come from standard input.
@@ -67,9 +66,7 @@ class ElasticLoop:
         gpu: Gpu,
         duration_s: float,
         seed: int = 0,
-        stopped: Callable[[], bool] = lambda: False,
-        poll_interval_ns: int | None = None,
-        on_record: Callable[[Record], None] = lambda _: None,
+        supervision: Supervision[Record] = UNSUPERVISED,
     ) -> None:
         check_tasks(tasks)
         self.launches: list[LaunchRecord] = []
@@ -77,7 +74,8 @@ class ElasticLoop:
         begin_ns = backend.now_ns()
         self._policy, self._backend, self._gpu = policy, backend, gpu
         self._end_ns = begin_ns + round(duration_s * NS)
-        self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
+        self._stopped, self._poll_interval_ns = supervision.stopped, supervision.poll_interval_ns
+        self._on_record = supervision.on_record
         self._progress = {
             task.name: TaskProgress(
                 task, parse_arrivals(task.arrivals).source(begin_ns, self._end_ns, seed=(seed, place))

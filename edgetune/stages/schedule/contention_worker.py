@@ -27,6 +27,7 @@ from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies.classic import Masa
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.sampling import FEWEST, made_up, open_weighed, resident_bytes, why_not_cold
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stats import median
 from edgetune.workloads.prepared import open_prepared
 
@@ -172,7 +173,7 @@ def dispatch_s() -> float:
     layers = tuple(Layer(str(n), "other", 0, 0, 0, 0.0, 0.0, (n - 1,) if n else ()) for n in range(_LAYERS))
     network, moments = LayeredNetwork("moments", layers), _Moments()
     backend = LiveTaskBackend({"moments": moments}, workers=1, answers=_Unanswered(), budget=lambda _: _LEAST_BYTES)
-    loop = ScheduleLoop(Masa(), backend, {"moments": network}, [Request(0, "moments", 0)], workers=1)
+    loop = ScheduleLoop(Masa(), backend, {"moments": network}, [Request(0, "moments", 0)], parallelism=Parallelism(1))
     begun = time.perf_counter()
     try:
         loop.run()

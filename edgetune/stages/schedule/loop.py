@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import earliest_ns
 from edgetune.serving.requests import DecisionOverhead, Outcome
 from edgetune.serving.sources import ListedRequests, RequestSource
+from edgetune.serving.supervision import UNSUPERVISED, Supervision
 from edgetune.stages.schedule.budget import check_budget
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.request_state import RequestProgress
 from edgetune.stages.schedule.requests import DependentRequests, Request, check_requests
-from edgetune.stages.schedule.state import State
+from edgetune.stages.schedule.state import Parallelism, State
 from edgetune.stages.schedule.tasks import (
     BudgetRecord,
     FinishedTask,
@@ -47,14 +48,10 @@ class ScheduleLoop:
         backend: Runs tasks.
         networks: As the policy takes them (see ``policies.policy.taken_by``), by name.
         requests: Known before the run, in the order of arrival.
-        workers: How many tasks can run at once.
-        cores, streams: How many executions and how many loads at once run at full speed, for policies to know; as many
-            cores as workers, unless said.
+        parallelism: How many tasks can run at once, and how many of them at full speed.
         source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
-        stopped: Asked between events; once true, running tasks are finished and requests left are abandoned.
-        poll_interval_ns: The longest wait before the budget, the source and ``stopped`` are looked at again; ``None``
-            where all of them change with events of the backend only.
-        on_record: Called with every record as it is made.
+        supervision: Once stopped, running tasks are finished and requests left are abandoned. The budget and the source
+            are polled as ``stopped`` is.
 
     Raises:
         InputError: no workers, or requests that contradict each other.
@@ -63,10 +60,10 @@ class ScheduleLoop:
 
     def __init__(
         self, policy: SchedulePolicy, backend: TaskBackend, networks: Mapping[str, LayeredNetwork],
-        requests: Sequence[Request], *, workers: int, cores: int | None = None, streams: int = 1,
-        source: RequestSource[Request] | None = None, stopped: Callable[[], bool] = lambda: False,
-        poll_interval_ns: int | None = None, on_record: Callable[[Record], None] = lambda _: None,
+        requests: Sequence[Request], *, parallelism: Parallelism, source: RequestSource[Request] | None = None,
+        supervision: Supervision[Record] = UNSUPERVISED,
     ) -> None:  # fmt: skip
+        workers = parallelism.workers
         if workers < 1:
             raise InputError(f"there must be at least one worker, not {workers}", "e.g. 2")
         check_requests(requests, networks.keys())
@@ -75,13 +72,13 @@ class ScheduleLoop:
         self.requests: list[RequestRecord] = []
         self.budgets: list[BudgetRecord] = []
         self.state = State(
-            networks, workers=workers, shares_weights=policy.shares_weights, budget_bytes=budget_bytes, cores=cores,
-            streams=streams,
-        )  # fmt: skip
+            networks, parallelism=parallelism, shares_weights=policy.shares_weights, budget_bytes=budget_bytes
+        )
         self._policy, self._backend, self._networks = policy, backend, networks
         listed = ListedRequests(requests, attrgetter("arrival_ns"))
         self._sources: list[RequestSource[Request]] = [listed, *([] if source is None else [source])]
-        self._stopped, self._poll_interval_ns, self._on_record = stopped, poll_interval_ns, on_record
+        self._stopped, self._poll_interval_ns = supervision.stopped, supervision.poll_interval_ns
+        self._on_record = supervision.on_record
         self._idle = list(range(workers))
         self._started: dict[tuple[str, str, int, int], tuple[LayerTask, int, int]] = {}
         """Running tasks, each with its worker and the bytes that were held once it had begun."""

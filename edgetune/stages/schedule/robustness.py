@@ -8,18 +8,16 @@ Policies believe what was measured, and layers take something else: that of each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
 
-from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
-from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import simulate
+from edgetune.stages.schedule.simulation import SimulationCase, simulate
 from edgetune.stages.schedule.tasks import RequestRecord
 
 
@@ -28,21 +26,11 @@ class Study:
     """The jobs and policies that are run again and again.
 
     Args:
-        networks: As measured, by name.
-        believed: What the runtime takes them for, e.g. with a margin.
-        requests: In the order of arrival, always the same.
-        budget_bytes: What may be held.
-        workers: How many tasks run at once.
-        machine: What tasks share.
+        case: The jobs as measured; the requests are always the same.
         policies: By name, how a new one is made.
     """
 
-    networks: Mapping[str, LayeredNetwork]
-    believed: Mapping[str, LayeredNetwork]
-    requests: Sequence[Request]
-    budget_bytes: int
-    workers: int
-    machine: Machine
+    case: SimulationCase
     policies: Mapping[str, Callable[[], SchedulePolicy]]
 
 
@@ -71,10 +59,7 @@ def responses(study: Study, networks: Mapping[str, LayeredNetwork] | None = None
     """Return the mean response of each policy, s, where layers really are those of ``networks``."""
     found = {}
     for name, make in study.policies.items():
-        ran = simulate(
-            make(), networks or study.networks, study.requests, budget_bytes=study.budget_bytes,
-            workers=study.workers, machine=study.machine, believed=study.believed,
-        )  # fmt: skip
+        ran = simulate(make(), study.case if networks is None else replace(study.case, networks=networks))
         taken = [record.response_ns for record in ran.records if isinstance(record, RequestRecord)]
         found[name] = sum(taken) / len(taken) / 1e9
     return found
@@ -90,13 +75,13 @@ def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: 
         seed: Of the factors.
         with_bytes: Whether bytes are other than measured, too: runtimes then hold more than they believe, or less.
     """
-    measured = responses(study)
+    measured, known = responses(study), study.case.networks
     best = min(measured, key=measured.__getitem__)
     taus, stays, regret = [], 0, 0.0
     sums = dict.fromkeys(measured, 0.0)
     for run in range(runs):
         rng = np.random.default_rng((seed, round(noise * 1e6), run))
-        drawn = {name: _perturbed(study.networks[name], noise, rng, with_bytes) for name in sorted(study.networks)}
+        drawn = {name: _perturbed(known[name], noise, rng, with_bytes) for name in sorted(known)}
         found = responses(study, drawn)
         taus.append(_tau(measured, found))
         least = min(found.values())

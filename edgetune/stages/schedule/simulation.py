@@ -10,17 +10,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import DecisionOverhead
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.schedule.loop import ScheduleLoop
 from edgetune.stages.schedule.machine import Machine
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import Layer, LayeredNetwork
 from edgetune.stages.schedule.policies.policy import SchedulePolicy, taken_by
 from edgetune.stages.schedule.requests import Request
+from edgetune.stages.schedule.state import Parallelism
 from edgetune.stages.schedule.tasks import FinishedTask, LayerTask, Record
 from edgetune.units import NS
 
@@ -279,15 +280,11 @@ class ScheduleSimulation:
     peak_bytes: int
 
 
-def simulate(
-    policy: SchedulePolicy, networks: Mapping[str, LayeredNetwork], requests: Sequence[Request], *, budget_bytes: int,
-    workers: int, machine: Machine, believed: Mapping[str, LayeredNetwork] | None = None,
-    wholes: Mapping[str, LayeredNetwork] = MappingProxyType({}), stopped: Callable[[], bool] = lambda: False,
-) -> ScheduleSimulation:  # fmt: skip
-    """Run requests on the event clock.
+@dataclass(frozen=True, slots=True)
+class SimulationCase:
+    """What is simulated, whatever the policy.
 
     Args:
-        policy: A new one; it may keep notes.
         networks: What is really there and really takes its time.
         requests: In the order of arrival.
         budget_bytes: What may be held.
@@ -296,19 +293,39 @@ def simulate(
         believed: The networks as loop and policy take them; ``None`` where they know the real ones.
         wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
             from their layers.
+    """
+
+    networks: Mapping[str, LayeredNetwork]
+    requests: Sequence[Request]
+    budget_bytes: int
+    workers: int
+    machine: Machine
+    believed: Mapping[str, LayeredNetwork] | None = None
+    wholes: Mapping[str, LayeredNetwork] = field(default_factory=dict)
+
+
+def simulate(
+    policy: SchedulePolicy, case: SimulationCase, stopped: Callable[[], bool] = lambda: False
+) -> ScheduleSimulation:
+    """Run requests on the event clock.
+
+    Args:
+        policy: A new one; it may keep notes.
+        case: What is run.
         stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
 
     Raises:
         InfeasibleError: the budget is too small for a network; the smallest that works is named.
         EdgetuneError: the policy chose what it must not.
     """
-    taken = taken_by(policy, networks if believed is None else believed)
-    real = {**taken_by(policy, networks), **(wholes if policy.whole else {})}
-    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=budget_bytes, machine=machine)
+    taken = taken_by(policy, case.networks if case.believed is None else case.believed)
+    real = {**taken_by(policy, case.networks), **(case.wholes if policy.whole else {})}
+    backend = SimulatedTaskBackend(EventClock(), real, budget_bytes=case.budget_bytes, machine=case.machine)
     records: list[Record] = []
+    parallelism = Parallelism(case.workers, case.machine.cores, round(case.machine.streams))
     loop = ScheduleLoop(
-        policy, backend, taken, requests, workers=workers, cores=machine.cores, streams=round(machine.streams),
-        stopped=stopped, on_record=records.append,
+        policy, backend, taken, case.requests, parallelism=parallelism,
+        supervision=Supervision(stopped, on_record=records.append),
     )  # fmt: skip
     loop.run()
     return ScheduleSimulation(tuple(records), taken, loop.overhead, backend.peak_bytes)

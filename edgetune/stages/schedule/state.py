@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
@@ -19,25 +20,38 @@ from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import LayerTask
 
 
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """How many tasks run at once.
+
+    Args:
+        workers: How many there are.
+        cores: How many executions at once run at full speed; as many as there are workers, unless said.
+        streams: How many loads at once run at full speed: storage serves more than these more slowly.
+    """
+
+    workers: int
+    cores: int | None = None
+    streams: int = 1
+
+
 class View:
     """Everything that a choice of a policy depends on; policies only read it.
 
     Args:
         networks: By name.
-        workers: How many there are.
+        parallelism: How many tasks run at once.
         shares_weights: See ``policies.policy.SchedulePolicy``.
         budget_bytes: What may be held at first; it can shrink while others on the machine need memory.
-        cores: How many executions at once run at full speed; as many as there are workers, unless said.
-        streams: How many loads at once run at full speed: storage serves more than these more slowly.
     """
 
     def __init__(
-        self, networks: Mapping[str, LayeredNetwork], *, workers: int, shares_weights: bool, budget_bytes: int,
-        cores: int | None = None, streams: int = 1,
+        self, networks: Mapping[str, LayeredNetwork], *, parallelism: Parallelism, shares_weights: bool,
+        budget_bytes: int,
     ) -> None:  # fmt: skip
         self.now_ns, self.budget_bytes = 0, budget_bytes
-        self.workers = self.idle_workers = workers
-        self.cores, self.streams = cores or workers, streams
+        self.workers = self.idle_workers = parallelism.workers
+        self.cores, self.streams = parallelism.cores or self.workers, parallelism.streams
         self.came: list[int] = []
         """Numbers of all requests that ``requests`` has gained so far, in this order."""
         self.gone: list[int] = []

@@ -109,10 +109,12 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         """Run it and return the last reply."""
+        from edgetune.serving.supervision import Supervision
         from edgetune.stages.schedule.live import LiveTaskBackend
         from edgetune.stages.schedule.loop import ScheduleLoop
         from edgetune.stages.schedule.policies import POLICIES
         from edgetune.stages.schedule.policies.policy import taken_by
+        from edgetune.stages.schedule.state import Parallelism
 
         command = self._command
         policy = POLICIES[command["policy"]](**command["options"])
@@ -131,8 +133,8 @@ class _Run:
             backend.close()
             return {**ready, "decisions": 0, "decisions_s": 0.0}
         loop = self._loop = ScheduleLoop(
-            policy, backend, networks, requests, workers=command["workers"], source=source,
-            stopped=self._stopped, poll_interval_ns=_LOOK_NS, on_record=self._note,
+            policy, backend, networks, requests, parallelism=Parallelism(command["workers"]), source=source,
+            supervision=Supervision(self._stopped, _LOOK_NS, self._note),
         )  # fmt: skip
         self._watch_signals(backend.wake)
         self._reply(ready)

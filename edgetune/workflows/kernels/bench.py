@@ -107,16 +107,16 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
             if not found:
                 raise
             stopped = stop_code(end)
-    document = {
-        "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
-        "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
-        "workloads": [asdict(each) for each in found],
-    }  # fmt: skip
-    SimulationLabel(document["simulated"], reporter).announce()
-    if target.path is not None:
-        write_atomically(json_document(document), target.path)
-        target.report(reporter)
-    return BenchFigures(found, document, place.gpu, target, stopped)
+        document = {
+            "kind": "benchmark", "tool": f"edgetune {__version__}", **place.conditions,
+            "duration_s": duration_s, "seed": opts.seed, "published_source": SOURCE,
+            "workloads": [asdict(each) for each in found],
+        }  # fmt: skip
+        SimulationLabel(document["simulated"], reporter).announce()
+        if target.path is not None:
+            write_atomically(json_document(document), target.path)
+            target.report(reporter)
+        return BenchFigures(found, document, place.gpu, target, stopped)
 
 
 def _share(words: str | float | None) -> float | None:

@@ -18,6 +18,7 @@ from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.plain import plain
 from edgetune.errors import InputError, PartialError, blaming
 from edgetune.serving.clock import EventClock
+from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.backend import GpuBackend, Record, Residency
 from edgetune.stages.elastic.cuda.backend import CudaBackend
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
@@ -33,6 +34,7 @@ from edgetune.stages.elastic.timeline import timeline_rows
 from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask
 from edgetune.units import NS
+from edgetune.workflows.kept_rows import FinishedRun
 from edgetune.workflows.kernels.gpu import gpu_conditions, opened
 from edgetune.workflows.kernels.options import RunOptions, ShareOptions, SimulateOptions
 from edgetune.workflows.kernels.plan import KernelRun, check_kernels, folder_of, plan_of, report_unused
@@ -84,47 +86,19 @@ class Runs:
     signal: int | None = None
     lost: str | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """The result of ``simulate`` and ``run``.
-
-    Args:
-        timeline: Every launch, request and residency.
-        plan: The run.
-        signal: The signal that stopped it; ``None`` where none did.
-        lost: Why the GPU cannot be used any more; ``None`` where it can.
-    """
-
-    timeline: KernelTimeline
-    plan: KernelRun
-    signal: int | None
-    lost: str | None = None
-
-    def check_gpu(self) -> None:
-        """Check that the GPU can still be used.
-
-        Raises:
-            PartialError: it cannot.
-        """
+    @property
+    def failure(self) -> PartialError | None:
+        """The error of a run that lost the GPU, or that ran to its end with failed requests."""
         if self.lost is not None:
             message = f"the GPU cannot be used any more by this process: {self.lost}"
-            raise PartialError(message, "what ran until then was kept; the timeline says which launches failed")
-
-    def check_answered(self) -> None:
-        """Check that no request failed.
-
-        Raises:
-            PartialError: a request failed.
-        """
-        failed = [row for row in self.timeline.rows if row.event == "request" and row.status == "failed"]
-        if failed:
-            tasks = ", ".join(dict.fromkeys(str(row.task) for row in failed))
-            policies = ", ".join(dict.fromkeys(row.policy for row in failed))
-            raise PartialError(
-                f"{len(failed)} requests of {tasks} failed (by {policies}), the first: {failed[0].reason}",
-                "the timeline is written all the same, and has the reason of each",
-            )
+            return PartialError(message, "what ran until then was kept; the timeline says which launches failed")
+        failed = [row for row in self.rows if row.event == "request" and row.status == "failed"]
+        if not failed or self.signal is not None:
+            return None
+        tasks = ", ".join(dict.fromkeys(str(row.task) for row in failed))
+        policies = ", ".join(dict.fromkeys(row.policy for row in failed))
+        message = f"{len(failed)} requests of {tasks} failed (by {policies}), the first: {failed[0].reason}"
+        return PartialError(message, "the timeline is written all the same, and has the reason of each")
 
 
 def plan_simulate(opts: SimulateOptions, reporter: Reporter) -> KernelRun:
@@ -134,7 +108,7 @@ def plan_simulate(opts: SimulateOptions, reporter: Reporter) -> KernelRun:
     return plan
 
 
-def simulate(opts: SimulateOptions, reporter: Reporter) -> Shared:
+def simulate(opts: SimulateOptions, reporter: Reporter) -> FinishedRun[KernelTimeline]:
     """Run every critical task alone and all tasks by every policy on a model, and write the timeline.
 
     Raises:
@@ -154,8 +128,11 @@ def plan_run(opts: RunOptions, reporter: Reporter) -> KernelRun:
         return plan
 
 
-def run(opts: RunOptions, reporter: Reporter) -> Shared:
-    """Run every critical task alone and all tasks by every policy on a GPU, and write the timeline.
+@contextmanager
+def run(opts: RunOptions, reporter: Reporter) -> Iterator[FinishedRun[KernelTimeline]]:
+    """Run every critical task alone and all tasks by every policy on a GPU, write the timeline, and yield it.
+
+    The GPU is closed afterwards: a driver that crashes then loses nothing that is shown while the block runs.
 
     Raises:
         InputError: the tasks or options are wrong, or a kernel does not compile or fit the GPU.
@@ -168,7 +145,7 @@ def run(opts: RunOptions, reporter: Reporter) -> Shared:
             runs = run_all(plan, reporter, stopping, partial(_on_gpu, ready))
         conditions = gpu_conditions(ready, part=opts.sms is not None, records=opts.blocks)
         runs.lost = ready.lost
-        return _finished(opts, plan, runs, conditions, reporter)
+        yield _finished(opts, plan, runs, conditions, reporter)
 
 
 @contextmanager
@@ -225,9 +202,7 @@ def progress(reporter: Reporter, total: float) -> Iterator[Callable[[float], Non
 def _simulated(turn: Turn, runs: Runs) -> None:
     """Run tasks by a policy on the model."""
     plan, stopping = turn.plan, turn.stopping
-    backend = SimulatedGpu(
-        EventClock(), plan.gpu, turn.tasks, model=plan.model, most_residencies=_MOST_RESIDENCIES
-    )  # fmt: skip
+    backend = SimulatedGpu(EventClock(), plan.gpu, turn.tasks, model=plan.model, most_residencies=_MOST_RESIDENCIES)
     loop = _looped(turn, backend, stopped=lambda: stopping.number is not None)
     until_ns = backend.residencies_until_ns
     more = {} if until_ns is None else {"residencies_until_s": until_ns / NS}
@@ -273,7 +248,7 @@ def _looped(
 
     loop = ElasticLoop(
         turn.policy, backend, turn.tasks, gpu=turn.plan.gpu, duration_s=duration_s, seed=turn.plan.seed,
-        poll_interval_ns=poll_interval_ns, stopped=stopped, on_record=note,
+        supervision=Supervision(stopped, poll_interval_ns, note),
     )  # fmt: skip
     loop.run()
     turn.advance(duration_s - told_s)
@@ -301,7 +276,9 @@ def simulated_conditions(gpu: Gpu, model: GpuTimingModel) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finished(opts: ShareOptions, plan: KernelRun, runs: Runs, where: Mapping[str, Any], reporter: Reporter) -> Shared:
+def _finished(
+    opts: ShareOptions, plan: KernelRun, runs: Runs, where: Mapping[str, Any], reporter: Reporter
+) -> FinishedRun[KernelTimeline]:
     """Write the timeline of all runs and return it; ``where`` are the conditions of the GPU."""
     tasks = [
         {
@@ -326,4 +303,4 @@ def _finished(opts: ShareOptions, plan: KernelRun, runs: Runs, where: Mapping[st
         reporter.info(f"{where_stopped}{not_run}")
     plan.target.write(timeline)
     plan.target.report(reporter)
-    return Shared(timeline, plan, runs.signal, runs.lost)
+    return FinishedRun(timeline, plan.target, stopped_by=runs.signal, failure=runs.failure)

@@ -12,6 +12,7 @@ from edgetune.stages.schedule.jobs import requests_of
 from edgetune.stages.schedule.machine import Machine, Paging
 from edgetune.stages.schedule.policies import choose_policies
 from edgetune.stages.schedule.robustness import Robustness, Study, responses, robustness
+from edgetune.stages.schedule.simulation import SimulationCase
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -80,4 +81,4 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
     machine = Machine(cores=scenario.cores or workers, memory_bytes=budget_bytes, paging=Paging())
     believed = {name: with_safety(network) for name, network in networks.items()}
     policies = {each.words: each.make for each in chosen}
-    return Study(networks, believed, requests, budget_bytes, workers, machine, policies), seed
+    return Study(SimulationCase(networks, requests, budget_bytes, workers, machine, believed), policies), seed

@@ -19,7 +19,7 @@ from edgetune.stages.schedule.policies import PolicyChoice
 from edgetune.stages.schedule.policies.policy import SchedulePolicy
 from edgetune.stages.schedule.policies.reuse import Reuse
 from edgetune.stages.schedule.requests import Request
-from edgetune.stages.schedule.simulation import ScheduleSimulation, simulate
+from edgetune.stages.schedule.simulation import ScheduleSimulation, SimulationCase, simulate
 from edgetune.stages.schedule.tasks import TaskRecord
 from edgetune.stages.schedule.timeline import timeline_rows
 from edgetune.units import NS
@@ -171,11 +171,12 @@ class SimulatedRunner:
         stopped: Callable[[], bool] = lambda: False,
     ) -> ScheduleSimulation:
         memory_bytes = self._plan.limit_bytes - self._host.taken_bytes(form)
-        return simulate(
-            policy, self._networks, requests, budget_bytes=self._budget_bytes(form), workers=self._plan.workers,
-            machine=replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging()),
-            believed=self._believed, wholes=self._host.wholes.get(form, {}), stopped=stopped,
+        case = SimulationCase(
+            self._networks, requests, self._budget_bytes(form), self._plan.workers,
+            replace(self._host.machine, memory_bytes=memory_bytes, paging=Paging()), self._believed,
+            self._host.wholes.get(form, {}),
         )  # fmt: skip
+        return simulate(policy, case, stopped)
 
     def _budget_bytes(self, form: str) -> int:
         """Return the memory budget of tasks, computed as in a live run."""

@@ -116,7 +116,7 @@ class Builder:
 
     def convolution(
         self, name: str, x: LayerOutput, channels: int, window: int, *, stride: int = 1, padding: int = 0,
-        relu: bool = True, into: LayerOutput | None = None, first_channel: int = 0,
+        relu: bool = True, into: tuple[LayerOutput, int] | None = None,
     ) -> LayerOutput:  # fmt: skip
         """Add a convolution, its bias and, unless told otherwise, zero for what is negative.
 
@@ -126,11 +126,10 @@ class Builder:
             channels: Of its output.
             window, stride, padding: As ever.
             relu: Whether negative sums become zero.
-            into: Where to write; a tensor of its own unless said.
-            first_channel: Of ``into``, where its channels begin.
+            into: The tensor to write to, and the first channel to write; a tensor of its own unless said.
         """
         side = pooled_side(x.side, window, stride, padding, round_up=False)
-        out = into or self._tensor(name, channels, side)
+        out, first_channel = into or (self._tensor(name, channels, side), 0)
         weights = self._buffer(f"{name}.weights", (channels, x.channels, window, window), "weights")
         bias = self._buffer(f"{name}.bias", (channels,), "weights")
         places, pixels = x.channels * window**2, side**2

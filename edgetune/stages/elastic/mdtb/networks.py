@@ -83,8 +83,8 @@ def squeezenet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1
 def _fire(b: Builder, name: str, x: LayerOutput, squeezed: int, expanded: int) -> LayerOutput:
     squeeze = b.convolution(f"{name}.squeeze", x, squeezed, 1)
     both = b.scratch(f"{name}.both", 2 * expanded, x.side)
-    b.convolution(f"{name}.expand1", squeeze, expanded, 1, into=both)
-    return b.convolution(f"{name}.expand3", squeeze, expanded, 3, padding=1, into=both, first_channel=expanded)
+    b.convolution(f"{name}.expand1", squeeze, expanded, 1, into=(both, 0))
+    return b.convolution(f"{name}.expand3", squeeze, expanded, 3, padding=1, into=(both, expanded))
 
 
 def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000) -> LayerOutput:
