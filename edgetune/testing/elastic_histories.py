@@ -94,7 +94,7 @@ def made_case(rng: Random) -> ElasticCase:
 
 
 class AnyOrder:
-    """A stage (``elastic.backend.GpuBackend``) with random start times and durations of kernels.
+    """A backend (``elastic.backend.GpuBackend``) with random start times and durations of kernels.
 
     Args:
         rng: Random generator of the events.

@@ -220,9 +220,9 @@ def blocks(opened: Opener, sizes: Sizes, folder: Path) -> dict[str, Any]:
         asked = fitted(ready, workload("A", sizes=sizes))
         tasks = (asked.critical, asked.normal)
         policy = make_policy("elastic", tasks, ready.gpu)
-        with ready.open_backend(tasks) as stage:
-            begin_ns = stage.now_ns()
-            loop = ElasticLoop(policy, stage, tasks, gpu=ready.gpu, duration_s=0.1)
+        with ready.open_backend(tasks) as backend:
+            begin_ns = backend.now_ns()
+            loop = ElasticLoop(policy, backend, tasks, gpu=ready.gpu, duration_s=0.1)
             loop.run()
         rows = timeline_rows([*loop.launches, *loop.requests], ready.residencies, policy="elastic", begin_ns=begin_ns)
         conditions = {"simulated": False, "device": ready.gpu.name, "gpu": {"sm_count": ready.gpu.sm_count}}

@@ -82,12 +82,12 @@ def histories(policy: str, count: int, seed: int) -> Counter:
         case = made_case(rng)
         made = Elastic(tables(case.gpu)) if policy == "elastic" else POLICIES[policy]()
         tasks = [replace(task, arrivals=rng.choice(_ARRIVALS)) for task in case.tasks]
-        stage = AnyOrder(Random(case.seed))
-        loop = ElasticLoop(Watched(made, seen), stage, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
+        backend = AnyOrder(Random(case.seed))
+        loop = ElasticLoop(Watched(made, seen), backend, tasks, gpu=case.gpu, duration_s=_DURATION_S, seed=case.seed)
         loop.run()
         check_run(loop)
         ended = sorted(record.launch.number for record in loop.launches)
-        assert ended == [launch.number for launch in stage.launches]
+        assert ended == [launch.number for launch in backend.launches]
         seen.update(record.outcome for record in loop.requests)
         launches = [record.launch for record in loop.launches]
         seen["launches"] += len(launches)

@@ -147,13 +147,13 @@ def simulate(
     true = taken_by(policy, networks)
     believed = {name: _scaled(network, estimated) for name, network in true.items()}
     machine = Machine(cores=2, streams=1, load_cpu=0.3, memory_bytes=budget_bytes, paging=Paging())
-    stage = SimulatedTaskBackend(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
-    loop = ScheduleLoop(policy, stage, believed, requests, parallelism=Parallelism(2))
+    backend = SimulatedTaskBackend(EventClock(), true, budget_bytes=budget_bytes, machine=machine)
+    loop = ScheduleLoop(policy, backend, believed, requests, parallelism=Parallelism(2))
     loop.run()
     responses = [record.response_ns / NS for record in loop.requests if record.outcome == "ok"]
     assert len(responses) == len(requests)
     loads = sum(task.kind == "load" for task in loop.tasks)
-    return Result(fmean(responses), percentile(responses, 95.0), stage.memory.peak_bytes, loads)
+    return Result(fmean(responses), percentile(responses, 95.0), backend.memory.peak_bytes, loads)
 
 
 def _scaled(network: LayeredNetwork, factor: float) -> LayeredNetwork:

@@ -82,7 +82,7 @@ def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float
     """Return processor time and time of a request that found everything resident and caches warm, s."""
     policy = make_policy("reuse")
     seen = network_of(prepared)
-    stage = LiveTaskBackend(
+    backend = LiveTaskBackend(
         {seen.name: network.runnable}, workers=1, answers=_Discarded(network), budget=lambda _: 1 << 40
     )  # fmt: skip
     ended: list[tuple[float, float]] = []
@@ -92,10 +92,12 @@ def through_the_loop(prepared: Prepared, network: Network) -> tuple[float, float
             assert record.failure is None, record.failure
             ended.append((time.process_time(), time.perf_counter()))
 
-    with closing(stage):
+    with closing(backend):
         asked = [Request(number, seen.name, 0, after=(number - 1,) if number else ()) for number in range(3)]
         supervision = Supervision(on_record=note)
-        ScheduleLoop(policy, stage, {seen.name: seen}, asked, parallelism=Parallelism(1), supervision=supervision).run()
+        ScheduleLoop(
+            policy, backend, {seen.name: seen}, asked, parallelism=Parallelism(1), supervision=supervision
+        ).run()
     return ended[2][0] - ended[1][0], ended[2][1] - ended[1][1]
 
 

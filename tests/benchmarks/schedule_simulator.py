@@ -57,10 +57,10 @@ def measure(policy: SchedulePolicy, networks: Sequence[LayeredNetwork], requests
     """Return one line of a run in which all requests are there from the beginning."""
     known = taken_by(policy, {network.name: network for network in networks})
     names = [name for _ in range(requests) for name in known]
-    stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
+    backend = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=2))
     begun_s = time.perf_counter()
     queue = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, stage, known, queue, parallelism=Parallelism(2))
+    loop = ScheduleLoop(policy, backend, known, queue, parallelism=Parallelism(2))
     loop.run()
     took_s = time.perf_counter() - begun_s
     answered = sum(record.outcome == "ok" for record in loop.requests)

@@ -290,6 +290,19 @@ def test_costs_are_found_by_the_name_of_the_network_or_of_its_model(edgetune, jo
     assert "edgetune schedule profile zoo:squeezenet" in simulate(edgetune, file, "--prepared", "nowhere").err
 
 
+def test_costs_that_are_not_here_are_found_beside_the_jobs(edgetune, jobs, tmp_path, monkeypatch):
+    jobs()
+    here = tmp_path / "elsewhere"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    assert simulate(edgetune, "../jobs.yaml").code == 0
+    assert edgetune("schedule", "robustness", "../jobs.yaml", "--runs", "1", "--noise", "10%").code == 0
+    (here / "costs.csv").write_text(COSTS.replace("faces", "others"))
+    ended = simulate(edgetune, "../jobs.yaml")  # a file of that name here comes first
+    assert_two_lines(ended, 2)
+    assert "costs.csv has no network 'faces'" in ended.err
+
+
 def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
     ended = edgetune("schedule")
     assert ended.code == 0

@@ -131,7 +131,7 @@ class Machine:
             yield context, program
 
     @contextmanager
-    def stage(self, *tasks: GpuTask, patience: WaitTimes | None = None) -> Iterator[CudaBackend]:
+    def backend(self, *tasks: GpuTask, patience: WaitTimes | None = None) -> Iterator[CudaBackend]:
         with self.context() as context:
             programs = {}
             for each in tasks:
@@ -148,9 +148,9 @@ def launch(number: int, task: str = "a", call: int = 0, **more: Any) -> Launch:
     return Launch(number, task, 0, call, what, **{"first": 0, "count": what.logical.blocks, **more})
 
 
-def moments(stage: CudaBackend) -> list[LaunchEvent]:
+def moments(backend: CudaBackend) -> list[LaunchEvent]:
     """Wait until nothing is in flight; return all that happened."""
     found: list[LaunchEvent] = []
-    while some := stage.wait(None):
+    while some := backend.wait(None):
         found += some
     return found

@@ -1,4 +1,4 @@
-"""The real GPU as a stage, on the fake: what is told of launches and when, what goes wrong, and whole runs."""
+"""The real GPU as a backend, on the fake: what is told of launches and when, what goes wrong, and whole runs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def kinds(found: list[LaunchEvent]) -> list[tuple[int, str]]:
 
 
 def test_launches_of_a_task_run_one_after_another() -> None:
-    with Machine().stage(task("a")) as stage:
-        stage.launch(launch(0))
-        stage.launch(launch(1, call=1))
-        found = moments(stage)
+    with Machine().backend(task("a")) as backend:
+        backend.launch(launch(0))
+        backend.launch(launch(1, call=1))
+        found = moments(backend)
     assert kinds(found) == [(0, "started"), (0, "ended"), (1, "started"), (1, "ended")]
     assert all(moment.failure is None for moment in found)
 
 
 def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
-        stage.launch(launch(0))
-        stage.launch(launch(1, call=1))
+    with machine.backend(task("a")) as backend:
+        backend.launch(launch(0))
+        backend.launch(launch(1, call=1))
         machine.clock.sleep_s(0.5)
-        found = {(moment.launch, moment.kind): moment.at_ns for moment in stage.wait(None)}
-        real, uncertain_ns = machine.cuda.launches, stage.uncertain_ns
+        found = {(moment.launch, moment.kind): moment.at_ns for moment in backend.wait(None)}
+        real, uncertain_ns = machine.cuda.launches, backend.uncertain_ns
     assert uncertain_ns < 5 * US
     for number in (0, 1):
         assert abs(found[number, "ended"] - real[number].end_ns) <= uncertain_ns + 100  # a single's step
@@ -49,31 +49,31 @@ def test_times_are_those_of_the_gpu_however_late_one_asks() -> None:
 def test_times_stay_true_when_the_clocks_were_set_long_ago() -> None:
     """After ten minutes a step of milliseconds in single precision is 63 us; clocks are set anew before that."""
     machine = Machine()
-    with machine.stage(task("a")) as stage:
+    with machine.backend(task("a")) as backend:
         for number in range(3):
             machine.clock.sleep_s(611.23456)
-            stage.launch(launch(number))
-            ended_ns = moments(stage)[-1].at_ns
-            assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= stage.uncertain_ns + 100
+            backend.launch(launch(number))
+            ended_ns = moments(backend)[-1].at_ns
+            assert abs(ended_ns - machine.cuda.launches[-1].end_ns) <= backend.uncertain_ns + 100
 
 
 def test_tasks_run_side_by_side_by_priority() -> None:
     machine = Machine()
-    with machine.stage(task("a"), task("b", 1), task("c", 2)) as stage:
+    with machine.backend(task("a"), task("b", 1), task("c", 2)) as backend:
         for number, name in enumerate("abc"):
-            stage.launch(launch(number, name))
-        found = moments(stage)
+            backend.launch(launch(number, name))
+        found = moments(backend)
     assert kinds(found)[:3] == [(0, "started"), (1, "started"), (2, "started")]
     assert [each.priority for each in machine.cuda.launches] == [0, -4, -5]
 
 
 def test_what_happened_on_several_streams_is_told_in_the_order_of_time() -> None:
     machine = Machine()
-    with machine.stage(task("a"), task("b")) as stage:
+    with machine.backend(task("a"), task("b")) as backend:
         for number, name in enumerate("aabb"):
-            stage.launch(launch(number, name))
+            backend.launch(launch(number, name))
         machine.clock.sleep_s(0.01)
-        found = stage.wait(None)
+        found = backend.wait(None)
     assert len(found) == 8
     assert [moment.at_ns for moment in found] == sorted(moment.at_ns for moment in found)
     assert {moment.launch for moment in found[:2]} == {0, 2}
@@ -81,10 +81,10 @@ def test_what_happened_on_several_streams_is_told_in_the_order_of_time() -> None
 
 def test_a_launch_waits_for_others_of_other_tasks() -> None:
     machine = Machine()
-    with machine.stage(task("a"), task("b")) as stage:
-        stage.launch(launch(0, "a"))
-        stage.launch(launch(1, "b", after=(0,)))
-        found = moments(stage)
+    with machine.backend(task("a"), task("b")) as backend:
+        backend.launch(launch(0, "a"))
+        backend.launch(launch(1, "b", after=(0,)))
+        found = moments(backend)
     first, second = machine.cuda.launches
     assert second.start_ns >= first.end_ns
     at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in found}
@@ -93,79 +93,79 @@ def test_a_launch_waits_for_others_of_other_tasks() -> None:
 
 def test_a_launch_that_is_over_is_not_waited_for() -> None:
     machine = Machine()
-    with machine.stage(task("a"), task("b")) as stage:
-        stage.launch(launch(0, "a"))
-        moments(stage)
-        stage.launch(launch(1, "b", after=(0,)))
+    with machine.backend(task("a"), task("b")) as backend:
+        backend.launch(launch(0, "a"))
+        moments(backend)
+        backend.launch(launch(1, "b", after=(0,)))
         assert "cuStreamWaitEvent" not in machine.cuda.calls
-        assert len(moments(stage)) == 2
+        assert len(moments(backend)) == 2
 
 
 def test_waiting_ends_when_it_is_time_and_no_nap_makes_it_late() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
-        until_ns = stage.now_ns() + 5_000_000
-        assert stage.wait(until_ns) == ()
-        assert 0 <= stage.now_ns() - until_ns < 10 * US
+    with machine.backend(task("a")) as backend:
+        until_ns = backend.now_ns() + 5_000_000
+        assert backend.wait(until_ns) == ()
+        assert 0 <= backend.now_ns() - until_ns < 10 * US
 
 
 def test_with_nothing_in_flight_and_no_limit_it_returns_at_once() -> None:
-    with Machine().stage(task("a")) as stage:
-        begin_ns = stage.now_ns()
-        assert stage.wait(None) == ()
-        assert stage.now_ns() - begin_ns < US
+    with Machine().backend(task("a")) as backend:
+        begin_ns = backend.now_ns()
+        assert backend.wait(None) == ()
+        assert backend.now_ns() - begin_ns < US
 
 
 def test_a_long_kernel_is_napped_beside() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=1_000_000_000)})
-    with machine.stage(task("a"), patience=WaitTimes(nap_s=0.001)) as stage:
-        stage.launch(launch(0))
-        moments(stage)
+    with machine.backend(task("a"), patience=WaitTimes(nap_s=0.001)) as backend:
+        backend.launch(launch(0))
+        moments(backend)
     asked = machine.cuda.calls.count("cuEventQuery")
     assert asked < 4000, "2 ms at a question each microsecond, then one each millisecond"
 
 
 def test_events_are_used_again() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
-        stage.launch(launch(0))
-        moments(stage)
+    with machine.backend(task("a")) as backend:
+        backend.launch(launch(0))
+        moments(backend)
         made = machine.cuda.calls.count("cuEventCreate")
         for number in range(1, 20):
-            stage.launch(launch(number))
-            moments(stage)
+            backend.launch(launch(number))
+            moments(backend)
         assert machine.cuda.calls.count("cuEventCreate") == made
 
 
 def test_behind_another_launch_its_end_is_the_start() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
+    with machine.backend(task("a")) as backend:
         before = machine.cuda.calls.count("cuEventRecord")
         for number in range(5):
-            stage.launch(launch(number))
+            backend.launch(launch(number))
         assert machine.cuda.calls.count("cuEventRecord") - before == 1 + 5
-        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(stage)}
+        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(backend)}
     assert all(at_ns[number, "started"] == at_ns[number - 1, "ended"] for number in range(1, 5))
 
 
 def test_a_launch_made_when_the_one_before_it_has_ended_unseen_does_not_start_in_the_past() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
-        stage.launch(launch(0))
+    with machine.backend(task("a")) as backend:
+        backend.launch(launch(0))
         machine.clock.sleep_s(0.01)
         launched_ns = machine.clock.now_ns()
-        stage.launch(launch(1))
-        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(stage)}
+        backend.launch(launch(1))
+        at_ns = {(moment.launch, moment.kind): moment.at_ns for moment in moments(backend)}
     assert at_ns[0, "ended"] < launched_ns - 9_000_000
     assert launched_ns <= at_ns[1, "started"] <= machine.cuda.launches[1].start_ns
 
 
 def test_a_launch_that_cuda_refuses_fails_and_the_next_one_does_not() -> None:
     machine = Machine()
-    with machine.stage(task("a")) as stage:
-        stage.launch(launch(0, blocks=2**31))
-        stage.launch(launch(1))
-        found = moments(stage)
+    with machine.backend(task("a")) as backend:
+        backend.launch(launch(0, blocks=2**31))
+        backend.launch(launch(1))
+        found = moments(backend)
     assert kinds(found) == [(0, "ended"), (1, "started"), (1, "ended")]
     assert found[0].failure is not None
     assert "CUDA_ERROR_INVALID_VALUE" in found[0].failure
@@ -174,14 +174,14 @@ def test_a_launch_that_cuda_refuses_fails_and_the_next_one_does_not() -> None:
 
 def test_a_kernel_that_fails_takes_everything_with_it() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], fails=700)})
-    with machine.stage(task("a"), task("b")) as stage:
-        stage.launch(launch(0, "a"))
-        stage.launch(launch(1, "b", call=1))
-        stage.launch(launch(2, "a", call=1))
-        found = moments(stage)
-        assert stage.lost is not None
-        stage.launch(launch(3, "b"))
-        (after,) = stage.wait(None)
+    with machine.backend(task("a"), task("b")) as backend:
+        backend.launch(launch(0, "a"))
+        backend.launch(launch(1, "b", call=1))
+        backend.launch(launch(2, "a", call=1))
+        found = moments(backend)
+        assert backend.lost is not None
+        backend.launch(launch(3, "b"))
+        (after,) = backend.wait(None)
     failed = [moment for moment in [*found, after] if moment.failure is not None]
     assert {moment.launch for moment in failed} >= {2, 3}
     assert {moment.failure for moment in failed} == {
@@ -193,35 +193,35 @@ def test_a_kernel_that_fails_takes_everything_with_it() -> None:
 
 def test_a_kernel_that_fails_while_another_is_launched() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], fails=719)})
-    with machine.stage(task("a")) as stage:
-        stage.launch(launch(0))
+    with machine.backend(task("a")) as backend:
+        backend.launch(launch(0))
         machine.clock.sleep_s(0.01)
-        stage.launch(launch(1))
-        assert stage.lost
-        found = moments(stage)
+        backend.launch(launch(1))
+        assert backend.lost
+        found = moments(backend)
     assert sorted(kinds(found)) == [(0, "ended"), (1, "ended")]
     assert all(moment.failure == "a kernel failed (CUDA error 719)" for moment in found)
 
 
 def test_a_kernel_that_never_ends_is_given_up() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)})
-    with machine.stage(task("a"), task("b"), patience=SHORT) as stage:
-        stage.launch(launch(0, "a"))
-        found = moments(stage)
+    with machine.backend(task("a"), task("b"), patience=SHORT) as backend:
+        backend.launch(launch(0, "a"))
+        found = moments(backend)
         assert kinds(found) == [(0, "started"), (0, "ended")]
         assert found[-1].failure == "nothing has happened for 0.01 s, and kernel double_it is waited for"
-        stage.launch(launch(1, "b"))
-        assert [moment.failure for moment in stage.wait(None)] == [found[-1].failure]
+        backend.launch(launch(1, "b"))
+        assert [moment.failure for moment in backend.wait(None)] == [found[-1].failure]
     assert "cuMemFree" not in machine.cuda.calls, "it would not come back"
 
 
 def test_a_kernel_that_hangs_is_found_though_others_are_launched_again_and_again() -> None:
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)})
-    with machine.stage(task("a"), patience=SHORT) as stage:
+    with machine.backend(task("a"), patience=SHORT) as backend:
         for number in range(100):
-            stage.launch(launch(number))
-            stage.wait(stage.now_ns() + 1_000_000)
-            if stage.lost:
+            backend.launch(launch(number))
+            backend.wait(backend.now_ns() + 1_000_000)
+            if backend.lost:
                 break
         assert 9 <= number <= 12
 
@@ -229,10 +229,10 @@ def test_a_kernel_that_hangs_is_found_though_others_are_launched_again_and_again
 def test_a_long_queue_is_no_hang() -> None:
     """Every kernel is shorter than the limit, all of them together are longer."""
     machine = Machine(kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=6_000_000)})
-    with machine.stage(task("a"), patience=SHORT) as stage:
+    with machine.backend(task("a"), patience=SHORT) as backend:
         for number in range(4):
-            stage.launch(launch(number))
-        assert [moment.failure for moment in moments(stage)] == [None] * 8
+            backend.launch(launch(number))
+        assert [moment.failure for moment in moments(backend)] == [None] * 8
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_stream_priorities(priorities: list[int], lowest: int, highest: int, str
 def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> None:
     machine = Machine()
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"), task("c"))
-    with machine.stage(*tasks) as stage:
-        loop = ElasticLoop(find_policy(policy)(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+    with machine.backend(*tasks) as backend:
+        loop = ElasticLoop(find_policy(policy)(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
         for name in "abc":
             assert np.array_equal(machine.programs[name].read("z"), 2 * VALUES["x"] + 1), name
@@ -268,8 +268,8 @@ def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> No
 def test_elastic_work_is_launched_in_pieces() -> None:
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=128)])
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
-    with machine.stage(*tasks) as stage:
-        ElasticLoop(find_policy("elastic")(), stage, tasks, gpu=machine.gpu, duration_s=0.02).run()
+    with machine.backend(*tasks) as backend:
+        ElasticLoop(find_policy("elastic")(), backend, tasks, gpu=machine.gpu, duration_s=0.02).run()
     symbols = {each.symbol for each in machine.cuda.launches}
     assert "double_it" in symbols
     assert any("__" in symbol for symbol in symbols)
@@ -278,8 +278,8 @@ def test_elastic_work_is_launched_in_pieces() -> None:
 def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:
     machine = Machine(kernels={**KERNELS, "add_one": FakeCudaKernel((8, 8, 4), fails=719)})
     tasks = (task("a", 1, arrivals="uniform:500/s"),)
-    with machine.stage(*tasks) as stage:
-        loop = ElasticLoop(find_policy("multistream")(), stage, tasks, gpu=machine.gpu, duration_s=0.02)
+    with machine.backend(*tasks) as backend:
+        loop = ElasticLoop(find_policy("multistream")(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
     assert {each.outcome for each in loop.requests} == {"failed"}
     assert all("a kernel failed (CUDA error 719)" in (each.failure or "") for each in loop.requests)

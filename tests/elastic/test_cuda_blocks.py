@@ -49,15 +49,15 @@ def run(*launches, most_blocks: int = 100, kernels: dict[str, FakeCudaKernel] = 
         program = Program(context, network(), replace(BUILD, recorded=True))
         program.write(VALUES)
         records = BlockRecords(context, GlobalTimer(context, TIMER_IMAGE), most_blocks)
-        stage = CudaBackend(context, {"a": program}, [task("a")], records=records)
+        backend = CudaBackend(context, {"a": program}, [task("a")], records=records)
         for each in launches:
-            stage.launch(each)
-        moments(stage)
+            backend.launch(each)
+        moments(backend)
         real = [each for each in machine.cuda.launches if each.symbol != "edgetune_timer"]
         return records.residencies(), real, records.unrecorded
 
 
-def test_blocks_are_told_by_multiprocessor_on_the_clock_of_the_stage() -> None:
+def test_blocks_are_told_by_multiprocessor_on_the_clock_of_the_backend() -> None:
     found, (real,), unrecorded = run(launch(7, first=0, count=6, blocks=4))
     assert unrecorded == 0
     assert [(each.launch, each.sm, each.blocks) for each in found] == [(7, sm, 1) for sm in (0, 2, 4, 6)]

@@ -112,13 +112,13 @@ def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> No
         context.facts = replace(context.facts, gpu=replace(context.facts.gpu, launch_s=1e-6))
         ready = GpuSession(context, builder=lambda *_: built)
         tasks = ready.fitted([GpuTask("urgent", asked, 1, "uniform:2000/s"), GpuTask("normal", asked)])
-        with ready.open_backend(tasks) as stage:
+        with ready.open_backend(tasks) as backend:
             wanted = {each.name: ready.program("urgent").read(each.name) for each in asked.buffers}  # by warming up
             for task in tasks:
                 for buffer in asked.buffers:
                     if buffer.role in ("scratch", "output"):
                         ready.program(task.name).clear(buffer.name)
-            loop = ElasticLoop(find_policy("elastic")(), stage, tasks, gpu=ready.gpu, duration_s=0.001)
+            loop = ElasticLoop(find_policy("elastic")(), backend, tasks, gpu=ready.gpu, duration_s=0.001)
             loop.run()
         assert {each.task.name for each in loop.requests if each.outcome == "ok"} == {"urgent", "normal"}
         assert any(each.launch.blocks is not None for each in loop.launches)

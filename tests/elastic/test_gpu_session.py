@@ -1,4 +1,4 @@
-"""Networks made ready once, and stages for run after run."""
+"""Networks made ready once, and backends for run after run."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def test_a_network_is_built_once_and_every_task_has_its_own_buffers() -> None:
     machine = Machine()
     with ready(machine) as (gpu, built):
         for _ in range(3):
-            with gpu.open_backend([task("a", 1), task("b")]) as stage:
-                stage.launch(launch(0, "a"))
-                moments(stage)
+            with gpu.open_backend([task("a", 1), task("b")]) as backend:
+                backend.launch(launch(0, "a"))
+                moments(backend)
         assert built == ["pair"]
         memory = machine.cuda.works[0].memory
         assert memory.used_bytes == 2 * 3 * VALUES["x"].nbytes
     assert machine.cuda.leaked() == []
 
 
-def test_streams_and_events_go_with_their_stage() -> None:
+def test_streams_and_events_go_with_their_backend() -> None:
     machine = Machine()
     with ready(machine) as (gpu, _):
         gpu.prepare([task("a")])
         before = machine.cuda.leaked()
-        with gpu.open_backend([task("a")]) as stage:
-            stage.launch(launch(0))
-            moments(stage)
+        with gpu.open_backend([task("a")]) as backend:
+            backend.launch(launch(0))
+            moments(backend)
             assert len(machine.cuda.leaked()) > len(before)
         assert machine.cuda.leaked() == before
 
@@ -96,9 +96,9 @@ def test_a_part_of_the_gpu() -> None:
     machine = Machine()
     with ready(machine, sm_count=8) as (gpu, _):
         assert (gpu.gpu.sm_count, gpu.gpu.launch_s) == (8, LAUNCH_S)
-        with gpu.open_backend([task("a")]) as stage:
-            stage.launch(launch(0))
-            moments(stage)
+        with gpu.open_backend([task("a")]) as backend:
+            backend.launch(launch(0))
+            moments(backend)
     assert {each.sm_count for each in machine.cuda.launches} == {8}
     assert machine.cuda.leaked() == []
 
@@ -106,9 +106,9 @@ def test_a_part_of_the_gpu() -> None:
 def test_block_records_of_a_run() -> None:
     machine = Machine(kernels=RECORDING)
     with ready(machine, recorded=True) as (gpu, _):
-        with gpu.open_backend([task("a")]) as stage:
-            stage.launch(launch(3, count=4, blocks=4))
-            moments(stage)
+        with gpu.open_backend([task("a")]) as backend:
+            backend.launch(launch(3, count=4, blocks=4))
+            moments(backend)
         assert [(each.launch, each.sm) for each in gpu.residencies] == [(3, sm) for sm in (0, 2, 4, 6)]
         assert gpu.unrecorded == 0
         with gpu.open_backend([task("a")]):

@@ -18,9 +18,9 @@ from edgetune.stages.elastic.view import LaunchChain, LaunchPiece
 
 
 def run(policy, *tasks, duration_us=1000.0, model=FREE, gpu=GPU, seed=0, fault=None, stopped=lambda: False):
-    stage = SimulatedGpu(EventClock(), gpu, tasks, model=model, fault=fault or (lambda _: None))
+    backend = SimulatedGpu(EventClock(), gpu, tasks, model=model, fault=fault or (lambda _: None))
     loop = ElasticLoop(
-        policy, stage, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, supervision=Supervision(stopped)
+        policy, backend, tasks, gpu=gpu, duration_s=duration_us / 1e6, seed=seed, supervision=Supervision(stopped)
     )
     loop.run()
     return loop
@@ -210,8 +210,8 @@ def test_tasks_take_their_share_of_the_device_time():
 )
 def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
     tasks = [task("a", call(blocks=8)), task("b", call(), arrivals="uniform:1/s")][: 2 if decisions else 1]
-    stage = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
-    loop = ElasticLoop(Says(*decisions), stage, tasks, gpu=GPU, duration_s=1e-3)
+    backend = SimulatedGpu(EventClock(), GPU, tasks, model=FREE)
+    loop = ElasticLoop(Says(*decisions), backend, tasks, gpu=GPU, duration_s=1e-3)
     with pytest.raises(EdgetuneError, match=why):
         loop.run()
     assert [each.outcome for each in loop.requests] == ["abandoned"]

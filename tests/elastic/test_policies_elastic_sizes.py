@@ -74,7 +74,7 @@ def test_alone_a_piece_is_as_many_waves_as_it_takes():
     assert Elastic().decide(seen) == (LaunchPiece("n", 256, 1, 256),)
 
 
-def test_a_kernel_that_fits_nowhere_is_launched_whole_for_the_stage_to_refuse():
+def test_a_kernel_that_fits_nowhere_is_launched_whole_for_the_backend_to_refuse():
     large = replace(CALL, resources={1: Resources(32, 200_000)})
     assert Elastic().decide(View(0, GPU, [TaskState(task(large), [1])], [])) == (LaunchPiece("n", 4096),)
 

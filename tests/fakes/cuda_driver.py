@@ -43,7 +43,7 @@ class FakeCuda(CudaWork):
 
     Args:
         gpus: What the machine has.
-        clock: Moves with every call, and on where a call waits; give the stage the same.
+        clock: Moves with every call, and on where a call waits; give the backend the same.
         kernels: What symbols do on every GPU.
         version: Of CUDA, e.g. 12060.
         call_ns: What a call of each function takes on the clock, ns; the others take ``other_ns``.

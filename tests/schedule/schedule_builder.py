@@ -75,7 +75,7 @@ def loop_of(
     **supervised,
 ):
     known = {network.name: network for network in networks}
-    stage = SimulatedTaskBackend(
+    backend = SimulatedTaskBackend(
         clock or EventClock(),
         {network.name: network for network in real or networks},
         budget_bytes=budget,
@@ -83,16 +83,16 @@ def loop_of(
         fault=fault or (lambda _: None),
     )
     loop = ScheduleLoop(
-        policy or FirstCome(), stage, known, requests, parallelism=Parallelism(workers, cores, streams), source=source,
-        supervision=Supervision(**supervised),
+        policy or FirstCome(), backend, known, requests, parallelism=Parallelism(workers, cores, streams),
+        source=source, supervision=Supervision(**supervised),
     )  # fmt: skip
-    return loop, stage
+    return loop, backend
 
 
 def run(networks, requests, **options):
-    loop, stage = loop_of(networks, requests, **options)
+    loop, backend = loop_of(networks, requests, **options)
     loop.run()
-    assert stage.memory.settled, "the machine holds what the loop believes is returned"
+    assert backend.memory.settled, "the machine holds what the loop believes is returned"
     return loop
 
 

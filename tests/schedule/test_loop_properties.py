@@ -54,7 +54,7 @@ def check_order(loop, networks):
 def test_everything_once_in_order_and_returned(scenario, workers, shares_weights, cores):
     networks, requests = scenario
     policy = FirstCome(shares_weights=shares_weights)
-    loop, stage = loop_of(networks, requests, workers=workers, policy=policy, machine=Machine(cores=cores))
+    loop, backend = loop_of(networks, requests, workers=workers, policy=policy, machine=Machine(cores=cores))
     loop.run()
     assert sorted(each.request.number for each in loop.requests) == [request.number for request in requests]
     assert {each.outcome for each in loop.requests} == {"ok"}
@@ -63,8 +63,8 @@ def test_everything_once_in_order_and_returned(scenario, workers, shares_weights
     assert executed == [(request.number, i) for request in requests for i in range(counts[request.network])]
     check_order(loop, networks)
     assert set(loop.state.memory.by_kind.values()) == {0}
-    assert stage.memory.settled
-    assert stage.memory.peak_bytes == loop.state.memory.peak_bytes
+    assert backend.memory.settled
+    assert backend.memory.peak_bytes == loop.state.memory.peak_bytes
     answered = {each.request.number: each.end_ns for each in loop.requests}
     for task in executions(loop):
         assert all(answered[before] <= task.start_ns for before in requests[task.request].after)
@@ -106,11 +106,11 @@ def test_faults_take_only_their_own_requests_and_all_memory_comes_back(scenario,
         return "broke" if (task.kind, task.request, task.layer) in broken else None
 
     policy = FirstCome(shares_weights=shares_weights)
-    loop, stage = loop_of(networks, requests, workers=workers, policy=policy, fault=fault)
+    loop, backend = loop_of(networks, requests, workers=workers, policy=policy, fault=fault)
     loop.run()
     assert sorted(each.request.number for each in loop.requests) == [request.number for request in requests]
     assert loop.state.memory.settled
-    assert stage.memory.settled
+    assert backend.memory.settled
     outcomes = {each.request.number: each for each in loop.requests}
     failed_tasks = [task for task in loop.tasks if task.failure]
     for number, record in outcomes.items():
@@ -130,13 +130,13 @@ def test_a_stop_at_any_time_leaves_nothing_behind(scenario, workers, stop_ms, sh
     networks, requests = scenario
     policy = FirstCome(shares_weights=shares_weights)
     seen = []
-    loop, stage = loop_of(
+    loop, backend = loop_of(
         networks, requests, workers=workers, policy=policy, stopped=lambda: seen[0].now_ns() >= stop_ms * MS
     )  # fmt: skip
-    seen.append(stage)
+    seen.append(backend)
     loop.run()
     assert loop.state.memory.settled
-    assert stage.memory.settled
+    assert backend.memory.settled
     numbers = [each.request.number for each in loop.requests]
     assert len(numbers) == len(set(numbers))
     came = {request.number for request in requests if request.arrival_ns < stop_ms * MS}

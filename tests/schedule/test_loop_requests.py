@@ -132,14 +132,14 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     network = chain("net", {"output": 10, "execute_ms": 50}, long_load)
     fault = failing(kind="load", layer=1)
     released = []
-    loop, stage = loop_of(
+    loop, backend = loop_of(
         [network], batch("net"), fault=fault, workers=2, policy=FirstCome(shares_weights=shares_weights)
     )  # fmt: skip
-    stage.drop = lambda request, drop=stage.drop: (released.append(stage.now_ns() / MS), drop(request))
+    backend.drop = lambda request, drop=backend.drop: (released.append(backend.now_ns() / MS), drop(request))
     loop.run()
     assert ends_ms(loop) == {0: ("failed", 50.0)}, "its memory cannot be returned before"
     assert released == [50.0]
-    assert stage.memory.settled
+    assert backend.memory.settled
     assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
 
 
@@ -207,11 +207,11 @@ def test_requests_at_unknown_times_need_to_be_looked_for():
 def test_a_stop_finishes_what_runs_and_abandons_the_rest():
     clock = EventClock()
     requests = [*batch("two", "one"), Request(2, "one", 0, after=(1,)), Request(3, "one", 900 * MS)]
-    loop, stage = loop_of([ONE, TWO], requests, clock=clock, stopped=lambda: clock.now_ns() >= 15 * MS)
+    loop, backend = loop_of([ONE, TWO], requests, clock=clock, stopped=lambda: clock.now_ns() >= 15 * MS)
     loop.run()
     assert ends_ms(loop) == {2: ("abandoned", 30.0), 0: ("abandoned", 30.0), 1: ("abandoned", 30.0)}
     assert [task.end_ns / MS for task in loop.tasks] == [10.0, 30.0, 30.0], "a load, an execution, an unload"
-    assert stage.memory.settled
+    assert backend.memory.settled
     assert {each.failure for each in loop.requests} == {"the run was stopped"}
 
 
@@ -226,12 +226,12 @@ def test_every_record_is_told_as_it_is_made():
 
 
 def test_where_the_machine_breaks_down_requests_are_written_down():
-    loop, stage = loop_of([TWO], batch("two", "two"))
+    loop, backend = loop_of([TWO], batch("two", "two"))
 
     def broken(until_ns):
         raise OSError("the process ended")
 
-    stage.wait = broken
+    backend.wait = broken
     with pytest.raises(OSError, match="the process ended"):
         loop.run()
     assert ends_ms(loop) == {0: ("abandoned", 0.0), 1: ("abandoned", 0.0)}

@@ -217,11 +217,11 @@ def test_a_request_that_fails_is_left_out_of_the_plan():
 
     case = case_of([chain("a", *TWO), chain("b", *TWO)], batch("a", "b", "a"), budget_bytes=40)
     fails = {("load", 0, "a"): "the disk is gone"}
-    stage = SimulatedTaskBackend(
+    backend = SimulatedTaskBackend(
         EventClock(), case.networks, budget_bytes=40, machine=Machine(cores=1),
         fault=lambda task: fails.get((task.kind, task.layer, task.network)),
     )  # fmt: skip
-    loop = ScheduleLoop(Optimum(plan=optimum(case)), stage, case.networks, case.requests, parallelism=Parallelism(1))
+    loop = ScheduleLoop(Optimum(plan=optimum(case)), backend, case.networks, case.requests, parallelism=Parallelism(1))
     loop.run()
     assert {record.request.number: record.outcome for record in loop.requests} == {0: "failed", 1: "ok", 2: "failed"}
 

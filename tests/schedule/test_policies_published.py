@@ -26,11 +26,11 @@ def chain(name, *layers):
 def run(policy, networks, names, *, budget_bytes=1000, workers=2):
     policy = make_policy(policy)
     known = taken_by(policy, {network.name: network for network in networks})
-    stage = SimulatedTaskBackend(
+    backend = SimulatedTaskBackend(
         EventClock(), known, budget_bytes=budget_bytes, machine=Machine(cores=workers, streams=workers)
     )
     requests = [Request(number, name, 0) for number, name in enumerate(names)]
-    loop = ScheduleLoop(policy, stage, known, requests, parallelism=Parallelism(workers, streams=workers))
+    loop = ScheduleLoop(policy, backend, known, requests, parallelism=Parallelism(workers, streams=workers))
     loop.run()
     return loop
 

@@ -31,8 +31,10 @@ def chain(name, *layers):
 def run(policy, networks, requests, *, budget_bytes, workers=2, streams=1):
     known = {network.name: network for network in networks}
     machine = Machine(cores=workers, streams=streams)
-    stage = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
-    loop = ScheduleLoop(make_policy(policy), stage, known, requests, parallelism=Parallelism(workers, streams=streams))
+    backend = SimulatedTaskBackend(EventClock(), known, budget_bytes=budget_bytes, machine=machine)
+    loop = ScheduleLoop(
+        make_policy(policy), backend, known, requests, parallelism=Parallelism(workers, streams=streams)
+    )
     loop.run()
     return loop
 

@@ -1,4 +1,4 @@
-"""The simulated stage: storage, cores and memory are shared as closed forms say."""
+"""The simulated backend: storage, cores and memory are shared as closed forms say."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ NET = LayeredNetwork(
 )
 
 
-def stage_of(network=NET, **machine):
+def backend_of(network=NET, **machine):
     options = {"cores": 4, **machine}
     return SimulatedTaskBackend(EventClock(), {network.name: network}, budget_bytes=10**6, machine=Machine(**options))
 
@@ -37,66 +37,66 @@ def execute(layer, request=0):
     return LayerTask("execute", "net", "net", layer, request, 0, 0)
 
 
-def drain(stage):
+def drain(backend):
     """Everything that ends from now on: kind, layer, request, when."""
     found = []
-    while over := stage.wait(None):
+    while over := backend.wait(None):
         found += [(done.task.kind, done.task.layer, done.task.request, done.end_ns / MS) for done in over]
     return found
 
 
 def test_nothing_runs_and_nothing_lasts():
-    stage = stage_of()
-    assert list(stage.wait(None)) == []
-    assert (list(stage.wait(7)), stage.now_ns()) == ([], 7)
-    stage.start(execute(2))
-    assert [done.end_ns for done in stage.wait(None)] == [7]
+    backend = backend_of()
+    assert list(backend.wait(None)) == []
+    assert (list(backend.wait(7)), backend.now_ns()) == ([], 7)
+    backend.start(execute(2))
+    assert [done.end_ns for done in backend.wait(None)] == [7]
 
 
 def test_a_task_takes_its_time_and_waiting_ends_in_the_middle_when_asked():
-    stage = stage_of()
-    stage.start(load(0))
-    assert (list(stage.wait(4 * MS)), stage.now_ns()) == ([], 4 * MS)
-    (done,) = stage.wait(10 * MS)
+    backend = backend_of()
+    backend.start(load(0))
+    assert (list(backend.wait(4 * MS)), backend.now_ns()) == ([], 4 * MS)
+    (done,) = backend.wait(10 * MS)
     assert (done.start_ns, done.end_ns, done.failure) == (0, 10 * MS, None)
 
 
 def test_two_loads_share_storage_and_the_longer_goes_on_alone():
-    stage = stage_of()
-    stage.start(load(0))
-    stage.start(load(1))
-    assert drain(stage) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
+    backend = backend_of()
+    backend.start(load(0))
+    backend.start(load(1))
+    assert drain(backend) == [("load", 0, 0, 20.0), ("load", 1, 0, 40.0)], "10 each until 20, then 20 alone"
 
 
 def test_storage_serves_as_many_streams_at_full_speed_as_it_can():
-    stage = stage_of(streams=2)
+    backend = backend_of(streams=2)
     for index in (0, 1):
-        stage.start(load(index))
-    assert drain(stage) == [("load", 0, 0, 10.0), ("load", 1, 0, 30.0)]
-    stage = stage_of(streams=1.5)
+        backend.start(load(index))
+    assert drain(backend) == [("load", 0, 0, 10.0), ("load", 1, 0, 30.0)]
+    backend = backend_of(streams=1.5)
     for copy in ("net", "other", "third"):
-        stage.start(load(0, copy))
-    assert [end for *_, end in drain(stage)] == [20.0, 20.0, 20.0]
+        backend.start(load(0, copy))
+    assert [end for *_, end in drain(backend)] == [20.0, 20.0, 20.0]
 
 
 def test_executions_share_cores_where_these_are_fewer():
-    stage = stage_of(cores=2)
+    backend = backend_of(cores=2)
     for request in range(3):
-        stage.start(execute(0, request))
-    assert [end for *_, end in drain(stage)] == [30.0, 30.0, 30.0]
-    stage = stage_of(cores=3)
+        backend.start(execute(0, request))
+    assert [end for *_, end in drain(backend)] == [30.0, 30.0, 30.0]
+    backend = backend_of(cores=3)
     for request in range(3):
-        stage.start(execute(0, request))
-    assert [end for *_, end in drain(stage)] == [20.0, 20.0, 20.0]
+        backend.start(execute(0, request))
+    assert [end for *_, end in drain(backend)] == [20.0, 20.0, 20.0]
 
 
 def test_loads_and_executions_do_not_share_unless_loads_compute():
     ends = {}
     for load_cpu in (0.0, 0.5, 1.0):
-        stage = stage_of(cores=1, load_cpu=load_cpu)
-        stage.start(load(0))
-        stage.start(execute(0))
-        ends[load_cpu] = [end for *_, end in drain(stage)]
+        backend = backend_of(cores=1, load_cpu=load_cpu)
+        backend.start(load(0))
+        backend.start(execute(0))
+        ends[load_cpu] = [end for *_, end in drain(backend)]
     assert ends[0.0] == [10.0, 20.0]
     # a load that only computes takes half of the core: 10 at half speed until 20, then 10 of the execution remain
     assert ends[1.0] == [20.0, 30.0]
@@ -106,121 +106,121 @@ def test_loads_and_executions_do_not_share_unless_loads_compute():
 
 
 def test_dispatch_takes_time_and_shares_nothing():
-    stage = stage_of(dispatch_s=0.002)
-    stage.start(load(0))
-    stage.wait(5 * MS)
-    stage.start(load(1))
+    backend = backend_of(dispatch_s=0.002)
+    backend.start(load(0))
+    backend.wait(5 * MS)
+    backend.start(load(1))
     # alone until 7, 5 done; then both at half speed: 5 left take until 17; of the other's 30, 5 are done then
-    assert drain(stage) == [("load", 0, 0, 17.0), ("load", 1, 0, 42.0)]
+    assert drain(backend) == [("load", 0, 0, 17.0), ("load", 1, 0, 42.0)]
 
 
 def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
     paging = Paging(s_per_byte=20e-6, thrash=1)
-    stage = stage_of(memory_bytes=1000, paging=paging)
-    stage.start(load(0))
-    assert drain(stage) == [("load", 0, 0, 10.0)], "all of it fits"
-    stage.start(load(1))
+    backend = backend_of(memory_bytes=1000, paging=paging)
+    backend.start(load(0))
+    assert drain(backend) == [("load", 0, 0, 10.0)], "all of it fits"
+    backend.start(load(1))
     # 2000 held, 1000 fit: of 1000 touched half is gone, which costs 10 ms on 30
-    assert drain(stage) == [("load", 1, 0, 50.0)]
-    stage.start(execute(1))
-    stage.wait(60 * MS)  # half of 1000 touched: 50 instead of 40, of which 10 have passed
-    stage.unload("net", 0)
-    assert drain(stage) == [("execute", 1, 0, 60.0 + 40 * 0.8)], "the other four fifths at full speed"
+    assert drain(backend) == [("load", 1, 0, 50.0)]
+    backend.start(execute(1))
+    backend.wait(60 * MS)  # half of 1000 touched: 50 instead of 40, of which 10 have passed
+    backend.unload("net", 0)
+    assert drain(backend) == [("execute", 1, 0, 60.0 + 40 * 0.8)], "the other four fifths at full speed"
 
 
 def test_what_is_really_there_may_be_more_than_the_loop_believes():
     believed = chain("net", {"weights": 100, "load_ms": 10, "execute_ms": 10})
     real = replace(believed, layers=(replace(believed.layers[0], weight_bytes=150, load_s=0.03),))
-    loop, stage = loop_of([believed], batch("net"), budget=100, real=[real])
+    loop, backend = loop_of([believed], batch("net"), budget=100, real=[real])
     loop.run()
     assert [task.end_ns / MS for task in loop.tasks] == [30.0, 40.0, 40.0]
-    assert (loop.state.memory.peak_bytes, stage.memory.peak_bytes) == (100, 150)
+    assert (loop.state.memory.peak_bytes, backend.memory.peak_bytes) == (100, 150)
 
 
 def test_unloading_keeps_the_loop_busy_and_what_ends_meanwhile_waits_for_it():
     slow = LayeredNetwork("net", (replace(NET.layers[0], unload_s=0.03), NET.layers[1]))
-    stage = stage_of(slow)
-    stage.start(load(0))
-    stage.wait(None)
-    stage.start(load(1))
-    stage.wait(20 * MS)
-    stage.unload("net", 0)
-    assert (stage.now_ns(), stage.memory.held_bytes) == (50 * MS, 1000)
-    assert [(done.end_ns / MS, stage.now_ns() / MS) for done in stage.wait(None)] == [(40.0, 50.0)]
+    backend = backend_of(slow)
+    backend.start(load(0))
+    backend.wait(None)
+    backend.start(load(1))
+    backend.wait(20 * MS)
+    backend.unload("net", 0)
+    assert (backend.now_ns(), backend.memory.held_bytes) == (50 * MS, 1000)
+    assert [(done.end_ns / MS, backend.now_ns() / MS) for done in backend.wait(None)] == [(40.0, 50.0)]
 
 
 def test_the_first_execution_of_a_layer_may_take_longer():
     lazy = LayeredNetwork("net", (replace(NET.layers[0], first_execute_s=0.05),))
-    stage = stage_of(lazy)
+    backend = backend_of(lazy)
     for request in range(2):
-        stage.start(execute(0, request))
-        stage.wait(None)
-    assert stage.now_ns() == (50 + 20) * MS
+        backend.start(execute(0, request))
+        backend.wait(None)
+    assert backend.now_ns() == (50 + 20) * MS
 
 
 def test_a_load_waits_for_what_others_have_asked_for_ahead_of_time():
-    stage = stage_of(queue_s=0.004)
-    stage.start(load(1))
-    stage.wait(1 * MS)
-    stage.start(load(0))
+    backend = backend_of(queue_s=0.004)
+    backend.start(load(1))
+    backend.wait(1 * MS)
+    backend.start(load(0))
     # waits until 5, by when 25 of the first are left; both at half speed until 25, then 15 of the first are
-    assert drain(stage) == [("load", 0, 0, 25.0), ("load", 1, 0, 40.0)]
-    stage = stage_of(queue_s=0.004)
-    stage.start(load(1))
-    stage.wait(29 * MS)
-    stage.start(load(0))
-    assert drain(stage) == [("load", 1, 0, 30.0), ("load", 0, 0, 40.0)], "no longer than the other is under way"
+    assert drain(backend) == [("load", 0, 0, 25.0), ("load", 1, 0, 40.0)]
+    backend = backend_of(queue_s=0.004)
+    backend.start(load(1))
+    backend.wait(29 * MS)
+    backend.start(load(0))
+    assert drain(backend) == [("load", 1, 0, 30.0), ("load", 0, 0, 40.0)], "no longer than the other is under way"
 
 
 def test_tasks_cost_each_other_what_was_measured_beside_them():
-    stage = stage_of(execute_beside_execute=1.25)
+    backend = backend_of(execute_beside_execute=1.25)
     for request in range(3):
-        stage.start(execute(0, request))
-    assert [end for *_, end in drain(stage)] == [pytest.approx(20 * 1.5)] * 3, "a quarter for each of the two others"
-    stage = stage_of(load_beside_execute=2.0, execute_beside_load=1.25)
-    stage.start(load(0))
-    stage.start(execute(0))
+        backend.start(execute(0, request))
+    assert [end for *_, end in drain(backend)] == [pytest.approx(20 * 1.5)] * 3, "a quarter for each of the two others"
+    backend = backend_of(load_beside_execute=2.0, execute_beside_load=1.25)
+    backend.start(load(0))
+    backend.start(execute(0))
     # the load takes 20, in which the execution does 16; the other 4 it does alone
-    assert drain(stage) == [("load", 0, 0, 20.0), ("execute", 0, 0, 24.0)]
+    assert drain(backend) == [("load", 0, 0, 20.0), ("execute", 0, 0, 24.0)]
 
 
 def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
     mapped = LayeredNetwork("net", (replace(NET.layers[0], mapped_load_s=0.001, unload_s=0.002),))
-    stage = stage_of(mapped)
-    stage.start(load(0, "net/0"))
-    stage.wait(4 * MS)
-    stage.start(load(0, "net/1"))
-    assert [end for *_, end in drain(stage)] == [10.0, 11.0], "the second waits for what the first reads"
-    stage.start(load(0, "net/2"))
-    assert [end for *_, end in drain(stage)] == [12.0], "all of it is there"
-    assert stage.memory.held_bytes == 1000
+    backend = backend_of(mapped)
+    backend.start(load(0, "net/0"))
+    backend.wait(4 * MS)
+    backend.start(load(0, "net/1"))
+    assert [end for *_, end in drain(backend)] == [10.0, 11.0], "the second waits for what the first reads"
+    backend.start(load(0, "net/2"))
+    assert [end for *_, end in drain(backend)] == [12.0], "all of it is there"
+    assert backend.memory.held_bytes == 1000
     for copy, held in (("net/0", 1000), ("net/2", 1000), ("net/1", 0)):
-        stage.unload(copy, 0)
-        assert stage.memory.held_bytes == held
-    assert stage.now_ns() == 14 * MS, "only the last gives memory back"
+        backend.unload(copy, 0)
+        assert backend.memory.held_bytes == held
+    assert backend.now_ns() == 14 * MS, "only the last gives memory back"
 
 
 def test_what_loading_takes_beside_weights_counts_until_they_are_loaded():
     copied = LayeredNetwork("net", (replace(NET.layers[0], load_scratch_bytes=500),))
-    stage = stage_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
-    stage.start(load(0))
+    backend = backend_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
+    backend.start(load(0))
     # 1500 held, 1000 fit: a third of 1500 touched is gone, which costs 10 ms
-    assert drain(stage) == [("load", 0, 0, 20.0)]
-    assert (stage.peak_bytes, stage.memory.held_bytes) == (1500, 1000)
-    stage.start(execute(0))
-    assert drain(stage) == [("execute", 0, 0, 40.0)], "now all of it fits"
+    assert drain(backend) == [("load", 0, 0, 20.0)]
+    assert (backend.peak_bytes, backend.memory.held_bytes) == (1500, 1000)
+    backend.start(execute(0))
+    assert drain(backend) == [("execute", 0, 0, 40.0)], "now all of it fits"
 
 
 def test_pages_of_mapped_weights_are_only_read_again():
     layers = tuple(replace(each, mapped_load_s=0.001) for each in NET.layers[:2])
-    stage = stage_of(LayeredNetwork("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
+    backend = backend_of(LayeredNetwork("net", layers), memory_bytes=1000, paging=Paging(s_per_byte=1.0, thrash=1))
     for index in (0, 1):
-        stage.start(load(index))
-        stage.wait(None)
-    begun_ns = stage.now_ns()
-    stage.start(execute(1))
-    stage.wait(None)
-    assert stage.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
+        backend.start(load(index))
+        backend.wait(None)
+    begun_ns = backend.now_ns()
+    backend.start(execute(1))
+    backend.wait(None)
+    assert backend.now_ns() - begun_ns == (40 + 30 / 2) * MS, "half of 2000 is gone: half of the load once more"
 
 
 def test_other_things_happen_on_the_clock_too():
@@ -252,10 +252,10 @@ def test_a_fault_is_asked_for_once():
 def test_work_is_conserved(tasks, cores, streams):
     """However tasks share, none ends before its time alone, and storage and cores never stand still without reason."""
     layers = tuple(layer(weights=1, load_ms=ms, execute_ms=ms) for _, ms in tasks)
-    stage = stage_of(LayeredNetwork("net", layers), cores=cores, streams=streams)
+    backend = backend_of(LayeredNetwork("net", layers), cores=cores, streams=streams)
     for index, (loads, _) in enumerate(tasks):
-        stage.start(load(index) if loads else execute(index, index))
-    ends = {index: end for _, index, _, end in drain(stage)}
+        backend.start(load(index) if loads else execute(index, index))
+    ends = {index: end for _, index, _, end in drain(backend)}
     for kind, parallel in ((True, streams), (False, cores)):
         alone = {index: ms for index, (loads, ms) in enumerate(tasks) if loads is kind}
         assert all(ends[index] >= ms - 1e-5 for index, ms in alone.items())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.file_names import as_found
-from edgetune.artifacts.io import read_layer_costs
+from edgetune.artifacts.files import STDIN
+from edgetune.artifacts.io import read_jobs, read_layer_costs
 from edgetune.artifacts.jobs import Jobs, NetworkSource
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
@@ -79,6 +81,32 @@ class Scenario:
     device: str | None
     cores: int | None
     host: Host | None = None
+
+
+def read_located_jobs(file: str) -> Jobs:
+    """Return the jobs of a file; a network's file that is not in the present folder is looked for beside that file.
+
+    Raises:
+        InputError: the file has no jobs.
+    """
+    jobs = read_jobs(file)
+    if file == STDIN:
+        return jobs
+
+    def located(name: str | None) -> str | None:
+        if name is None or not names_path(name) or os.path.lexists(as_found(name)):
+            return name
+        beside = str(Path(file).parent / name)
+        return beside if os.path.lexists(as_found(beside)) else name
+
+    networks = (
+        replace(
+            each, reference=located(each.reference), costs=located(each.costs), inputs=located(each.inputs),
+            handler=located(each.handler),
+        )
+        for each in jobs.networks
+    )  # fmt: skip
+    return replace(jobs, networks=tuple(networks))
 
 
 def known_networks(jobs: Jobs, costs_file: str | None, folder: Path, *, simulate: bool, reporter: Reporter) -> Scenario:
@@ -198,7 +226,6 @@ def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) ->
 
 
 def _costs(file: str) -> CostTable:
-
     costs = read_layer_costs(file)
     told = costs.header.inputs.get("networks", ())
     hashes = {each["name"]: each["sha256"] for each in told if each.get("sha256")}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgetune.artifacts.io import read_jobs
 from edgetune.artifacts.jobs import MOST_WORKERS, Job, Jobs
 from edgetune.choices import choose
 from edgetune.errors import InputError
@@ -20,7 +19,7 @@ from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.figures import check_plot
 from edgetune.workflows.output import Target, check_outputs, choose_target
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks
+from edgetune.workflows.schedule.networks import JobNetwork, Scenario, known_networks, read_located_jobs
 from edgetune.workflows.schedule.options import LIMITS, ScheduleOptions
 from edgetune.workflows.stopping import reporting_saved
 
@@ -93,7 +92,7 @@ def plan_schedule(opts: ScheduleOptions, reporter: Reporter) -> SchedulePlan:
         InputError: an option or the jobs are invalid.
         DeviceError: ONNX Runtime is missing.
     """
-    jobs = read_jobs(opts.jobs)
+    jobs = read_located_jobs(opts.jobs)
     policies = choose_policies(opts.policy or jobs.policy, opts.variant)
     choose(opts.limit, LIMITS, what="limit")
     limit_bytes, safety = memory_limit_bytes(opts.memory, opts.jobs, jobs), _safety(opts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from edgetune.artifacts.io import read_jobs
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import with_safety
 from edgetune.stages.schedule.jobs import requests_of
@@ -16,7 +15,7 @@ from edgetune.stages.schedule.simulation import SimulationCase
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.cache_folder import prepared_folder
 from edgetune.workflows.reporting import Reporter, SimulationLabel
-from edgetune.workflows.schedule.networks import known_networks
+from edgetune.workflows.schedule.networks import known_networks, read_located_jobs
 from edgetune.workflows.schedule.options import COMPARED, RobustnessOptions
 from edgetune.workflows.schedule.plan import memory_limit_bytes
 from edgetune.workflows.stopping import STOPS
@@ -68,7 +67,7 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
     chosen = choose_policies(opts.policy)
     if len(chosen) < 2:
         raise InputError(f"--policy is {opts.policy}: one policy alone is in no order", f"e.g. --policy {COMPARED}")
-    jobs = read_jobs(opts.jobs)
+    jobs = read_located_jobs(opts.jobs)
     budget_bytes = memory_limit_bytes(opts.memory, opts.jobs, jobs)
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")
     scenario = known_networks(jobs, opts.costs, prepared_folder(), simulate=True, reporter=reporter)

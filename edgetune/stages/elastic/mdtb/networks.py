@@ -91,9 +91,9 @@ def resnet(b: Builder, *, side: int = 224, narrow: int = 1, classes: int = 1000)
     """18 layers (He et al. 2016)."""
     x = b.convolution("conv1", b.image(3, side), 64 // narrow, 7, stride=2, padding=3)
     x = b.max_pool("pool1", x, 3, 2, padding=1)
-    for backend, channels in enumerate((64, 128, 256, 512), start=1):
-        x = _residual(b, f"block{backend}a", x, channels // narrow, stride=1 if backend == 1 else 2)
-        x = _residual(b, f"block{backend}b", x, channels // narrow, stride=1)
+    for stage, channels in enumerate((64, 128, 256, 512), start=1):
+        x = _residual(b, f"block{stage}a", x, channels // narrow, stride=1 if stage == 1 else 2)
+        x = _residual(b, f"block{stage}b", x, channels // narrow, stride=1)
     return b.softmax("shares", b.fully_connected("fc", b.global_average_pool("means", x), classes))
 
 

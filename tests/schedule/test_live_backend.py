@@ -73,10 +73,10 @@ def run(
     budget_bytes: int = 64 * MIB,
 ) -> ScheduleLoop:
     chosen = POLICIES[policy]()
-    stage = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
-    with closing(stage):
-        loop = ScheduleLoop(chosen, stage, taken_by(chosen, networks), requests, parallelism=Parallelism(2))
-        stage.begin()
+    backend = LiveTaskBackend(runnables, workers=2, answers=answers, budget=lambda _: budget_bytes)
+    with closing(backend):
+        loop = ScheduleLoop(chosen, backend, taken_by(chosen, networks), requests, parallelism=Parallelism(2))
+        backend.begin()
         loop.run()
     return loop
 
@@ -119,14 +119,14 @@ def mapped_bytes() -> int:
 
 def test_weights_are_in_memory_while_they_are_loaded_and_no_longer(prepared: dict[str, Prepared]) -> None:
     runnables = layers(prepared)
-    stage = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    with closing(stage):
+    backend = LiveTaskBackend(runnables, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    with closing(backend):
         before = mapped_bytes()
-        stage.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
-        (done,) = stage.wait(None)
+        backend.start(LayerTask("load", "wide", "wide", 0, 0, 16 * MIB, 0))
+        (done,) = backend.wait(None)
         assert done.failure is None
         assert mapped_bytes() - before >= 16 * MIB
-        stage.unload("wide", 0)
+        backend.unload("wide", 0)
         assert mapped_bytes() - before < CODE
 
 
@@ -195,43 +195,43 @@ def test_a_request_that_fails_takes_no_other_down(prepared: dict[str, Prepared])
 def test_values_are_dropped_with_their_last_reader(prepared: dict[str, Prepared]) -> None:
     """Of a chain, only the latest output is there; an answer stays until the request is finished."""
     runnable = layers(prepared)["wide"]
-    stage = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    backend = LiveTaskBackend({"wide": runnable}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
     request = Request(7, "wide", 0)
     alive: list[set[str]] = []
-    with closing(stage):
+    with closing(backend):
         for layer in range(len(prepared["wide"].layers)):
-            stage.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0))
-            stage.wait(None)
-            stage.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0))
-            stage.wait(None)
-            alive.append(set(stage._begun[7].values))
-        stage.drop(request)
-        assert stage._begun == {}
+            backend.start(LayerTask("load", "wide", "wide", layer, 7, 0, 0))
+            backend.wait(None)
+            backend.start(LayerTask("execute", "wide", "wide", layer, 7, 0, 0))
+            backend.wait(None)
+            alive.append(set(backend._begun[7].values))
+        backend.drop(request)
+        assert backend._begun == {}
     assert alive == [set(layer.outputs) for layer in prepared["wide"].layers]
 
 
 def test_a_wait_ends_at_its_time_and_when_it_is_woken(prepared: dict[str, Prepared]) -> None:
-    stage = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    with closing(stage):
-        assert stage.wait(None) == []  # nothing runs
-        until_ns = stage.now_ns() + 20_000_000
-        assert stage.wait(until_ns) == []
-        assert stage.now_ns() >= until_ns
-        threading.Timer(0.05, stage.wake).start()
-        late_ns = stage.now_ns() + 60_000_000_000
-        assert stage.wait(late_ns) == []
-        assert stage.now_ns() < late_ns
+    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    with closing(backend):
+        assert backend.wait(None) == []  # nothing runs
+        until_ns = backend.now_ns() + 20_000_000
+        assert backend.wait(until_ns) == []
+        assert backend.now_ns() >= until_ns
+        threading.Timer(0.05, backend.wake).start()
+        late_ns = backend.now_ns() + 60_000_000_000
+        assert backend.wait(late_ns) == []
+        assert backend.now_ns() < late_ns
 
 
 def test_a_signal_handler_can_end_a_wait(prepared: dict[str, Prepared]) -> None:
-    stage = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
-    before = signal.signal(signal.SIGUSR1, lambda *_: stage.wake())
+    backend = LiveTaskBackend({}, workers=1, answers=Kept(prepared), budget=lambda _: 0)
+    before = signal.signal(signal.SIGUSR1, lambda *_: backend.wake())
     try:
-        with closing(stage):
+        with closing(backend):
             threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
-            late_ns = stage.now_ns() + 60_000_000_000
-            assert stage.wait(late_ns) == []
-            assert stage.now_ns() < late_ns
+            late_ns = backend.now_ns() + 60_000_000_000
+            assert backend.wait(late_ns) == []
+            assert backend.now_ns() < late_ns
     finally:
         signal.signal(signal.SIGUSR1, before)
 
