@@ -137,6 +137,12 @@ KINDS: Sequence[ForeignKind] = (
         (".xml",),
     ),
     ForeignKind(
+        "a table, not a network",
+        "to search it, leave --device out; to look its points up: --device recorded:{file}, and the network's name",
+        (".parquet", ".csv"),
+        mark=_starts(b"PAR1"),
+    ),
+    ForeignKind(
         "a notebook",
         f"write its training into a Python file, as {EXAMPLE} does: jupyter nbconvert --to script {{file}} begins it",
         (".ipynb",),

@@ -19,7 +19,7 @@ GELU), each of them has ``part of <operator>`` as its ``doc_string``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,6 @@ IR_VERSION = 8
 """The version of the intermediate representation for opset 17; old runtimes on boards refuse newer ones."""
 
 Dim = int | str
-Initialise = Callable[[tuple[int, ...]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +137,15 @@ class GraphBuilder:
         stride: int = 1,
         padding: int | None = None,
         groups: int = 1,
-        bias: bool | str = False,
-        initialise: Initialise = initial_weights.fan_in_uniform,
-        role: initial_weights.Role = "parameter",
+        weights: initial_weights.Weights = initial_weights.PYTORCH,
     ) -> Value:
-        """2-D convolution with a square kernel; padding is ``kernel // 2`` unless given, ``bias`` may be a recipe."""
+        """2-D convolution with a square kernel; padding is ``kernel // 2`` unless given."""
         pad = kernel // 2 if padding is None else padding
         shape = (channels, x[1] // groups, kernel, kernel)
-        inputs: list[Value | str] = [x, self.weight(f"{name}.weight", shape, initialise(shape), role)]
-        if bias:
-            recipe = initial_weights.fan_in_uniform(shape) if bias is True else bias
-            inputs.append(self.weight(f"{name}.bias", (channels,), recipe))
+        recipe = weights.initialise(shape)
+        inputs: list[Value | str] = [x, self.weight(f"{name}.weight", shape, recipe, weights.role)]
+        if weights.bias is not None:
+            inputs.append(self.weight(f"{name}.bias", (channels,), weights.bias(shape)))
         window: dict[str, Any] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [pad] * 4}
         size = [_window(side, kernel, stride, pad) for side in (x[2], x[3])]
         return self.node("Conv", name, inputs, (x.shape[0], channels, *size), group=groups, **window)
@@ -176,8 +173,8 @@ class GraphBuilder:
         x: Value,
         features: int,
         *,
-        initialise: Initialise = initial_weights.fan_in_uniform,
-        initialise_bias: Initialise = initial_weights.fan_in_uniform,
+        initialise: initial_weights.Initialise = initial_weights.fan_in_uniform,
+        initialise_bias: initial_weights.Initialise = initial_weights.fan_in_uniform,
     ) -> Value:
         """A linear layer on a matrix of rows; the weight is ``[features, inputs]`` as in PyTorch."""
         shape = (features, x[1])

@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgetune.errors import InputError
 from edgetune.workloads.lazy import np, onnx
 
 Role = Literal["parameter", "statistic", "frozen"]
-
-
 ROLES: tuple[Role, ...] = ("parameter", "statistic", "frozen")
+Initialise = Callable[[tuple[int, ...]], str]
+"""Returns the recipe of a weight from its shape."""
 
 
 ARANGE = "arange"
@@ -67,6 +69,31 @@ def kaiming_uniform(shape: tuple[int, ...]) -> str:
 def fan_in_uniform(shape: tuple[int, ...]) -> str:
     """Recipe of PyTorch's default for weights and biases of convolutions and linear layers: +-1 / sqrt(fan-in)."""
     return uniform(1.0 / math.sqrt(math.prod(shape[1:])))
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How the weights of a convolution are made.
+
+    Args:
+        initialise: Returns the recipe of the kernel from its shape.
+        bias: Returns the recipe of the bias from the shape of the kernel; ``None`` for no bias.
+        role: As in the text of the weight, see above.
+    """
+
+    initialise: Initialise = fan_in_uniform
+    bias: Initialise | None = None
+    role: Role = "parameter"
+
+
+PYTORCH = Weights()
+BIASED = Weights(bias=fan_in_uniform)
+"""As PyTorch initialises a convolution without and with a bias."""
+
+
+def always(recipe: str) -> Initialise:
+    """Return a function that gives one recipe for any shape."""
+    return lambda _: recipe
 
 
 def role_of(tensor: onnx.TensorProto) -> Role | None:

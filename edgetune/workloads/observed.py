@@ -66,7 +66,7 @@ class Feed:
 
 
 def observe(
-    workload: Workload, *, batch_size: int, dimensions: Mapping[str, int], feed: Feed
+    workload: Workload, batch_size: int, dimensions: Mapping[str, int], feed: Feed
 ) -> tuple[Observation, str | None]:
     """Run a network once and return the observation, and the reason if it could not run.
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.torch_required import INSTALL_TORCH
 from edgetune.workloads.workload import RunOptions, Workload
 
 CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
@@ -164,9 +165,18 @@ def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT)
         frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() == path.resolve()]
         if frames:
             where = f"{path.name}:{frames[-1].lineno}"
-    too_big = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # PyTorch's, of a GPU
-    hint = "use a smaller batch size, or free memory" if too_big else f"mend {path}; {contract}"
-    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", hint)
+    return InputError(f"{where}: {what} raised {type(error).__name__}: {text}", _remedy(path, error, contract))
+
+
+def _remedy(path: Path, error: BaseException, contract: str) -> str:
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # PyTorch's, of a GPU
+        return "use a smaller batch size, or free memory"
+    missing = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if missing == "torch":
+        return INSTALL_TORCH
+    if missing:
+        return f"install the module {missing} for {sys.executable}, which runs edgetune, or mend {path}"
+    return f"mend {path}; {contract}"
 
 
 def _text(error: BaseException) -> str:

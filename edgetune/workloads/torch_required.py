@@ -8,6 +8,8 @@ from typing import Any
 
 from edgetune.errors import DeviceError
 
+INSTALL_TORCH = "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
+
 
 def require_accelerator(torch_device: str) -> None:
     """Check that PyTorch can use the device; the CPU is always available.
@@ -32,9 +34,7 @@ def require_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise DeviceError(
-            f"training and CUDA need PyTorch: {error}", "pip install 'edgetune[torch]' (on a Jetson: NVIDIA's wheel)"
-        ) from None
+        raise DeviceError(f"training and CUDA need PyTorch: {error}", INSTALL_TORCH) from None
     return torch
 
 

@@ -26,7 +26,7 @@ INNER = N * K * 36  # elements of the convolution's result
 
 def both(nodes: list[onnx.NodeProto], weights: dict[str, tuple[int, ...]], **more: object) -> tuple[OpsTable, OpsTable]:
     proto = model(nodes, X, weights, **more)  # type: ignore[arg-type]
-    one, fused = (model_table(proto, "t", "infer", N, fused=flag) for flag in (False, True))
+    one, fused = (model_table(proto, "t", "infer", N, view=view) for view in (None, "fused"))
     return one, fused
 
 
@@ -130,7 +130,7 @@ def test_quantisation_nodes_leave_a_product_of_quantised_values() -> None:
     ]
     proto = model(nodes, X, WEIGHTS, {"s": np.float32(0.1), "z": np.int8(0)}, dtype=TensorProto.INT8)
     proto.graph.initializer[0].data_type = TensorProto.INT8
-    one, fused = (model_table(proto, "t", "infer", N, fused=flag) for flag in (False, True))
+    one, fused = (model_table(proto, "t", "infer", N, view=view) for view in (None, "fused"))
     rows = {row.name: row for row in fused.rows if row.ledger == "modelled"}
     assert list(rows) == ["conv", "pool"]
     scales = 3 * D + 2  # of the two operands and of the result; the weights have no zero point
@@ -144,7 +144,7 @@ def test_quantisation_nodes_leave_a_product_of_quantised_values() -> None:
 def test_a_dequantised_tensor_that_is_split_stays_wide() -> None:
     nodes = [node("DequantizeLinear", "x s", "xw"), node("Split", "xw", "a y", axis=1, num_outputs=2)]
     proto = model(nodes, X, values={"s": np.float32(0.1)}, dtype=TensorProto.INT8, opset=18)
-    assert ops(model_table(proto, "t", "infer", N, fused=True)) == ["DequantizeLinear", "Split"]
+    assert ops(model_table(proto, "t", "infer", N, view="fused")) == ["DequantizeLinear", "Split"]
 
 
 @settings(deadline=None, max_examples=20)

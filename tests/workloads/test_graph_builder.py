@@ -12,6 +12,7 @@ from onnx import numpy_helper
 from edgetune.errors import InputError
 from edgetune.workloads import initial_weights
 from edgetune.workloads.graph_builder import GraphBuilder, Value
+from edgetune.workloads.initial_weights import BIASED, Weights, always, fan_in_uniform
 
 
 def inferred_shapes(model: onnx.ModelProto, batch: int = 2) -> dict[str, tuple[int, ...]]:
@@ -42,7 +43,7 @@ def everything(graph: GraphBuilder) -> dict[str, Value]:
         made.append(value)
         return value
 
-    x = keep(graph.conv("conv", image, 8, kernel=3, stride=2, bias=True))
+    x = keep(graph.conv("conv", image, 8, kernel=3, stride=2, weights=BIASED))
     x = keep(graph.batch_norm("norm", x))
     x = keep(graph.conv("depthwise", x, 8, kernel=5, groups=8, padding=1))
     for name in ("relu", "relu6", "hard_swish", "hard_sigmoid", "sigmoid", "tanh", "silu", "gelu", "softmax"):
@@ -129,7 +130,13 @@ def test_a_dimension_that_depends_on_the_batch_is_not_a_number():
 
 def test_weights_have_shape_type_and_recipe_but_no_data():
     graph = GraphBuilder("weights")
-    x = graph.conv("conv", graph.input("image", ("batch", 3, 8, 8)), 4, kernel=3, bias="constant 0.5")
+    x = graph.conv(
+        "conv",
+        graph.input("image", ("batch", 3, 8, 8)),
+        4,
+        kernel=3,
+        weights=Weights(fan_in_uniform, always("constant 0.5")),
+    )
     model = graph.model({"y": graph.batch_norm("norm", x)})
     found = {t.name: (tuple(t.dims), t.data_type, t.doc_string, t.raw_data) for t in model.graph.initializer}
     f32 = onnx.TensorProto.FLOAT

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Literal
@@ -12,7 +12,6 @@ from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.ops import KIND, VERSION, OpRow, OpsTable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.batch import Axes
 from edgetune.workloads.control_flow import CONTROL_FLOW
 from edgetune.workloads.costs.generation import decoder_conditions, decoder_nodes, graph_conditions, pass_of
 from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, main_precision, streamed
@@ -23,7 +22,7 @@ from edgetune.workloads.costs.walk import Costed, cost_nodes, read_graph, to_row
 from edgetune.workloads.kernels import KERNELS, MATMUL, BenchmarkKernel, kernel_of
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.llm import read_decoder
-from edgetune.workloads.observed import Feed, Observation, observe
+from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.onnx_file import fix_dimensions, input_specs, load_model
 from edgetune.workloads.shapes import infer, without_weights
 from edgetune.workloads.user_ops_table import matching
@@ -33,7 +32,6 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 _RANDOM = Feed()
 View = Literal["fused", "eager"] | None
 """Operators fused into fewer kernels, split into more kernels, or (``None``) unchanged."""
-Run = Callable[[], tuple[Observation, str | None]]
 _DEFAULT = "fp32"
 _IMAGE_RANK = 4
 _IMAGE_CHANNELS = (1, 3)
@@ -84,40 +82,31 @@ def operator_table(
             f"{workload.reference} has no costs in tf32, a way of multiplying FP32 and not of storing it",
             "leave --precision out: its operations and bytes are those of fp32",
         )
-    sizes = tuple(sorted(dimensions.items()))
     if fused and eager:
         raise InputError("--fused joins kernels and --eager takes them apart", "leave one of them out")
     view: View = "fused" if fused else "eager" if eager else None
-    return _operator_table(workload, task, batch_size, precision, sizes, feed=feed, view=view)
+    sizes = tuple(sorted(dimensions.items()))
+    return _network_table(workload, CostRequest(task, batch_size, precision, sizes, view, feed))
+
+
+@dataclass(frozen=True, slots=True)
+class CostRequest:
+    """What an operator table costs; the fields are the arguments of ``operator_table``."""
+
+    task: Task
+    batch_size: int
+    precision: str | None = None
+    dimensions: tuple[tuple[str, int], ...] = ()
+    view: View = None
+    feed: Feed = _RANDOM
 
 
 @lru_cache(maxsize=256)
-def _operator_table(
-    workload: Workload,
-    task: Task,
-    batch_size: int,
-    precision: str | None,
-    dimensions: tuple[tuple[str, int], ...],
-    *,
-    feed: Feed,
-    view: View,
-) -> OpsTable:
+def _network_table(workload: Workload, request: CostRequest) -> OpsTable:
     # Safe to cache: a workload carries the hash of its definition.
     if workload.kind == "llm":
-        return _decoder_table(workload, task, batch_size, precision or _DEFAULT, dict(dimensions), view=view)
-    return model_table(
-        load_model(workload, weights=False),
-        workload.name,
-        task,
-        batch_size,
-        precision=precision,
-        dimensions=dict(dimensions),
-        loads_images=_zoo_loads_images(workload),
-        inputs=_origin(workload),
-        view=view,
-        run=partial(observe, workload, batch_size=batch_size, dimensions=dict(dimensions), feed=feed),
-        batch_axes=workload.batch_axes,
-    )
+        return _decoder_table(workload, request)
+    return _graph_table(load_model(workload, weights=False), workload.name, request, workload)
 
 
 def model_table(
@@ -128,63 +117,54 @@ def model_table(
     *,
     precision: str | None = None,
     dimensions: Mapping[str, int] = _NOTHING,
-    loads_images: bool | None = None,
-    inputs: Mapping[str, object] = MappingProxyType({}),
-    fused: bool = False,
     view: View = None,
-    run: Run | None = None,
-    batch_axes: Axes | None = None,
 ) -> OpsTable:
-    """Return the operator table of a model in memory; the arguments are those of ``operator_table``.
+    """Return the operator table of a model in memory, which never runs; the arguments are those of ``operator_table``.
 
     Args:
         model: The model, whose dimensions may be open.
         name: Name of the network in the table.
-        loads_images: Whether training samples are images that CPU cores decode; guessed from the inputs when ``None``.
-        inputs: Provenance for the header.
-        fused: Whether to return the view ``fused``.
         view: ``fused`` or ``eager``, see ``operator_table``.
-        run: Runs the network once if its graph does not determine all shapes, see ``observe``; ``None`` for no run.
-        batch_axes: See ``fix_dimensions``.
 
     Raises:
         InputError: see ``operator_table``.
     """
-    view = "fused" if fused else view
+    sizes = tuple(sorted(dimensions.items()))
+    return _graph_table(model, name, CostRequest(task, batch_size, precision, sizes, view))
+
+
+def _graph_table(model: onnx.ModelProto, name: str, request: CostRequest, workload: Workload | None = None) -> OpsTable:
+    """Return the table of a model; its workload, if any, runs where the graph does not determine all shapes."""
+    task, view, precision, dimensions = request.task, request.view, request.precision, dict(request.dimensions)
     _refuse_training_in_view(task, view)
-    fixed = fix_dimensions(without_weights(model), batch_size=batch_size, dimensions=dimensions, batch_axes=batch_axes)
+    fixed = fix_dimensions(
+        without_weights(model), batch_size=request.batch_size, dimensions=dimensions,
+        batch_axes=None if workload is None else workload.batch_axes,
+    )  # fmt: skip
     read = partial(read_graph, fixed, precision=precision, training=task == "train")
     graph = read()
     costed = cost_nodes(graph.nodes)
     data_warnings: tuple[DataWarning, ...] = ()
-    if run is not None and not (graph.settled and all(map(_has_shapes, costed))):
-        observed, failed = run()
+    if workload is not None and not (graph.settled and all(map(_has_shapes, costed))):
+        observed, failed = observe(workload, request.batch_size, dimensions, request.feed)
         infer(fixed, observed=observed)
         graph = read(observed=observed)
         costed = cost_nodes(graph.nodes)
         data_warnings = (_observed(failed),)
     data_warnings = (*data_warnings, *_unknown_shapes(costed))
     conditions: dict[str, object] = {
-        "dimensions": dict(dimensions),
+        "dimensions": dimensions,
         **graph_conditions(fixed, graph.weights, precision),
     }
     if graph.quantised:
         conditions["quantised_operators"] = graph.quantised
     if view is not None:
         costed = _viewed(costed, view, frozenset(value.name for value in fixed.graph.output), conditions)
-    rows = training_rows(costed, graph.parameters) if task == "train" else _forward(costed)
     return _table(
-        name,
-        task,
-        batch_size,
-        precision,
-        rows,
-        inputs=inputs,
-        conditions=conditions,
-        parameters=sum(tensor.elements for tensor in graph.weights),
-        loads_images=_loads_images(fixed) if loads_images is None else loads_images,
-        data_warnings=data_warnings,
-    )
+        name, request, training_rows(costed, graph.parameters) if task == "train" else _forward(costed),
+        inputs=_origin(workload), conditions=conditions, parameters=sum(tensor.elements for tensor in graph.weights),
+        loads_images=_loads_images(fixed, workload), data_warnings=data_warnings,
+    )  # fmt: skip
 
 
 def _has_shapes(item: Costed) -> bool:
@@ -221,43 +201,33 @@ def _observed(failed: str | None) -> DataWarning:
     )
 
 
-def _decoder_table(
-    workload: Workload, task: Task, batch_size: int, precision: str, dimensions: Mapping[str, int], *, view: View
-) -> OpsTable:
+def _decoder_table(workload: Workload, request: CostRequest) -> OpsTable:
     """Return the table of a language model in one run, whose conditions are in the header."""
-    if task != "infer":
+    if request.task != "infer":
         raise InputError(f"{workload.reference} is costed for inference only", "ask for its inference")
     assert workload.path is not None
-    decoder, run = read_decoder(workload.path), pass_of(batch_size, dimensions)
+    precision = request.precision or _DEFAULT
+    decoder, run = read_decoder(workload.path), pass_of(request.batch_size, dict(request.dimensions))
     nodes = decoder_nodes(decoder, run, precision)
     costed = cost_nodes(nodes)
     conditions = decoder_conditions(decoder, run, nodes, precision)
-    if view is not None:
-        costed = _viewed(costed, view, frozenset((nodes[-1].y.name,)), conditions)
+    if request.view is not None:
+        costed = _viewed(costed, request.view, frozenset((nodes[-1].y.name,)), conditions)
     return _table(
-        workload.name,
-        task,
-        batch_size,
-        precision,
-        _forward(costed),
-        inputs=_origin(workload),
-        conditions=conditions,
-        parameters=decoder.parameters,
-        loads_images=False,
-    )
+        workload.name, replace(request, precision=precision), _forward(costed), inputs=_origin(workload),
+        conditions=conditions, parameters=decoder.parameters,
+    )  # fmt: skip
 
 
 def _table(
     name: str,
-    task: Task,
-    batch_size: int,
-    precision: str | None,
+    request: CostRequest,
     rows: Sequence[OpRow],
     *,
     inputs: Mapping[str, object],
     conditions: Mapping[str, object],
-    parameters: int,
-    loads_images: bool,
+    parameters: int = 0,
+    loads_images: bool = False,
     data_warnings: tuple[DataWarning, ...] = (),
 ) -> OpsTable:
     unmodelled = sorted({row.op for row in rows if row.ledger == "unmodelled"})
@@ -266,7 +236,7 @@ def _table(
         advice = f"no cost is known for {', '.join(unmodelled)}; totals leave them out"
         figures = {"nodes": float(count), "nodes_share": count / max(len(rows), 1)}
         data_warnings = (*data_warnings, DataWarning("unmodelled-operators", advice, figures))
-    precision = precision or main_precision(rows)
+    task, batch_size, precision = request.task, request.batch_size, request.precision or main_precision(rows)
     asked = {"task": task, "batch_size": batch_size, "precision": precision}
     header = Header.new(KIND, VERSION, inputs=inputs, conditions={**asked, **conditions}, warnings=data_warnings)
     return OpsTable(header, name, task, batch_size, precision, parameters, loads_images, tuple(rows))
@@ -296,24 +266,20 @@ def _refuse_training_in_view(task: Task, view: View) -> None:
         )
 
 
-def _origin(workload: Workload) -> dict[str, object]:
-    return {"workload": {"name": workload.reference, "sha256": workload.sha256}}
+def _origin(workload: Workload | None) -> dict[str, object]:
+    return {} if workload is None else {"workload": {"name": workload.reference, "sha256": workload.sha256}}
 
 
-def _zoo_loads_images(workload: Workload) -> bool | None:
-    """Return whether a network of the zoo loads images; ``None`` for another workload."""
-    if workload.kind != "zoo":
-        return None
-    from edgetune.workloads import zoo
+def _loads_images(model: onnx.ModelProto, workload: Workload | None) -> bool:
+    """Return whether samples are images that CPU cores decode: of the zoo a fact, else guessed from the inputs.
 
-    return zoo.NETWORKS[workload.name].loads_images
-
-
-def _loads_images(model: onnx.ModelProto) -> bool:
-    """Return whether samples are images that CPU cores decode: an input of rank 4 with one or three channels.
-
-    A heuristic, because the graph does not contain data loading: N C H W, or N H W C as TensorFlow exports.
+    The graph does not contain data loading: an input of rank 4 with one or three channels is taken for an image,
+    N C H W, or N H W C as TensorFlow exports.
     """
+    if workload is not None and workload.kind == "zoo":
+        from edgetune.workloads import zoo
+
+        return zoo.NETWORKS[workload.name].loads_images
     shapes = [shape for _, shape, _ in input_specs(model) if len(shape) == _IMAGE_RANK]
     return any(shape[1] in _IMAGE_CHANNELS or shape[3] in _IMAGE_CHANNELS for shape in shapes)
 
@@ -326,22 +292,9 @@ def kernel_table(workload: Workload, kernel: BenchmarkKernel) -> OpsTable:
         kernel: The kernel of the workload.
     """
     row = replace(to_row(_node(kernel), _cost(kernel)), precision=None)  # operands of TF32 and FP32 are alike
-    conditions = {"task": "infer", "batch_size": 1, "precision": kernel.precision, "dimensions": {}}
-    return OpsTable(
-        header=Header.new(
-            KIND,
-            VERSION,
-            inputs={"workload": {"name": workload.reference, "sha256": workload.sha256}},
-            conditions=conditions,
-        ),
-        workload=workload.name,
-        task="infer",
-        batch_size=1,
-        precision=kernel.precision,
-        parameters=0,
-        loads_images=False,
-        rows=tuple(replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)),
-    )
+    rows = [replace(row, name=f"{row.name}_{run}") for run in range(kernel.repeats)]
+    request = CostRequest("infer", 1, kernel.precision)
+    return _table(workload.name, request, rows, inputs=_origin(workload), conditions={"dimensions": {}})
 
 
 def _node(kernel: BenchmarkKernel) -> OperatorNode:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import ZEROS, normal
+from edgetune.workloads.initial_weights import ZEROS, always, normal
 from edgetune.workloads.zoo.shapes import BERT_SEQUENCE, BERT_VOCABULARY, LSTM_VOCABULARY
 
 if TYPE_CHECKING:
@@ -118,4 +118,4 @@ def _residual(graph: GraphBuilder, name: str, y: Value, x: Value) -> Value:
 
 
 def _linear(graph: GraphBuilder, name: str, x: Value, features: int) -> Value:
-    return graph.linear(name, x, features, initialise=lambda _: normal(STD), initialise_bias=lambda _: ZEROS)
+    return graph.linear(name, x, features, initialise=always(normal(STD)), initialise_bias=always(ZEROS))

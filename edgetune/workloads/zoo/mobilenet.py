@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import ZEROS, kaiming_normal, normal
+from edgetune.workloads.initial_weights import ZEROS, Weights, always, fan_in_uniform, kaiming_normal, normal
 
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import GraphBuilder, Value
@@ -49,6 +49,7 @@ V3_LARGE_BLOCKS = (
 )
 """Table 1 of the paper."""
 
+_NORMAL, _BIASED = Weights(kaiming_normal), Weights(kaiming_normal, fan_in_uniform)
 V2_NORM = (1e-5, 0.1)
 V3_NORM = (1e-3, 0.01)
 """Epsilon and momentum of BatchNorm, as torchvision sets them."""
@@ -74,8 +75,8 @@ def _v2_block(graph: GraphBuilder, name: str, x: Value, channels: int, *, expans
     if expansion != 1:
         y = _layer(graph, f"{name}.conv.0", y, wide, kernel=1, act=graph.relu6)
         step = 1
-    y = _layer(graph, f"{name}.conv.{step}", y, wide, kernel=3, stride=stride, groups=wide, act=graph.relu6)
-    y = graph.conv(f"{name}.conv.{step + 1}", y, channels, kernel=1, initialise=kaiming_normal)
+    y = _layer(graph, f"{name}.conv.{step}", y, wide, kernel=3, stride=stride, act=graph.relu6)
+    y = graph.conv(f"{name}.conv.{step + 1}", y, channels, kernel=1, weights=_NORMAL)
     y = graph.batch_norm(f"{name}.conv.{step + 2}", y)
     return graph.add(f"{name}.add", x, y) if stride == 1 and x[1] == channels else y
 
@@ -97,9 +98,7 @@ def _v3_block(graph: GraphBuilder, name: str, x: Value, block: Block) -> Value:
     if wide != x[1]:
         y = _layer(graph, f"{name}.{step}", y, wide, kernel=1, act=act, norm=V3_NORM)
         step += 1
-    y = _layer(
-        graph, f"{name}.{step}", y, wide, kernel=block.kernel, stride=block.stride, groups=wide, act=act, norm=V3_NORM
-    )
+    y = _layer(graph, f"{name}.{step}", y, wide, kernel=block.kernel, stride=block.stride, act=act, norm=V3_NORM)
     step += 1
     if block.squeeze:
         y = _squeeze_excite(graph, f"{name}.{step}", y)
@@ -112,10 +111,8 @@ def _squeeze_excite(graph: GraphBuilder, name: str, x: Value) -> Value:
     """Scale each channel by what a two-layer network makes of all channels' means."""
     narrow = _divisible_by_8(x[1] / 4)
     y = graph.global_average_pool(f"{name}.avgpool", x)
-    y = graph.relu(
-        f"{name}.activation", graph.conv(f"{name}.fc1", y, narrow, kernel=1, bias=True, initialise=kaiming_normal)
-    )
-    y = graph.conv(f"{name}.fc2", y, x[1], kernel=1, bias=True, initialise=kaiming_normal)
+    y = graph.relu(f"{name}.activation", graph.conv(f"{name}.fc1", y, narrow, kernel=1, weights=_BIASED))
+    y = graph.conv(f"{name}.fc2", y, x[1], kernel=1, weights=_BIASED)
     return graph.binary("Mul", f"{name}.scale", x, graph.hard_sigmoid(f"{name}.scale_activation", y))
 
 
@@ -133,15 +130,18 @@ def _layer(
     *,
     kernel: int,
     stride: int = 1,
-    groups: int = 1,
     act: Callable[[str, Value], Value] | None,
     norm: tuple[float, float] = V2_NORM,
 ) -> Value:
-    """Convolution, BatchNorm and activation: items 0, 1 and 2 of torchvision's ``Conv2dNormActivation``."""
-    y = graph.conv(f"{name}.0", x, channels, kernel=kernel, stride=stride, groups=groups, initialise=kaiming_normal)
+    """Convolution, BatchNorm and activation: items 0, 1 and 2 of torchvision's ``Conv2dNormActivation``.
+
+    A kernel larger than 1 x 1 that keeps the number of channels is depthwise.
+    """
+    groups = channels if kernel > 1 and channels == x[1] else 1
+    y = graph.conv(f"{name}.0", x, channels, kernel=kernel, stride=stride, groups=groups, weights=_NORMAL)
     y = graph.batch_norm(f"{name}.1", y, epsilon=norm[0], momentum=norm[1])
     return act(f"{name}.2", y) if act else y
 
 
 def _linear(graph: GraphBuilder, name: str, x: Value, features: int) -> Value:
-    return graph.linear(name, x, features, initialise=lambda _: normal(0.01), initialise_bias=lambda _: ZEROS)
+    return graph.linear(name, x, features, initialise=always(normal(0.01)), initialise_bias=always(ZEROS))

@@ -15,7 +15,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from edgetune.workloads.initial_weights import ARANGE, constant, kaiming_uniform
+from edgetune.workloads.initial_weights import (
+    ARANGE,
+    BIASED,
+    Weights,
+    always,
+    constant,
+    fan_in_uniform,
+    kaiming_uniform,
+)
 from edgetune.workloads.zoo.shapes import YOLO_CLASSES, YOLO_IMAGE
 
 if TYPE_CHECKING:
@@ -89,7 +97,8 @@ def _head(graph: GraphBuilder, name: str, levels: list[Value]) -> dict[str, Valu
         ):
             y = _conv(graph, f"{name}.{branch}.{index}.0", level, width)
             y = _conv(graph, f"{name}.{branch}.{index}.1", y, width)
-            branches.append(graph.conv(f"{name}.{branch}.{index}.2", y, outputs, kernel=1, bias=bias))
+            weights = Weights(fan_in_uniform, always(bias))
+            branches.append(graph.conv(f"{name}.{branch}.{index}.2", y, outputs, kernel=1, weights=weights))
         merged = graph.concat(f"{name}.concat.{index}", branches, axis=1)
         rows.append(graph.reshape(f"{name}.cells.{index}", merged, (0, 4 * BINS + YOLO_CLASSES, -1)))
     cells = graph.concat(f"{name}.cells", rows, axis=2)
@@ -110,8 +119,7 @@ def _decode(graph: GraphBuilder, name: str, distributions: Value, scores: Value)
         graph.softmax(f"{name}.dfl.softmax", x, axis=1),
         1,
         kernel=1,
-        initialise=lambda _: ARANGE,
-        role="frozen",
+        weights=Weights(always(ARANGE), role="frozen"),
     )
     sides = graph.reshape(f"{name}.dfl", x, (0, 4, cells))
     near, far = graph.split(f"{name}.near_far", sides, [2, 2], axis=1)
@@ -153,7 +161,7 @@ def tinyyolo(graph: GraphBuilder, image: Value) -> dict[str, Value]:
     """Eight 3x3 convolutions with BatchNorm and leaky ReLU, and a 1x1 convolution."""
     x = image
     for index, channels in enumerate(CHANNELS, start=1):
-        x = graph.conv(f"conv{index}", x, channels, kernel=3, initialise=kaiming_uniform)
+        x = graph.conv(f"conv{index}", x, channels, kernel=3, weights=Weights(kaiming_uniform))
         x = graph.batch_norm(f"bn{index}", x)
         x = graph.node("LeakyRelu", f"relu{index}", [x], x.shape, alpha=0.1)
         if index < POOLINGS:
@@ -161,4 +169,4 @@ def tinyyolo(graph: GraphBuilder, image: Value) -> dict[str, Value]:
         elif index == POOLINGS:  # windows of the last row and column run over the edge
             around = [0, 0, 1, 1]
             x = graph.node("MaxPool", f"pool{index}", [x], x.shape, kernel_shape=[2, 2], strides=[1, 1], pads=around)
-    return {"grid": graph.conv("conv9", x, TINY_BOXES * (5 + CLASSES), kernel=1, bias=True)}
+    return {"grid": graph.conv("conv9", x, TINY_BOXES * (5 + CLASSES), kernel=1, weights=BIASED)}
