@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.timeline import Timeline
     from edgetune.stages.profiling.window import Window
     from edgetune.workflows.kept_rows import FinishedRun
-    from edgetune.workflows.roofline.request import Placed
+    from edgetune.workflows.roofline.placed import Placed
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 -- of options

@@ -9,7 +9,7 @@ from edgetune.cli.ops_report import types_of
 from edgetune.cli.roofline_tokens import machine_tokens, of_pass, show_tokens
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.units import format_si
-from edgetune.workflows.roofline.request import firsts, statements_of
+from edgetune.workflows.roofline.placed import firsts, statements_of
 
 if TYPE_CHECKING:
     from edgetune.artifacts.layers import Layers
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetune.stages.roofline.clocks import Correlation
     from edgetune.stages.roofline.next_clocks import Change, Share
     from edgetune.stages.roofline.placement import Placement
-    from edgetune.workflows.roofline.request import Placed
+    from edgetune.workflows.roofline.placed import Placed
 
 
 def report(found: Sequence[Placed], *, json: bool) -> None:

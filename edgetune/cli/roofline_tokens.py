@@ -11,7 +11,7 @@ from edgetune.units import format_si
 if TYPE_CHECKING:
     from edgetune.stages.roofline.placement import Placement
     from edgetune.stages.roofline.tokens import TokenBound
-    from edgetune.workflows.roofline.request import Placed
+    from edgetune.workflows.roofline.placed import Placed
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:

@@ -26,7 +26,7 @@ from edgetune.testing.fake_clock import FakeClock
 from edgetune.workflows.load_warning import warn_of_contention, warn_of_host_load, warn_of_load
 from edgetune.workflows.roofline import peaks
 from edgetune.workflows.roofline.peaks import BEATEN, TIMES, KernelBench, without_beaten
-from edgetune.workflows.roofline.request import Placed
+from edgetune.workflows.roofline.placed import Placed
 from edgetune.workloads.kernels import parse_kernel
 from fakes.device import FakeRunner, FakeSource, fake_device
 from fakes.proc import FakeProc

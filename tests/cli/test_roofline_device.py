@@ -399,7 +399,7 @@ def test_the_highest_mode_counts_whatever_the_order_asked_for(edgetune, tmp_path
 
 def test_no_mode_comes_before_one_that_is_higher_throughout():
     from edgetune.artifacts.mode import Mode
-    from edgetune.workflows.roofline.roofline import highest_first
+    from edgetune.workflows.roofline.request import highest_first
 
     low, wide, top = Mode(4, 400.0, 300.0, 665.0), Mode(12, 2200.0, 300.0, 665.0), Mode(12, 2200.0, 1300.0, 3199.0)
     crossed = Mode(1, 115.0, 1300.0, 3199.0)

@@ -1,5 +1,6 @@
 """Training files: the contract, and every way to break it told in one line with the place."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,13 @@ def test_the_example_trains_without_a_warning(recwarn):
     example = Path(__file__).parents[2] / "examples" / "train_tiny.py"
     assert open_training(example, 2).step() > 0
     assert [str(warning.message) for warning in recwarn] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"), [("torch", "edgetune[torch]"), ("absent_h5.part", "module absent_h5 for")]
+)
+def test_a_missing_module_is_to_be_installed(write, monkeypatch, module, remedy):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=r"train.py:1: the file raised ModuleNotFoundError") as caught:
+        open_training(write(f"import {module}\n"), 1)
+    assert remedy in caught.value.hint

@@ -14,8 +14,9 @@ from edgetune.plotting.figure_file import require_figure
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
 from edgetune.stages.roofline.figures import PlacedNetwork, batch_figure, clock_figure, roof_figure, roofline_page
+from edgetune.workflows.roofline.option_values import sizes_of
 from edgetune.workflows.roofline.options import RooflineOptions
-from edgetune.workflows.roofline.request import Placed, sizes_of, statements_of
+from edgetune.workflows.roofline.placed import Placed, statements_of
 
 VIEWS = ("roofs", "batches", "clocks")
 

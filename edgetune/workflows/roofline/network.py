@@ -20,8 +20,9 @@ from edgetune.workflows.load_warning import warn_of_contention
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.options import PointOptions
 from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.option_values import dimension_words, is_table, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
-from edgetune.workflows.roofline.request import Placed, dimension_words, firsts, is_table, workload_of
+from edgetune.workflows.roofline.placed import Placed, firsts
 
 
 def precision_to_run(asked: RooflineOptions, table: OpsTable) -> str | None:

@@ -13,9 +13,9 @@ from edgetune.workflows.parse_options import (
     parse_precision,
 )
 from edgetune.workflows.reporting import Reporter
+from edgetune.workflows.roofline.option_values import task_of
 from edgetune.workflows.roofline.options import OpsOptions
 from edgetune.workflows.roofline.phases import with_phase
-from edgetune.workflows.roofline.request import task_of
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.observed import Feed
 from edgetune.workloads.resolve import resolve

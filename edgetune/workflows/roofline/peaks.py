@@ -24,7 +24,7 @@ from edgetune.stages.roofline.measure import Peaks, idle_run, measure_peaks
 from edgetune.stages.roofline.placement import NOTABLY, place
 from edgetune.workflows.load_warning import warn_of_load
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.request import Placed
+from edgetune.workflows.roofline.placed import Placed
 from edgetune.workloads.kernels import BenchmarkKernel
 from edgetune.workloads.workload import Workload
 

@@ -1,158 +1,216 @@
-"""Choices derived from the options of ``edgetune roofline``, and the result of one precision."""
+"""Checks the options of ``edgetune roofline`` against each other and the device, before anything is measured."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetune.artifacts.layers import Layers
+from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
-from edgetune.artifacts.profile import ProfileRow, Task
-from edgetune.artifacts.roofline import Roof, Roofline
-from edgetune.devices.device import Device, LiveSource, TableSource
-from edgetune.devices.sysfs import Sysfs
+from edgetune.choices import choose
+from edgetune.devices.device import Device, LiveSource
 from edgetune.errors import InputError
-from edgetune.stages.roofline.balance import sentences, statements
-from edgetune.stages.roofline.kernel_plan import memory_of
-from edgetune.stages.roofline.next_clocks import Change
-from edgetune.stages.roofline.placement import Placement
-from edgetune.stages.roofline.slowdown_forecast import energy_of
-from edgetune.workflows.parse_options import parse_batch_axes, parse_batch_sizes, parse_dimensions, parse_task
+from edgetune.stages.roofline.clocks import HOST_KNOBS
+from edgetune.stages.roofline.placement import beneath, require_work
+from edgetune.workflows.device_option import open_named
+from edgetune.workflows.output import Target, check_outputs
+from edgetune.workflows.parse_options import choose_batch_sizes, choose_modes, parse_inputs
 from edgetune.workflows.reporting import Reporter
-from edgetune.workflows.roofline.options import NetworkOptions, RooflineOptions
-from edgetune.workflows.roofline.phases import operating_points
-from edgetune.workloads.llm import PREFIX
-from edgetune.workloads.resolve import resolve
-from edgetune.workloads.workload import Workload
+from edgetune.workflows.roofline.drawing import check_clocks, check_figure
+from edgetune.workflows.roofline.option_values import dimension_words, dimensions_asked, sizes_of, task_of, workload_of
+from edgetune.workflows.roofline.options import RooflineOptions
+from edgetune.workflows.roofline.peaks import kernel_precision
+from edgetune.workloads.costs import operator_table
+from edgetune.workloads.observed import Feed
 
-
-def task_of(opts: NetworkOptions) -> Task:
-    """Return the task of ``--task`` and ``--train``; without either, ``infer``.
-
-    Raises:
-        InputError: They contradict each other, or there is no such task.
-    """
-    if opts.train and opts.task not in (None, "train"):
-        raise InputError(f"--train and --task {opts.task} contradict each other", "give one of them")
-    return parse_task("train" if opts.train else opts.task or "infer")
-
-
-def workload_of(opts: RooflineOptions) -> Workload:
-    """Return the network that the options name."""
-    assert opts.model is not None
-    return resolve(opts.model, parse_batch_axes(opts.batch_axis))
-
-
-def sizes_of(opts: RooflineOptions) -> tuple[int, ...]:
-    """Return the batch sizes; 1 where the options give none."""
-    return parse_batch_sizes(opts.batch_sizes or "1")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """The result of one precision: the device's rooflines, and a network beneath one of them.
+class Request:
+    """The measurements of ``edgetune roofline``, with options checked against the device.
 
     Args:
-        roofline: The roofline of the device.
-        roof: The roof that the network is placed beneath.
-        tables, placements, rows: One per batch size, and per pass of a language model; empty without a network.
-        layers: The layers of the first table, if timed.
-        memory_bytes: Total memory of the device, if known.
-        elsewhere: The same network in the other requested modes, if these are few.
-        changes: The effects of the next clocks, by the index of the table.
+        opts: The options, with the task and the batch sizes settled.
+        device: The device that runs kernels and the network.
+        tables: Operator tables of the network by the precision of their roof.
+        target: The output of the roofline; ``None`` for none.
+        modes: The modes to measure peaks in, the highest first; none for ``--tune``, which chooses its own.
     """
 
-    roofline: Roofline
-    roof: Roof
-    tables: tuple[OpsTable, ...]
-    placements: tuple[Placement, ...]
-    rows: tuple[ProfileRow | None, ...]
-    layers: Layers | None = None
-    memory_bytes: int | None = None
-    elsewhere: tuple[Placed, ...] = ()
-    changes: Mapping[int, tuple[Change, ...]] = field(default_factory=dict)
+    opts: RooflineOptions
+    device: Device
+    tables: Mapping[str, tuple[OpsTable, ...]]
+    target: Target | None
+    modes: tuple[Mode, ...]
 
     @property
-    def measured_j(self) -> tuple[float | None, ...]:
-        """Measured energy of one minibatch, J, one per placement."""
-        return tuple(None if row is None else energy_of(row) for row in self.rows)
+    def kernel_precisions(self) -> list[str]:
+        """The precisions to measure peaks in."""
+        return _kernel_precisions(self.device, self.tables)
 
     @property
-    def everywhere(self) -> tuple[Placed, ...]:
-        """This result and those of other modes."""
-        return (self, *self.elsewhere)
+    def tuned(self) -> tuple[str, OpsTable]:
+        """The precision of the roof and the operator table of the network to tune.
+
+        Raises:
+            InputError: There is no network.
+        """
+        precision, tables = next(iter(self.tables.items()))
+        if not tables:
+            raise InputError("--tune needs a network", "e.g. edgetune roofline zoo:resnet18 --tune 5%")
+        return precision, tables[0]
 
 
-def dimensions_asked(opts: RooflineOptions) -> tuple[dict[str, int], ...]:
-    """Return the dimensions of every requested operating point; only a language model has several.
+def request_of(opts: RooflineOptions, reporter: Reporter) -> Request:
+    """Check the options, open the device and compute the network's cost, without measuring.
 
     Raises:
-        InputError: a phase or context is invalid or the network is no language model, or there are several operating
-            points while the measurements or the plan have one.
+        InputError: The network, the modes, the precisions or the figure are invalid.
+        DeviceError: The device is absent.
     """
+    precisions = () if opts.precision is None else parse_precisions(opts.precision)
+    opts = _settled(opts, reporter)
+    target = _check_words(opts, precisions)
+    device = open_named(opts.device or "auto", opts.root, seed=opts.seed)
+    tables = _tables_by_roof(opts, device, precisions)
+    modes = () if opts.tune is not None else highest_first(choose_modes(device, opts.modes).modes)
+    request = Request(opts, device, tables, target, modes)
+    if opts.tune is None:
+        return request
+    return replace(request, opts=replace(opts, dim=dimension_words(request.tuned[1], opts)))
+
+
+def _settled(opts: RooflineOptions, reporter: Reporter) -> RooflineOptions:
+    """Return the options completed by the task and by valid batch sizes, by default that of the file."""
+    task = task_of(opts)
     if opts.model is None:
-        if opts.phase is not None or opts.context is not None:
+        return replace(opts, task=task)
+    sizes, batch = choose_batch_sizes(
+        workload_of(opts), () if opts.batch_sizes is None else sizes_of(opts), task=task,
+        dimensions=dimensions_asked(opts)[0], inputs=parse_inputs(opts.inputs), seed=opts.seed,
+    )  # fmt: skip
+    if batch is not None:
+        reporter.info(batch)
+    return replace(opts, task=task, batch_sizes=sizes)
+
+
+def _tables_by_roof(
+    opts: RooflineOptions, device: Device, precisions: Sequence[str]
+) -> dict[str, tuple[OpsTable, ...]]:
+    """Return the operator tables of the network in each requested precision, by the precision of their roof.
+
+    Without a precision, the network keeps its own types; without a network, there are none.
+    """
+    if precisions:
+        return {kernel_precision(device, each, precisions): network_tables(opts, beneath(each)) for each in precisions}
+    tables = network_tables(opts, None)
+    return {kernel_precision(device, beneath(tables[0].precision) if tables else "fp32"): tables}
+
+
+def _kernel_precisions(device: Device, tables: Mapping[str, Sequence[OpsTable]]) -> list[str]:
+    """Return the precisions to measure peaks in: those of the roofs and those of operators."""
+    found = dict.fromkeys(tables)
+    covered = {beneath(each) for each in found}
+    for table in (table for of_network in tables.values() for table in of_network):
+        for each in map(beneath, table.precisions[1:]):
+            if each not in covered:
+                covered.add(each)
+                found[kernel_precision(device, each)] = None
+    return list(found)
+
+
+def highest_first(modes: Sequence[Mode]) -> tuple[Mode, ...]:
+    """Return modes from the highest to the lowest: by the sum of their knobs, each as a share of its highest value.
+
+    A mode with no knob below another's never comes after it. Knobs of the host only break ties, because they do not
+    affect peaks of an accelerator; an unset knob counts as its highest value.
+    """
+    tops: dict[str, float] = {}
+    for mode in modes:
+        tops |= {knob: max(value, tops.get(knob, value)) for knob, value in mode.knobs().items()}
+
+    def height(mode: Mode) -> tuple[float, float]:
+        shares = {knob: mode.knobs().get(knob, top) / top for knob, top in tops.items()}
+        of_host = sum(share for knob, share in shares.items() if knob in HOST_KNOBS)
+        return sum(shares.values()) - of_host, of_host
+
+    return tuple(sorted(modes, key=height, reverse=True))
+
+
+def parse_precisions(text: str) -> tuple[str, ...]:
+    """Return the precisions in ``fp32,fp16``, in that order, each once.
+
+    Raises:
+        InputError: a precision is unknown.
+    """
+    return tuple(dict.fromkeys(choose(word.strip(), PRECISIONS, what="precision") for word in text.split(",")))
+
+
+def _check_words(opts: RooflineOptions, precisions: Sequence[str]) -> Target | None:
+    """Refuse options that are invalid on every device, and return the roofline's target."""
+    kinds = {"-o": "roofline" if opts.tune is None else "plan"}
+    check_outputs({"-o": opts.output, "--plot": opts.plot}, (opts.model, opts.peaks, opts.profile), kinds)
+    check_figure(opts)
+    if opts.tune is not None:
+        _check_tune(opts)
+    if len(precisions) > 1:
+        several = ", ".join(precisions)
+        if opts.tune is not None:
+            raise InputError(f"--tune is for one precision, and {several} are asked", "tune for each in turn")
+        if opts.profile is not None:
             raise InputError(
-                "--phase and --context are for a language model, and none is named", "e.g. llm:config.json"
+                f"--profile has times of one precision, and {several} are asked", "place each precision in turn"
             )
-        return ({},)
-    dimensions = parse_dimensions(opts.dim)
-    points = operating_points(workload_of(opts), dimensions, opts.phase, opts.context)
-    single = {"--tune": opts.tune, "--profile": opts.profile}
-    option = next((name for name, value in single.items() if value is not None), None)
-    if len(points) > 1 and option is not None:
+    return None if opts.output is None else Target(None if opts.output == "-" else Path(opts.output))
+
+
+def _check_tune(opts: RooflineOptions) -> None:
+    """Refuse options that contradict --tune, which measures one network at one batch size and returns a plan.
+
+    Raises:
+        InputError: such an option is given.
+    """
+    options = {"--plot": opts.plot, "--profile": opts.profile, "--layers": opts.layers}
+    beside = [option for option, value in {**options, "--no-measure": opts.no_measure}.items() if value]
+    if beside:
+        hint = "draw and place the network in a run of its own"
+        raise InputError(f"--tune gives a plan of what it measures, and has no use for {beside[0]}", hint)
+    if len(sizes_of(opts)) > 1:
+        raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
+
+
+def check_device(request: Request, modes: Sequence[Mode]) -> None:
+    """Check before a measurement that this device supports the request."""
+    opts, device = request.opts, request.device
+    if opts.view == "clocks":
+        check_clocks(device, modes)
+    first = next(iter(request.tables.values()))
+    if opts.layers and first and opts.precision not in (None, "fp32") and isinstance(device.source, LiveSource):
         raise InputError(
-            f"{option} is for one operating point of a language model, and {len(points)} are asked",
-            "choose one, e.g. --phase decode --context 2048",
+            f"--layers of {first[0].precision} are for simulated devices; a real one runs the network as it is",
+            "leave out --layers, or --precision",
         )
-    return points
 
 
-def dimension_words(table: OpsTable, opts: RooflineOptions) -> tuple[str, ...]:
-    """Return the dimensions of the operating point that a table costs, as --dim writes them."""
-    found = table.header.conditions.get("dimensions")
-    return tuple(f"{name}={size}" for name, size in found.items()) if isinstance(found, dict) else tuple(opts.dim)
+def network_tables(opts: RooflineOptions, precision: str | None) -> tuple[OpsTable, ...]:
+    """Return the operator table of the network at each batch size, and for a language model in each pass.
 
+    Args:
+        opts: What was asked for.
+        precision: See ``operator_table``.
+    """
+    points = dimensions_asked(opts)
+    if opts.model is None:
+        return ()
 
-def what_can_run(opts: RooflineOptions, device: Device, reporter: Reporter) -> RooflineOptions:
-    """Return the options, with measuring disabled and a note for a configuration without weights on a real device."""
-    configured = opts.model is not None and opts.model.startswith(PREFIX)
-    if not configured or not isinstance(device.source, LiveSource) or opts.no_measure or opts.profile is not None:
-        return opts
-    reporter.info(
-        f"note: {opts.model} has no weights to run, so that no time is measured; an ONNX export of it would be"
+    workload, task, feed = workload_of(opts), task_of(opts), Feed(opts.inputs, opts.seed)
+    tables = tuple(
+        operator_table(workload, task, size, precision=precision, dimensions=dimensions, fused=opts.fused, feed=feed)
+        for size in sizes_of(opts)
+        for dimensions in points
     )
-    return replace(opts, no_measure=True)
-
-
-def memory_known(device: Device, opts: RooflineOptions) -> int | None:
-    """Return the memory of the device, bytes; ``None`` where it is unknown."""
-    return memory_of(device, None if opts.root is None else Sysfs(Path(opts.root)))
-
-
-def firsts(placements: Sequence[Placement]) -> list[int]:
-    """Return the indices of the tables to detail: the first, or for a language model the first of each phase."""
-    phases = [None if each.point is None else each.point.phase for each in placements]
-    return [phases.index(phase) for phase in dict.fromkeys(phases)]
-
-
-def statements_of(found: Sequence[Placed]) -> list[str]:
-    """Return sentences that hold in all modes of the roofline; none without energy."""
-    told = []
-    for placed in found:
-        alike = [roof for roof in placed.roofline.roofs if roof.precision == placed.roof.precision]
-        intensities = [each.flop_per_byte for each in placed.placements if each.flop_per_byte is not None]
-        holds = statements(alike, intensities) if len(alike) > 1 else None
-        told += [_of(placed, sentence, found) for sentence in (() if holds is None else sentences(holds))]
-    return told
-
-
-def _of(placed: Placed, sentence: str, found: Sequence[Placed]) -> str:
-    """Return a sentence, prefixed by its precision if there are several."""
-    return sentence if len(found) == 1 else f"{placed.roof.precision}: {sentence}"
-
-
-def is_table(device: Device) -> bool:
-    """Return whether the device is a table, whose look-ups repeat exactly and include power."""
-    return isinstance(device.source, TableSource)
+    for table in tables:
+        require_work(table)
+    return tables

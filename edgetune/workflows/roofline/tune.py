@@ -24,9 +24,9 @@ from edgetune.workflows.parse_options import choose_modes
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.roofline.network import measuring, measuring_in
+from edgetune.workflows.roofline.option_values import is_table, workload_of
 from edgetune.workflows.roofline.options import RooflineOptions
 from edgetune.workflows.roofline.peaks import measured_peaks, roofs_in
-from edgetune.workflows.roofline.request import is_table, workload_of
 from edgetune.workflows.stopping import reporting_saved
 
 _LEVELS = {"gpu_mhz": 6, "mem_mhz": 4, "power_limit_w": 3}
