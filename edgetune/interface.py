@@ -12,7 +12,7 @@ import os
 from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field
 from difflib import get_close_matches
 from functools import wraps
 from numbers import Real
@@ -73,7 +73,6 @@ class Workflow(Protocol[P, R_co]):
         """Run it."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Notes(Screen):
     """Reports to standard error as the command line does; standard output stays the program's own."""
 
@@ -93,7 +92,7 @@ _LOCK = RLock()
 
 
 def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O], R]], Workflow[P, R]]:
-    """Return a decorator: the function takes the fields of an options dataclass instead of the dataclass."""
+    """Return a decorator: the function takes the fields of an options class instead of an instance."""
 
     def decorate(function: Callable[[O], R]) -> Workflow[P, R]:
         kind: Any = options

@@ -1,9 +1,11 @@
-"""The tree of commands: one module per subcommand, imported only when that subcommand runs."""
+"""The tree of commands: a subcommand's module is imported, and its command built, only when it is asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -29,48 +31,46 @@ COMMANDS: dict[str, str] = {
     "help": "Print a page of the manual, or list the pages.",
     "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",
 }
-"""Every subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
+"""Every visible subcommand and its line of help; ``edgetune.cli.NAME`` holds a typer app called ``app``."""
 
-HIDDEN = ("completions",)
 STEPS_OF_ROOT = ("profile", "search", "interleave", "schedule", "roofline", "device", "doctor")
 """Subcommands that use devices or memory limits; under sudo the others give root up before they read anything."""
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class LightGroup(TyperGroup):
-    """A group whose own ``--help`` has the default false.
+class Subcommand(NamedTuple):
+    """A subcommand: its line in the list, the function that builds it, and whether the list leaves it out."""
 
-    Without a default, recent versions of typer load pydantic to convert the missing value.
-    """
+    line: str
+    build: Callable[[], Any]
+    hidden: bool = False
+
+
+class LazyGroup(TyperGroup):
+    """A group that lists its subcommands from a table and builds the one that is asked for."""
+
+    subcommands: ClassVar[dict[str, Subcommand]]
 
     def get_help_option(self, ctx: Any) -> Any:
-        """Return the help option, off unless given."""
+        """Return the help option, off unless given.
+
+        Without a default, recent versions of typer load pydantic to convert the missing value.
+        """
         option = super().get_help_option(ctx)
         if option is not None:
             option.default = False
         return option
 
-
-class LazyGroup(LightGroup):
-    """A group that knows its subcommands by name and imports the one that is invoked."""
-
-    lines: ClassVar[dict[str, str]] = {}
-    """Every visible subcommand and its line of help."""
-    unlisted: ClassVar[tuple[str, ...]] = ()
-    prefix: ClassVar[str] = ""
-    """Of the modules: ``edgetune.cli.PREFIXNAME`` holds a typer app called ``app``."""
-
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the visible subcommands in the order of the table."""
-        return list(self.lines)
+        return [name for name, each in self.subcommands.items() if not each.hidden]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """Import the module of a subcommand and build its command."""
-        if cmd_name not in self.lines and cmd_name not in self.unlisted:
+        """Build a subcommand; return ``None`` if there is none of this name."""
+        if cmd_name not in self.subcommands:
             return None
-        command = get_command(import_module(f"edgetune.cli.{self.prefix}{cmd_name}").app)
+        command = self.subcommands[cmd_name].build()
         command.name = cmd_name
-        command.context_settings.update(CONTEXT)
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -79,24 +79,43 @@ class LazyGroup(LightGroup):
         Raises:
             InputError: there is no such subcommand; the hint names the nearest.
         """
-        if args and not args[0].startswith("-") and args[0] not in (*self.lines, *self.unlisted):
-            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], self.lines))
+        if args and not args[0].startswith("-") and args[0] not in self.subcommands:
+            raise InputError(f"no such command: {args[0]!r}", nearest(args[0], self.list_commands(ctx)))
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the list of subcommands from the table, without importing any."""
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of subcommands from the table."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(self.lines.items()))
+            formatter.write_dl([(name, self.subcommands[name].line) for name in self.list_commands(ctx)])
+
+
+class LazyApp(typer.Typer):
+    """A typer app that becomes a ``LazyGroup`` with a table of subcommands of its own.
+
+    Args:
+        group: The class of the group.
+        settings: Of ``typer.Typer``.
+    """
+
+    def __init__(self, group: type[LazyGroup] = LazyGroup, **settings: Any) -> None:
+        self.subcommands: dict[str, Subcommand] = {}
+        own = type(group.__name__, (group,), {"subcommands": self.subcommands})
+        super().__init__(
+            cls=own, rich_markup_mode=None, add_completion=False, context_settings=CONTEXT,
+            invoke_without_command=True, **settings,
+        )  # fmt: skip
+
+
+def load(module: str) -> Any:
+    """Import a module of ``edgetune.cli`` and build the command of its app."""
+    return get_command(import_module(f"edgetune.cli.{module}").app)
 
 
 class Commands(LazyGroup):
     """The subcommands of ``edgetune``."""
 
-    lines = COMMANDS
-    unlisted = HIDDEN
-
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options; the words of ``--raise-limit`` are taken as they are, see ``LightGroup``."""
+        """Return the options; the words of ``--raise-limit`` are taken as they are, see ``get_help_option``."""
         found: list[Any] = super().get_params(ctx)
         for option in found:
             if option.name == "raise_limit":
@@ -109,10 +128,9 @@ EPILOG = (
     "5 finished in part, 6 device state not restored, 129, 130, 131 and 143 stopped by a signal."
 )
 
-app = typer.Typer(
-    cls=Commands, add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, epilog=EPILOG,
-    invoke_without_command=True,
-)  # fmt: skip
+app = LazyApp(Commands, epilog=EPILOG)
+app.subcommands |= {name: Subcommand(line, partial(load, name)) for name, line in COMMANDS.items()}
+app.subcommands["completions"] = Subcommand("", partial(load, "completions"), hidden=True)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,10 +1,9 @@
-"""Makes a command from an options dataclass, whose fields are the options, listed by group in ``--help``."""
+"""Makes a command from an options class, whose fields are the options, listed by group in ``--help``."""
 
-from __future__ import annotations
-
+import gc
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass
+from dataclasses import MISSING, Field
 from functools import wraps
 from pathlib import Path
 from types import NoneType
@@ -12,17 +11,18 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
+from typer.main import get_command
 
-from edgetune.cli.app import LightGroup
+from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
-from edgetune.workflows.options import Group, Option, declared
+from edgetune.workflows.options import Group, Option, declared, options_class
 
 _NEAR = 0.75
 """Likeness above which a word that names no file is taken for a misspelt subcommand."""
 
 
-class DefaultGroup(LightGroup):
+class DefaultGroup(LazyGroup):
     """A group that is itself a command: its callback with its options and arguments.
 
     The first word selects a subcommand if it names one; otherwise all words belong to the group itself. A file with
@@ -78,7 +78,7 @@ _CONTEXT = "ctx"
 _HEADINGS = get_args(Group)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class AnswerTerminal:
     """The terminal options of a command with few reports, unknown to workflows."""
 
@@ -90,21 +90,21 @@ class AnswerTerminal:
         return Screen(getattr(self, "quiet", False), getattr(self, "verbose", False), self.json)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class QuietTerminal(AnswerTerminal):
     """The terminal options of a command without details."""
 
     quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class Terminal(QuietTerminal):
     """The terminal options of most commands."""
 
     verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class PlanningTerminal(Terminal):
     """The terminal options of a command with a dry run."""
 
@@ -150,8 +150,8 @@ def command(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register ``function(opts: Options, terminal: Terminal)`` as a command of ``app``.
 
-    The fields of both dataclasses are the command's options. The function's docstring is its help. A further argument
-    ``ctx: typer.Context`` gives the function its own help text.
+    The fields of both options classes are the command's options. The function's docstring is its help. A further
+    argument ``ctx: typer.Context`` gives the function its own help text.
 
     Args:
         app: With ``cls=GroupedDefaultGroup`` where a command has subcommands beside it.
@@ -161,42 +161,58 @@ def command(
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(function)
-        kinds = [hints[name] for name in inspect.signature(function).parameters]
-        own = [kind for kind in kinds if kind is not typer.Context]
-        parameters = [_parameter(*field) for kind in own for field in declared(kind)]
-        if len(own) < len(kinds):
-            parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
-
-        @wraps(function)
-        def run(**given: Any) -> None:
-            from edgetune.workflows.output import begin_outputs
-
-            begin_outputs(report_moved, force=bool(given.get("force")))
-            function(*(given[_CONTEXT] if kind is typer.Context else _filled(kind, given) for kind in kinds))
-
-        parameters.sort(key=lambda each: each.default is not inspect.Parameter.empty)
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        del run.__wrapped__
+        label = name or function.__name__.replace("_", "-")
         if default:
-            app.callback(invoke_without_command=True)(run)
+            app.callback()(_runner(function))
+        elif isinstance(app, LazyApp):
+            line = short_help or (function.__doc__ or "").partition("\n")[0]
+            app.subcommands[label] = Subcommand(line, lambda: _build(label, function))
         else:
-            app.command(name, cls=GroupedCommand, short_help=short_help)(run)
+            app.command(label, cls=GroupedCommand)(_runner(function))
         return function
 
     return register
 
 
+def _build(name: str, function: Callable[..., None]) -> Any:
+    """Return the click command that runs ``function``."""
+    alone = typer.Typer(rich_markup_mode=None, add_completion=False)
+    alone.command(name, cls=GroupedCommand)(_runner(function))
+    return get_command(alone)
+
+
+def _runner(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of all options, by name, that fills the options classes which ``function`` takes."""
+    hints = get_type_hints(function)
+    kinds = [hints[name] for name in inspect.signature(function).parameters]
+    parameters = [_parameter(*field) for kind in kinds if kind is not typer.Context for field in declared(kind)]
+    if typer.Context in kinds:
+        parameters.append(inspect.Parameter(_CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+
+    @wraps(function)
+    def run(**given: Any) -> None:
+        from edgetune.workflows.output import begin_outputs
+
+        gc.enable()
+        begin_outputs(report_moved, force=bool(given.get("force")))
+        function(*(given[_CONTEXT] if kind is typer.Context else _filled(kind, given) for kind in kinds))
+
+    parameters.sort(key=lambda each: getattr(each.default, "default", ...) is not ...)
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {}  # typer evaluates them twice, and reads the signature
+    del run.__wrapped__
+    return run
+
+
 def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Parameter:
     missing = field.default is MISSING and field.default_factory is MISSING
-    default: Any = inspect.Parameter.empty if missing else None if shown.repeatable else field.default
+    default: Any = ... if missing else None if shown.repeatable else field.default
     if shown.argument:
-        made: Any = typer.Argument(metavar=shown.metavar, help=shown.help, show_default=False)
+        made: Any = typer.Argument(default, metavar=shown.metavar, help=shown.help, show_default=False)
     else:
-        names = shown.names or (f"--{field.name.replace('_', '-')}",)
         made = typer.Option(
-            *names,
+            default,
+            *(shown.names or (f"--{field.name.replace('_', '-')}",)),
             metavar=shown.metavar,
             help=shown.help,
             rich_help_panel=shown.group,
@@ -204,8 +220,8 @@ def _parameter(field: Field[Any], inner: Any, shown: Option) -> inspect.Paramete
             min=shown.least,
             max=shown.most,
         )
-    annotation: Any = Annotated[_words_type(inner, shown), made]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    kind = _words_type(inner, shown)
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=made, annotation=kind)
 
 
 def _words_type(inner: Any, shown: Option) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from edgetune.cli.app import LazyApp
 from edgetune.cli.command import AnswerTerminal, GroupedDefaultGroup, QuietTerminal, command
 from edgetune.cli.screen import answer, print_document, print_folded, print_lines
 from edgetune.errors import ExitCode, InputError
@@ -20,7 +21,7 @@ from edgetune.workflows.device.options import (
     WatchOptions,
 )
 
-app = typer.Typer(cls=GroupedDefaultGroup, rich_markup_mode=None, add_completion=False)
+app = LazyApp(GroupedDefaultGroup)
 
 
 @command(app, default=True)

@@ -1,8 +1,5 @@
 """``edgetune interleave``: training in the background of answers that are due."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +8,7 @@ from edgetune.cli.command import PlanningTerminal, command
 from edgetune.errors import InputError
 from edgetune.units import format_duration
 from edgetune.workflows.interleave.options import InterleaveOptions
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 if TYPE_CHECKING:
     from edgetune.workflows.interleave.interleave import InterleaveRequest
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class InterleaveTerminal(PlanningTerminal):
     """How the command answers."""
 
@@ -68,7 +65,7 @@ def _check_figure(opts: InterleaveOptions, *, explain: bool) -> None:
         choose((opts.view or "cycle").partition(":")[0], ("cycle",), what="view")
 
 
-def _report_dry_run(request: InterleaveRequest) -> None:
+def _report_dry_run(request: "InterleaveRequest") -> None:
     """Print what would be measured first, and how long everything would run."""
     opts, info = request.setup.opts, request.setup.reporter.info
     for each in request.known:
@@ -79,7 +76,7 @@ def _report_dry_run(request: InterleaveRequest) -> None:
     info(f"then {format_duration(whole_s)} of running in all")
 
 
-def _report_plan(setup: InterleaveSetup, planned: InterleaveJob, terminal: InterleaveTerminal) -> None:
+def _report_plan(setup: "InterleaveSetup", planned: "InterleaveJob", terminal: InterleaveTerminal) -> None:
     """Print what would run, and draw its cycle where a figure was asked for.
 
     Raises:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from edgetune.cli.app import LazyApp
 from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.cli.screen import answer, print_document
 from edgetune.workflows.roofline.options import OpsOptions, RooflineOptions
 
-app = typer.Typer(cls=GroupedDefaultGroup, rich_markup_mode=None, add_completion=False)
+app = LazyApp(GroupedDefaultGroup)
 
 
 @command(app, default=True)

@@ -1,17 +1,14 @@
 """``edgetune schedule``: several networks in little memory, and what is known and made for that beforehand."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.app import LazyApp, Subcommand, load
 from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import print_document
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.schedule.options import (
     GenerationOptions,
     GraphOptions,
@@ -21,37 +18,7 @@ from edgetune.workflows.schedule.options import (
     ScheduleOptions,
 )
 
-COMMANDS: dict[str, str] = {
-    "run": "Run jobs under a memory budget, for real or simulated, by one policy or several in alternation.",
-    "prepare": "Split networks into layers once: a graph and a file of weights for each, and a manifest.",
-    "profile": "Measure what loading and executing each layer takes, and how much memory.",
-    "graph": "Draw which loads, executions and unloads wait for which, and count their orders.",
-    "generate": "Make up networks and jobs to schedule.",
-    "robustness": "Say how much wrong durations change which policy is best.",
-    "kernels": "Fill the gaps of critical work on a GPU with best-effort work, kernel by kernel.",
-}
-"""Every subcommand and its line of help."""
-
-
-class ScheduleGroup(LazyGroup):
-    """The subcommands of ``edgetune schedule``: those of this file, and ``kernels``."""
-
-    lines = COMMANDS
-    prefix = "schedule_"
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of this name."""
-        found = TyperGroup.get_command(self, ctx, cmd_name)
-        if found is None:
-            return super().get_command(ctx, cmd_name)
-        found.context_settings.update(CONTEXT)
-        return found
-
-
-app = typer.Typer(
-    cls=ScheduleGroup, rich_markup_mode=None, add_completion=False, context_settings=CONTEXT,
-    invoke_without_command=True,
-)  # fmt: skip
+app = LazyApp()
 
 
 @app.callback()
@@ -65,7 +32,7 @@ def schedule(ctx: typer.Context) -> None:
         print_document(ctx.get_help())
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class RunTerminal(Terminal):
     """Of a command that can say what it would run."""
 
@@ -95,7 +62,7 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
         report_finished(workflow(opts, terminal.screen), opts, terminal, report_answer, show_timeline)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class PrepareTerminal(Terminal):
     """Of a command that can say what it would write."""
 
@@ -190,3 +157,9 @@ def robustness(opts: RobustnessOptions, terminal: Terminal) -> None:
     from edgetune.workflows.schedule.robustness import compare_with_noise
 
     report_robustness(compare_with_noise(opts, terminal.screen), terminal)
+
+
+app.subcommands["kernels"] = Subcommand(
+    "Fill the gaps of critical work on a GPU with best-effort work, kernel by kernel.",
+    partial(load, "schedule_kernels"),
+)

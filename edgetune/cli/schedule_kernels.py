@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
-from typer.core import TyperGroup
 
-from edgetune.cli.app import CONTEXT, LazyGroup
+from edgetune.cli.app import LazyApp
 from edgetune.cli.command import PlanningTerminal, Terminal, command
 from edgetune.cli.screen import print_document
 from edgetune.workflows.kernels.options import (
@@ -19,34 +16,7 @@ from edgetune.workflows.kernels.options import (
     TransformOptions,
 )
 
-COMMANDS: dict[str, str] = {
-    "transform": "Make the kernels of a CUDA C file elastic, or say why not.",
-    "shrink": "Keep the pieces of a kernel that are worth launching beside a critical kernel.",
-    "simulate": "Share a GPU among tasks kernel by kernel, on a model of it: by one policy or several.",
-    "run": "Share a GPU among tasks kernel by kernel, on a real one: by one policy or several.",
-    "bench": "Measure what policies make of critical and best-effort networks that share a GPU.",
-    "calibrate": "Measure what launches cost on a GPU.",
-}
-"""Every subcommand and its line of help."""
-
-
-class KernelsGroup(LazyGroup):
-    """The subcommands of ``edgetune schedule kernels``, all in this file."""
-
-    lines = COMMANDS
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of this name."""
-        found = TyperGroup.get_command(self, ctx, cmd_name)
-        if found is not None:
-            found.context_settings.update(CONTEXT)
-        return found
-
-
-app = typer.Typer(
-    cls=KernelsGroup, rich_markup_mode=None, add_completion=False, context_settings=CONTEXT,
-    invoke_without_command=True,
-)  # fmt: skip
+app = LazyApp()
 
 
 @app.callback()
@@ -138,7 +108,7 @@ def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
     report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
 
 
-@command(app)
+@command(app, short_help="Share a GPU among tasks kernel by kernel, on a real one: by one policy or several.")
 def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
     """Share a GPU among tasks kernel by kernel: by one policy or several.
 
@@ -187,7 +157,7 @@ def bench(opts: BenchOptions, terminal: Terminal) -> None:
         raise typer.Exit(figures.stopped)
 
 
-@command(app)
+@command(app, short_help="Measure what launches cost on a GPU.")
 def calibrate(opts: CalibrateOptions, terminal: Terminal) -> None:
     """Measure what launches cost on a GPU, with kernels that do nothing, and keep it with the GPU's name and driver.
 

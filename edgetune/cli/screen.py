@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
@@ -13,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from edgetune.cli.console import console
 from edgetune.processes.streams import write
 from edgetune.visible import cut_in_middle, one_line, visible, visible_in_json
 from edgetune.workflows.reporting import OnAdvance, OnProgress, Reporter, SimulationLabel, Stdout
@@ -76,7 +74,7 @@ def _write(lines: Sequence[str], stream: TextIO | None) -> None:
     write("".join(f"{line}\n" for line in lines), out, flush=out is sys.stderr)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Screen(Reporter):
     """Reports on standard error, with a bar on a terminal.
 
@@ -159,6 +157,8 @@ def print_json_line(data: Any) -> None:
 
 
 def _json(data: Any, *, indent: int | None = None) -> str:
+    import json  # here, for every command loads this module
+
     return visible_in_json(json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False))
 
 
@@ -193,6 +193,8 @@ def page(markdown: str) -> None:
         print_document(markdown)
         return
     from rich.markdown import Markdown
+
+    from edgetune.cli.console import console
 
     console(sys.stdout).print(Markdown(markdown, hyperlinks=False), width=min(terminal_width(), 100))
 

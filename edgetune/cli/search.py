@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
+from edgetune.cli.app import LazyApp
 from edgetune.cli.command import GroupedDefaultGroup, PlanningTerminal, Terminal, command
 from edgetune.workflows.search.options import EvaluationOptions, SearchOptions, SensitivityOptions
 
-app = typer.Typer(cls=GroupedDefaultGroup, rich_markup_mode=None, add_completion=False)
+app = LazyApp(GroupedDefaultGroup)
 
 
 @command(app, default=True)

@@ -1,7 +1,5 @@
 """``edgetune show``: any artifact, for people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -13,7 +11,7 @@ from edgetune.cli.command import AnswerTerminal, command
 from edgetune.cli.screen import SIMULATED, Screen, answer, print_document, print_lines
 from edgetune.errors import InputError
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ _REPORTS = {
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ShowOptions:
     """The options of ``edgetune show``."""
 

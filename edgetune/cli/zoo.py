@@ -1,30 +1,27 @@
 """``edgetune zoo``: the networks defined in edgetune."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgetune.cli.app import LightGroup
-from edgetune.cli.command import command
+from edgetune.cli.app import LazyApp
+from edgetune.cli.command import AnswerTerminal, command
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from edgetune.workloads.zoo import Input
 
-_JSON = typer.Option("--json", help="Answer in JSON, for machines.")
-
-app = typer.Typer(cls=LightGroup, rich_markup_mode=None, add_completion=False)
+app = LazyApp()
 
 
-@app.callback(invoke_without_command=True)
-def zoo(ctx: typer.Context, json: Annotated[bool, _JSON] = False) -> None:
+@app.callback()
+def zoo(
+    ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")] = False
+) -> None:
     """List the networks defined in edgetune, and export them as ONNX files.
 
     Any command that takes a model takes zoo:NAME.
@@ -33,10 +30,10 @@ def zoo(ctx: typer.Context, json: Annotated[bool, _JSON] = False) -> None:
         show_networks(json=json)
 
 
-@app.command("list")
-def list_networks(json: Annotated[bool, _JSON] = False) -> None:
+@command(app, "list")
+def list_networks(terminal: AnswerTerminal) -> None:
     """List the networks, as edgetune zoo alone does."""
-    show_networks(json=json)
+    show_networks(json=terminal.json)
 
 
 def show_networks(*, json: bool) -> None:
@@ -71,7 +68,7 @@ def show_networks(*, json: bool) -> None:
     table(("name", "parameters>", "GMAC>", "one sample", "defined after"), rows)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ExportOptions:
     """The options of ``edgetune zoo export``."""
 
@@ -103,7 +100,7 @@ def export(opts: ExportOptions) -> None:
     Screen(opts.quiet).info(f"wrote {path}")
 
 
-def _sample(inputs: Sequence[Input]) -> str:
+def _sample(inputs: "Sequence[Input]") -> str:
     """Return what one sample is, e.g. ``image 3x224x224``; inputs of one shape are counted rather than named."""
     shapes = ["x".join(map(str, item.shape)) for item in inputs]
     if len(inputs) > 1 and len(set(shapes)) == 1:

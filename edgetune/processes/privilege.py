@@ -25,17 +25,14 @@ Root in a container and a login of root are left unchanged.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
-import pwd
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from edgetune.errors import DeviceError
 
@@ -46,8 +43,7 @@ CALLER_VARIABLES = ("SUDO_UID", "SUDO_GID", "SUDO_USER", "SUDO_COMMAND", "PKEXEC
 """Variables that name the calling user; a process that has become this user drops them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invoker:
+class Invoker(NamedTuple):
     """The calling user.
 
     Args:
@@ -96,6 +92,8 @@ def invoking_user() -> Invoker | None:
     name = os.environ.get("DOAS_USER", "")
     if not name:
         return None
+    import pwd  # here and below: every command loads this module, and few need these
+
     try:
         return _invoker(pwd.getpwnam(name).pw_uid, None, "doas")
     except KeyError:
@@ -111,6 +109,8 @@ def _number(variable: str) -> int | None:
 
 
 def _invoker(uid: int, gid: int | None, through: str) -> Invoker | None:
+    import pwd
+
     if uid == 0:
         return None
     try:
@@ -155,6 +155,8 @@ def act_as_caller() -> None:
     user = invoking_user()
     if user is None:
         return
+    import ctypes
+
     try:
         os.setgroups(user.groups)
         if sys.platform == "linux":
@@ -295,6 +297,8 @@ def _raise_this_thread() -> None:
     Raises:
         OSError: the kernel refuses, or the system call numbers of this machine are unknown.
     """
+    import ctypes
+
     machine = platform.machine()
     calls = _SETRESUID_SETRESGID.get(machine) if sys.maxsize > 1 << 32 else _SETRESUID_SETRESGID_32_BIT
     if calls is None:

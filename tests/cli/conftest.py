@@ -40,7 +40,7 @@ def edgetune_raw(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.
     build = LazyGroup.get_command
 
     def built(group, context, name):
-        key = (group.prefix, name)
+        key = (type(group), name)
         if key not in _COMMANDS:
             _COMMANDS[key] = build(group, context, name)
         return _COMMANDS[key]

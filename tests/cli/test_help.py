@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
+from typing import Annotated
 
 import pytest
 
 from edgetune.cli.app import COMMANDS
-from edgetune.cli.schedule_kernels import COMMANDS as KERNEL_COMMANDS
+from edgetune.cli.schedule_kernels import app as kernels
+from edgetune.workflows.options import Option, options_class
 
 HEAVY = (
     "torch", "onnx", "onnxruntime", "pyarrow", "numpy", "scipy", "pydantic", "rich", "yaml", "psutil", "tree_sitter",
@@ -22,7 +25,7 @@ LINES = [
     ["search", "evaluate", "--help"],
     ["search", "sensitivity", "--help"],
     ["schedule", "kernels", "--help"],
-    *(["schedule", "kernels", name, "--help"] for name in KERNEL_COMMANDS),
+    *(["schedule", "kernels", name, "--help"] for name in kernels.subcommands),
 ]
 
 PROBE = """
@@ -79,3 +82,44 @@ def test_every_strategy_is_named_where_one_is_chosen_or_judged(edgetune):
     assert set(STRATEGIES) <= named
     once = judging[judging.index("ignore budgets") :]
     assert [name for name, kind in STRATEGIES.items() if kind.budget_free and name not in once] == []
+
+
+def test_only_the_subcommand_that_is_asked_for_is_built(monkeypatch, edgetune):
+    built = []
+    for name, each in kernels.subcommands.items():
+        monkeypatch.setitem(kernels.subcommands, name, each._replace(build=lambda *_, n=name: built.append(n)))
+    assert "calibrate  Measure what launches cost on a GPU.\n" in edgetune("schedule", "kernels", "--help").out
+    assert built == []
+
+
+def test_an_options_class_is_a_frozen_dataclass_as_any_other():
+    mass, height = Annotated[str, Option("How heavy.")], Annotated[int, Option("How high.")]
+
+    def declare(decorate):
+        @decorate
+        class Base:
+            mass: mass = field(kw_only=False)
+            height: height = 1
+
+        @decorate
+        class Derived(Base):
+            height: height = 2
+            width: height
+
+        return Base, Derived
+
+    (base, derived), (plain_base, plain) = declare(options_class), declare(dataclass(frozen=True, kw_only=True))
+    assert [each.name for each in fields(derived)] == [each.name for each in fields(plain)]
+    made = derived("2kg", width=3)
+    assert repr(made) == repr(plain("2kg", width=3))
+    assert (made, hash(made)) == (derived("2kg", height=2, width=3), hash(derived("2kg", width=3)))
+    assert replace(made, height=4) != made != base("2kg")
+    assert repr(base(mass="2kg")) == repr(plain_base("2kg"))
+    with pytest.raises(FrozenInstanceError):
+        made.height = 5
+    for wrong in ({}, {"mass": "1kg"}, {"mass": "1kg", "width": 1, "depth": 1}):
+        with pytest.raises(TypeError) as expected:
+            plain(**wrong)
+        with pytest.raises(TypeError) as raised:
+            derived(**wrong)
+        assert str(raised.value) == str(expected.value)

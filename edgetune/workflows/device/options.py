@@ -1,17 +1,14 @@
 """Options of ``edgetune device``, its subcommands and ``edgetune doctor``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
-from edgetune.workflows.options import Force, Option, Root, Seed
+from edgetune.workflows.options import Force, Option, Root, Seed, options_class
 
 Name = Annotated[str, Option("Which one.", metavar="DEVICE", argument=True)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class DeviceOptions:
     """Of ``edgetune device``: a device to show, or a twin to check or calibrate."""
 
@@ -30,7 +27,7 @@ class DeviceOptions:
     force: Force = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ShowOptions:
     """Of ``edgetune device show``."""
 
@@ -38,7 +35,7 @@ class ShowOptions:
     root: Root = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ModesOptions:
     """Of ``edgetune device modes``."""
 
@@ -47,7 +44,7 @@ class ModesOptions:
     root: Root = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class SetOptions:
     """Of ``edgetune device set``."""
 
@@ -61,7 +58,7 @@ class SetOptions:
     dry_run: Annotated[bool, Option("Say what would be set.", ("--dry-run",), "Output")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class RestoreOptions:
     """Of ``edgetune device restore``."""
 
@@ -73,7 +70,7 @@ class RestoreOptions:
     ] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class UnitsOptions:
     """Of ``edgetune device units``."""
 
@@ -81,7 +78,7 @@ class UnitsOptions:
     folder: Annotated[str | None, Option("Write them into this folder.", ("--write",), "Files", "DIR")] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class WatchOptions:
     """Of ``edgetune device watch``."""
 
@@ -91,7 +88,7 @@ class WatchOptions:
     root: Root = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class DoctorOptions:
     """Of ``edgetune doctor``."""
 

@@ -1,16 +1,14 @@
 """The options of ``edgetune interleave``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class InterleaveOptions:
     """The options of ``edgetune interleave``; options of tenants take precedence over a plan."""
 

@@ -1,14 +1,12 @@
 """The options of the commands of ``edgetune schedule kernels``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 Include = Annotated[
     Sequence[str],
@@ -29,7 +27,7 @@ def _beside(file: str, include: Sequence[str]) -> list[Path]:
     return [*([] if file == "-" else [Path(file).parent]), *map(Path, include)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class TransformOptions:
     """The options of ``edgetune schedule kernels transform``."""
 
@@ -67,7 +65,7 @@ class TransformOptions:
         return _beside(self.file, self.include)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ShrinkOptions:
     """The options of ``edgetune schedule kernels shrink``."""
 
@@ -116,7 +114,7 @@ class ShrinkOptions:
         return _beside(self.file, self.include)
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ShareOptions:
     """The options that ``simulate`` and ``run`` share; what is ``None`` is as the file of tasks says."""
 
@@ -154,7 +152,7 @@ class ShareOptions:
     seed: Annotated[int | None, Option("Of random arrivals. Default: that of the file.", metavar="N", least=0)] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class SimulateOptions(ShareOptions):
     """The options of ``edgetune schedule kernels simulate``."""
 
@@ -171,7 +169,7 @@ class SimulateOptions(ShareOptions):
     ] = ()  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class RunOptions(ShareOptions):
     """The options of ``edgetune schedule kernels run``."""
 
@@ -191,7 +189,7 @@ class RunOptions(ShareOptions):
     ] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class BenchOptions:
     """The options of ``edgetune schedule kernels bench``."""
 
@@ -231,7 +229,7 @@ class BenchOptions:
     force: options.Force = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class CalibrateOptions:
     """The options of ``edgetune schedule kernels calibrate``."""
 

@@ -1,17 +1,15 @@
 """The options of ``edgetune profile`` and ``edgetune merge``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from typing import Annotated, Any
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class PointOptions:
     """The measuring options of one point, as written; ``parse_options.profile_options`` checks them."""
 
@@ -24,7 +22,7 @@ class PointOptions:
     seed: options.Seed = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class MeasuringOptions(PointOptions):
     """The measuring options of a sweep, as written."""
 
@@ -45,7 +43,7 @@ class MeasuringOptions(PointOptions):
 _trained = partial(Option, group="Training")
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ConvergenceOptions:
     """``--convergence`` and its options; an absent option is ``None``."""
 
@@ -68,7 +66,7 @@ class ConvergenceOptions:
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     """The options of ``edgetune profile``."""
 
@@ -104,7 +102,7 @@ def given(opts: Any, kind: type) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in changed]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class MergeOptions:
     """The options of ``edgetune merge``."""
 

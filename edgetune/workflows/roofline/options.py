@@ -1,16 +1,14 @@
 """The options of ``edgetune roofline`` and ``edgetune roofline ops``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class NetworkOptions:
     """Which network is placed beneath a roof or costed, as written."""
 
@@ -23,7 +21,7 @@ class NetworkOptions:
     dim: options.Dim = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class RooflineOptions(NetworkOptions):
     """The options of ``edgetune roofline``."""
 
@@ -88,7 +86,7 @@ class RooflineOptions(NetworkOptions):
     force: Annotated[bool, Option("Use --peaks of another device; replace any file.", ("--force",), "Files")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class OpsOptions(NetworkOptions):
     """The options of ``edgetune roofline ops``."""
 

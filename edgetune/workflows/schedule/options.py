@@ -1,13 +1,11 @@
 """The options of the subcommands of ``edgetune schedule``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 
 LIMITS = ("auto", "cgroup", "accounted")
 COMPARED = "linear,deepeye,partial,fcfs,sjf,masa,reuse"
@@ -24,7 +22,7 @@ _Prepared = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ScheduleOptions:
     """The options of ``edgetune schedule run``."""
 
@@ -78,7 +76,7 @@ class ScheduleOptions:
     force: options.Force = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class RobustnessOptions:
     """The options of ``edgetune schedule robustness``."""
 
@@ -100,7 +98,7 @@ class RobustnessOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class LayerProfileOptions:
     """The options of ``edgetune schedule profile``."""
 
@@ -128,7 +126,7 @@ class LayerProfileOptions:
     force: options.Force = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class PreparationOptions:
     """The options of ``edgetune schedule prepare``."""
 
@@ -161,7 +159,7 @@ class PreparationOptions:
     fresh: Annotated[bool, Option("Replace what was prepared before.", ("--fresh",), "Files")] = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class GraphOptions:
     """The options of ``edgetune schedule graph``."""
 
@@ -180,7 +178,7 @@ class GraphOptions:
     force: options.Force = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class GenerationOptions:
     """The options of ``edgetune schedule generate``."""
 

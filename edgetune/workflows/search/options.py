@@ -1,14 +1,12 @@
 """The options of ``edgetune search``, ``search evaluate`` and ``search sensitivity``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Annotated
 
 from edgetune.workflows import options
-from edgetune.workflows.options import Option
+from edgetune.workflows.options import Option, options_class
 from edgetune.workflows.profile.options import PointOptions
 
 FAMILIES = ("train", "infer", "train+infer", "infer+infer", "dynamic", "accuracy")
@@ -21,7 +19,7 @@ PowerBudget = Annotated[str | float | None, _asked("Mean power at most, e.g. 30W
 Margin = Annotated[str | float | None, _asked("Share of each budget to keep free, e.g. 5%.", metavar="SHARE")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class ProblemOptions:
     """The options of the problem, as written; an option overrides the file of ``--problem``."""
 
@@ -53,7 +51,7 @@ class ProblemOptions:
     ] = None  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class StrategyOptions:
     """The options of the strategy and its limits."""
 
@@ -82,7 +80,7 @@ class StrategyOptions:
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     """The options of ``edgetune search``."""
 
@@ -134,7 +132,7 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
         return [*given, *(["--point-timeout"] if self.point_timeout != options.POINT_TIMEOUT else [])]
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class EvaluationOptions:
     """The options of ``edgetune search evaluate``."""
 
@@ -196,7 +194,7 @@ class EvaluationOptions:
     ] = "strategy"  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
+@options_class
 class SensitivityOptions:
     """The options of ``edgetune search sensitivity``."""
 
