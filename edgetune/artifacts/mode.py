@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from edgetune.artifacts.columns import PositiveFloat, PositiveInt
 
@@ -38,7 +39,7 @@ class Mode:
         values = ((name, getattr(self, name)) for name in KNOBS)
         return {name: value for name, value in values if value is not None}
 
-    def settings(self) -> dict[str, float | str]:
+    def settings(self) -> dict[str, Any]:
         """Return all settings by name, in the order of ``SETTINGS``: the knobs and the name of the mode."""
         return self.knobs() | ({} if self.power_mode is None else {"power_mode": self.power_mode})
 

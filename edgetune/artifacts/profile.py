@@ -118,6 +118,11 @@ class ProfileRow:
     round: NonNegativeInt | None = None
     others_cpu_share: NonNegativeFloat | None = None
 
+    @classmethod
+    def at(cls, point: Point, minibatch_s: float | None, **figures: Any) -> ProfileRow:
+        """Return the row of a point: its median minibatch time, s, and other columns by name."""
+        return cls(point.workload, point.task, point.batch_size, minibatch_s, **point.mode.settings(), **figures)
+
     @property
     def mode(self) -> Mode:
         """The power mode of this row."""

@@ -19,9 +19,9 @@ from itertools import count, pairwise, takewhile
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
 from edgetune.stages.interleave.admission import admit
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 
 NS = 1_000_000_000
@@ -105,9 +105,11 @@ def _run(
     tenants: Sequence[Tenant], inferences: Sequence[Inference], offsets_ns: Sequence[int], duration_ns: int
 ) -> str | None:
     times_ns = {tenant.name: round(tenant.minibatch_s * NS) for tenant in tenants}
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, _batch_size, _mode: times_ns[name])
+    stage = SimulatedMinibatchBackend(
+        EventClock(), tenants, SimulatedDevice(lambda name, _batch_size, _mode: times_ns[name])
+    )
     sources = {t.name: _even(t, offset, duration_ns) for t, offset in zip(inferences, offsets_ns, strict=True)}
-    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=duration_ns)
+    loop = InterleaveLoop(EngineTurn("simulated", duration_ns), stage, Managed(), tenants, sources)
     loop.run()
     if any(row.event == "request" and not row.met for row in loop.rows):
         return "late"

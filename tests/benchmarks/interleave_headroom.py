@@ -22,10 +22,10 @@ from edgetune.errors import InfeasibleError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import Cycle, CycleGoals
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.planner import best_cycle, halves, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stats import percentile
 
 NS = 1_000_000_000
@@ -60,10 +60,10 @@ def simulate(
     tenants = tenants_of(cycle, wanted)
     times_ns = {(row.workload, row.batch_size, MODE): [round(t * NS) for t in row.times_s or ()] for row in rows}
     drawn = resampled(lambda *of: times_ns[of], seed)
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, drawn, mode=MODE, overhead_ns=OVERHEAD_NS)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(drawn, mode=MODE, overhead_ns=OVERHEAD_NS))
     end_ns = round(seconds * NS)
     source = ArrivalSpec("uniform", (wanted.rate_per_s or 0.0,)).source(0, end_ns)
-    loop = InterleaveLoop("simulated", stage, Managed(), tenants, {"answers": source}, end_ns=end_ns)
+    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(), tenants, {"answers": source})
     loop.run()
     requests = [row for row in loop.rows if row.event == "request"]
     samples = sum(row.samples or 0 for row in loop.rows if row.event == "train")

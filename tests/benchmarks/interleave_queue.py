@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference
 from edgetune.stats import percentile
 
@@ -77,9 +77,9 @@ def simulated_waits_s(load: float, service_s: float, requests: int, seed: int) -
     rate = load / service_s
     end_ns, time_ns = round(requests / rate * NS), round(service_s * NS)
     tenants = [Inference("queue", 1, 1e6, rate, service_s)]
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda *_: time_ns)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda *_: time_ns))
     source = ArrivalSpec("poisson", (rate,), spacing="poisson").source(0, end_ns, seed)
-    loop = InterleaveLoop("simulated", stage, Managed(guard_ns=0), tenants, {"queue": source}, end_ns=end_ns)
+    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), tenants, {"queue": source})
     loop.run()
     return [
         row.started_s - row.arrived_s for row in loop.rows if row.started_s is not None and row.arrived_s is not None

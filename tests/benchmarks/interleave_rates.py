@@ -128,7 +128,7 @@ def points(known: Sequence[TenantMeasurements], modes: Sequence[Mode]) -> list[P
 
 def names_of(known: Sequence[TenantMeasurements]) -> TenantNames:
     infer, train = known
-    return TenantNames(infer.asked.name, infer.workload.name, train.asked.name, train.workload.name)
+    return TenantNames(infer.asked.name, infer.workload.name, train.asked.name, train.workload.name, TRAIN_SIZE)
 
 
 def planned_for(
@@ -201,7 +201,7 @@ def told(pair: Pair, rates: Sequence[float], window_s: float, spacing: str, seed
             return f"{pair.infer} {pair.train}: {error.message}"
         wanted = CycleGoals(pair.latency_budget_s, None, pair.power_budget_w)
         table: list[ProfileRow] = [measure(point) for point in points(known, modes)]
-        everything = CycleChooser(names_of(known), table, wanted, train_size=TRAIN_SIZE)
+        everything = CycleChooser(names_of(known), table, wanted)
         grades = [everything.best(rate).grade for rate in scaled]
         feasible = [grade != "least" for grade in grades]
         opts = InterleaveOptions(duration=duration_s, seed=seed, adapt=True)

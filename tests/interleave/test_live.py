@@ -31,7 +31,7 @@ from edgetune.stages.interleave.backend import Minibatch
 from edgetune.stages.interleave.demand import NEVER_NS
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies import find_policy
 from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve
@@ -140,7 +140,7 @@ def run(stage, *tenants, seconds=1.0, rate=40.0, policy="managed"):
         replace(live.tenant, minibatch_s=max(stage.warm_up_s[live.tenant.name][-1:], default=0.001)) for live in tenants
     ]
     sources = {t.name: ArrivalSpec("uniform", (rate,)).source(begin_ns, end_ns) for t in nouns if t.name == "cam"}
-    loop = InterleaveLoop("managed", stage, find_policy(policy)(), nouns, sources, end_ns=end_ns)
+    loop = InterleaveLoop(EngineTurn("managed", end_ns), stage, find_policy(policy)(), nouns, sources)
     loop.run()
     return loop
 
@@ -267,7 +267,8 @@ def test_what_was_slow_when_it_was_loaded_does_not_hang(trains, staged):
 
 def test_lines_that_nobody_can_take_do_not_end_the_wait_for_a_minibatch(trains, staged):
     read, write = os.pipe()
-    stage = staged(trains("time.sleep(0.1)"), outside={"cam": LineArrivals(read)})
+    stage = staged(trains("time.sleep(0.1)"))
+    stage.listen({"cam": LineArrivals(read)})
     os.write(write, b"waits\n")
     stage.start(train(0))
     assert [done.minibatch.number for done in stage.wait(None)] == [0]
@@ -401,7 +402,8 @@ def test_lines_from_outside_wake_the_stage_and_reach_the_handler(tmp_path, infer
     out = str(tmp_path / "out")
     read, write = os.pipe()
     source = LineArrivals(read)
-    stage = staged(infers(2, handler=HANDLER.format(index="int(line)", path=out)), outside={"cam": source})
+    stage = staged(infers(2, handler=HANDLER.format(index="int(line)", path=out)))
+    stage.listen({"cam": source})
     os.write(write, b"3\n1\n")
     assert stage.wait(stage.now_ns() + 30_000_000_000) == []
     assert len(source.take(stage.now_ns())) == 2

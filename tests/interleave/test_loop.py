@@ -9,9 +9,9 @@ from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
 from edgetune.stages.interleave.demand import NEVER_NS
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import Fault, SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.snapshot import Serve, Train, Wait
 from edgetune.stages.interleave.tenants import Inference, Training
 
@@ -33,15 +33,18 @@ class FullBatchesFirst:
         return Train(willing[0]) if willing else Wait(None)
 
 
-def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training=True, fault=None, **options):
+def run(arrivals_ms, *, batch=1, end_ms=1000, infer_ms=10, train_ms=30, training=True, fault=None, watchers=(), **turn):
     clock = EventClock()
     tenants = [Inference("cam", batch, 0.05, 10.0, infer_ms / 1e3)]
     tenants += [Training("job", 16, train_ms / 1e3)] if training else []
     times = {"cam": infer_ms * MS, "job": train_ms * MS}
     faults = fault or (lambda minibatch: None)
-    stage = SimulatedMinibatchBackend(clock, tenants, lambda name, size, mode: times[name], fault=faults)
+    stage = SimulatedMinibatchBackend(
+        clock, tenants, SimulatedDevice(lambda name, size, mode: times[name], fault=faults)
+    )
     sources = {"cam": ScheduledArrivals(iter([round(ms * MS) for ms in arrivals_ms]))}
-    loop = InterleaveLoop("simulated", stage, FullBatchesFirst(), tenants, sources, end_ns=end_ms * MS, **options)
+    turn = EngineTurn("simulated", end_ms * MS, **turn)
+    loop = InterleaveLoop(turn, stage, FullBatchesFirst(), tenants, sources, watchers=watchers)
     loop.run()
     return loop
 
@@ -93,9 +96,9 @@ def test_what_ran_is_written_down_also_where_the_run_breaks_off():
 
     clock = EventClock()
     tenants = [Inference("cam", 2, 0.05, 10.0, 0.01)]
-    stage = SimulatedMinibatchBackend(clock, tenants, lambda *_: 10 * MS)
+    stage = SimulatedMinibatchBackend(clock, tenants, SimulatedDevice(lambda *_: 10 * MS))
     sources = {"cam": ScheduledArrivals(iter([ms * MS for ms in (1, 2, 40, 41, 42)]))}
-    loop = InterleaveLoop("simulated", stage, Interrupts(), tenants, sources, end_ns=1000 * MS)
+    loop = InterleaveLoop(EngineTurn("simulated", 1000 * MS), stage, Interrupts(), tenants, sources)
     with pytest.raises(KeyboardInterrupt):
         loop.run()
     assert [(row.status, row.arrived_s) for row in of(loop, "request")] == [
@@ -178,14 +181,21 @@ def test_time_is_lost_where_the_next_could_have_begun_whether_it_was_lined_up_or
     tenants = [Inference("cam", 1, 0.05, 10.0, 0.01), Training("job", 16, 0.03)]
     lost_ms = {("cam", "job", True): 1, (None, "cam", False): 10, ("job", "job", True): 2}
     stage = SimulatedMinibatchBackend(
-        EventClock(), tenants, lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name],
-        overhead_ns=lambda *kind: lost_ms[kind] * MS,
-    )  # fmt: skip
+        EventClock(),
+        tenants,
+        SimulatedDevice(
+            lambda name, *_: {"cam": 10 * MS, "job": 30 * MS}[name], overhead_ns=lambda *kind: lost_ms[kind] * MS
+        ),
+    )
     # The request waits for 10 ms on an idle device: 5 + 10 to 25; steps lined up: 26 to 56, 58 to 88 and 90 to 120.
     loop = InterleaveLoop(
-        "simulated", stage, LinesUp(), tenants, {"cam": ScheduledArrivals(iter([5 * MS]))}, end_ns=60 * MS,
+        EngineTurn("simulated", 60 * MS),
+        stage,
+        LinesUp(),
+        tenants,
+        {"cam": ScheduledArrivals(iter([5 * MS]))},
         watchers=[Paused(5 * MS)],
-    )  # fmt: skip
+    )
     loop.run()
     assert [row.started_s for row in of(loop, "request")] == [0.015]
     assert [row.started_s for row in of(loop, "train")] == pytest.approx([0.026, 0.058, 0.090])
@@ -217,12 +227,12 @@ def test_a_step_that_runs_when_time_is_up_is_still_seen_so_that_one_minibatch_at
     queues = [Inference("full", 2, 0.2, 20.0, 0.01), Inference("partial", 8, 0.3, 20.0, 0.01)]
     times = {"full": 10 * MS, "partial": 10 * MS, "job": 40 * MS}
     tenants = [*queues, Training("job", 16, 0.04)]
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, size, mode: times[name])
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, size, mode: times[name]))
     sources = {
         "full": ScheduledArrivals(iter([45 * MS, 95 * MS])),
         "partial": ScheduledArrivals(iter([50 * MS, 94 * MS])),
     }
-    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=100 * MS)
+    loop = InterleaveLoop(EngineTurn("simulated", 100 * MS), stage, Managed(), tenants, sources)
     loop.run()
     ran = sorted({(row.started_s, row.finished_s) for row in loop.rows})
     assert ran[-3] == pytest.approx((0.08, 0.12))  # the step

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from edgetune.serving.clock import EventClock
 from edgetune.serving.sources import ScheduledArrivals
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.policies.native import Native
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
@@ -28,8 +28,8 @@ class Overloaded:
         sources = {
             name: ScheduledArrivals(iter([round(at_s * NS) for at_s in each])) for name, each in arrivals_s.items()
         }
-        stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, *_: times_ns[name])
-        loop = InterleaveLoop("simulated", stage, policy(guard_ns=0), tenants, sources, end_ns=round(end_s * NS))
+        stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, *_: times_ns[name]))
+        loop = InterleaveLoop(EngineTurn("simulated", round(end_s * NS)), stage, policy(guard_ns=0), tenants, sources)
         loop.run()
         self.expected = {name: len(each) for name, each in arrivals_s.items()}
         self.rows, self.until_s = loop.rows, until_s

@@ -19,10 +19,10 @@ from edgetune.serving.arrivals import parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycle_of
 from edgetune.stages.interleave.explain import explain, feasible_rates, nearest_rate_per_s, parts_of
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.planner import best_cycle, cautious_s, halves, refuse_other, tenants_of
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
@@ -370,9 +370,9 @@ def test_a_feasible_plan_has_no_violations_and_trains_as_much_as_planned(seed):
     cycle = best_cycle(infer, train, want)
     times_ns = {half.workload: round(half.minibatch_s * NS) for half in (cycle.infer, train[0])}
     tenants, end_ns = tenants_of(cycle, want), SECONDS * NS
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda tenant, *_: times_ns[tenant])
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda tenant, *_: times_ns[tenant]))
     source = parse_arrivals(f"uniform:{want.rate_per_s}").source(0, end_ns)
-    loop = InterleaveLoop("simulated", stage, Managed(), tenants, {"camera": source}, end_ns=end_ns)
+    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(), tenants, {"camera": source})
     loop.run()
     requests = [row for row in loop.rows if row.event == "request"]
     assert len(requests) == math.ceil(SECONDS * want.rate_per_s) - 1

@@ -8,9 +8,9 @@ from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.admission import admit
 from edgetune.stages.interleave.demand import NEVER_NS
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 from edgetune.stages.interleave.tenants import Inference, Training
 
@@ -296,8 +296,8 @@ def simulate(tenants, duration_s=60):
         for t in tenants
         if isinstance(t, Inference)
     }
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, lambda name, batch, mode: times[name])
-    loop = InterleaveLoop("simulated", stage, Managed(), tenants, sources, end_ns=duration_s * 10**9)
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda name, batch, mode: times[name]))
+    loop = InterleaveLoop(EngineTurn("simulated", duration_s * 10**9), stage, Managed(), tenants, sources)
     loop.run()
     return loop.rows
 

@@ -9,10 +9,10 @@ from edgetune.artifacts.run import RunRow
 from edgetune.errors import DeviceError
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import NS, Budgets, Governor, MeasuredMode, PowerWatcher, SimulatedReadings
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
 
 LOW, HIGH = Mode(gpu_mhz=300.0), Mode(gpu_mhz=600.0)
@@ -30,7 +30,9 @@ def governed(steps, *, refresh_s=1.0, accept=lambda mode: mode, alone=False, dur
     def drawn_w(name, size, mode):
         return 4.0 if name is None else POWER_W[mode]
 
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, duration_ns, mode=HIGH, accept=accept, power_w=drawn_w)
+    stage = SimulatedMinibatchBackend(
+        EventClock(), tenants, SimulatedDevice(duration_ns, mode=HIGH, accept=accept, power_w=drawn_w)
+    )
     rungs = [
         MeasuredMode(mode, POWER_W[mode], 16 / TRAIN_S[mode], {"cam": INFER_S[mode], "job": TRAIN_S[mode]})
         for mode in (LOW, HIGH)
@@ -43,7 +45,7 @@ def governed(steps, *, refresh_s=1.0, accept=lambda mode: mode, alone=False, dur
     end_ns = round(duration_s * NS)
     source = ArrivalSpec("uniform", (10.0,)).source(0, end_ns)
     loop = InterleaveLoop(
-        "simulated", stage, Managed(guard_ns=0), tenants, {"cam": source}, end_ns=end_ns, watchers=[watcher]
+        EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=[watcher]
     )
     loop.run()
     return loop.rows

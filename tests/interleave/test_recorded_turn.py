@@ -10,10 +10,10 @@ from edgetune.artifacts.mode import Mode
 from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Minibatch
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder, Series
-from edgetune.stages.interleave.simulated import Fault, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import Fault, SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.stats import percentile
 
@@ -70,7 +70,9 @@ def test_what_is_nearest_was_recorded_and_nothing_in_the_run_is_nearer(points, a
 def recorder_of(clock, **options):
     times_ms = {"camera": 5, "night": 7}
     return Recorder(
-        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), lambda tenant, *_: times_ms[tenant] * MS, **options)
+        SimulatedMinibatchBackend(
+            clock, (CAMERA, NIGHT), SimulatedDevice(lambda tenant, *_: times_ms[tenant] * MS, **options)
+        )
     )
 
 
@@ -135,7 +137,7 @@ def test_a_tenant_that_never_ran_takes_what_it_takes_otherwise():
 def run(stage, clock, shift_ns=0):
     begin_ns, end_ns = clock.now_ns(), clock.now_ns() + 20 * NS
     sources = {"camera": ArrivalSpec("uniform", (30.0,)).source(begin_ns + shift_ns, end_ns)}
-    loop = InterleaveLoop("simulated", stage, Managed(guard_ns=0), (CAMERA, NIGHT), sources, end_ns=end_ns)
+    loop = InterleaveLoop(EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), (CAMERA, NIGHT), sources)
     loop.run()
     return loop.rows
 
@@ -149,15 +151,23 @@ def device(clock, seed):
         return (3 if clock.now_ns() // NS % 8 == 5 else 1) * draw.uniform(0.9, 1.2)
 
     return SimulatedMinibatchBackend(
-        clock, (CAMERA, NIGHT), lambda tenant, *_: round(times_ms[tenant] * MS * slow()),
-        overhead_ns=lambda before, tenant, lined_up: round((0.1 if lined_up else 0.4) * MS * slow()),
-    )  # fmt: skip
+        clock,
+        (CAMERA, NIGHT),
+        SimulatedDevice(
+            lambda tenant, *_: round(times_ms[tenant] * MS * slow()),
+            overhead_ns=lambda before, tenant, lined_up: round((0.1 if lined_up else 0.4) * MS * slow()),
+        ),
+    )
 
 
 def replayed(recorded, shift_ns=0):
     clock = EventClock()
     durations, overhead = recorded.durations(clock, refused), recorded.overhead(clock)
-    return run(SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), durations, overhead_ns=overhead), clock, shift_ns)
+    return run(
+        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), SimulatedDevice(durations, overhead_ns=overhead)),
+        clock,
+        shift_ns,
+    )
 
 
 def latency_p99_s(rows):
@@ -187,5 +197,8 @@ def test_bursts_are_kept_where_single_draws_lose_them():
     assert latency_p99_s(again) == pytest.approx(latency_p99_s(rows), rel=0.05)
     assert steps(again) == pytest.approx(steps(rows), rel=0.005)
     clock, bag = EventClock(), resampled(lambda tenant, *_: recorded.minibatches[tenant].lasted_ns, 1)
-    drawn = run(SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), bag, overhead_ns=recorded.overhead(clock)), clock)
+    drawn = run(
+        SimulatedMinibatchBackend(clock, (CAMERA, NIGHT), SimulatedDevice(bag, overhead_ns=recorded.overhead(clock))),
+        clock,
+    )
     assert latency_p99_s(drawn) < 0.9 * latency_p99_s(rows)

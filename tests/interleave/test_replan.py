@@ -12,18 +12,18 @@ from edgetune.serving.arrivals import ArrivalSpec
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.cycle import CycleGoals
 from edgetune.stages.interleave.cycle_choice import CycleChoice, CycleChooser, TenantNames
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.stages.interleave.power import Budgets, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import SHARE, Replanner
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend
 from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
 SLOW, FAST, FASTEST = (Mode(gpu_mhz=mhz) for mhz in (300.0, 600.0, 1200.0))
 SPEED = {SLOW: 1.0, FAST: 2.0, FASTEST: 4.0}
 POWER_W = {SLOW: 10.0, FAST: 15.0, FASTEST: 25.0}
-NAMES = TenantNames("cam", "net", "job", "net")
+NAMES = TenantNames("cam", "net", "job", "net", 16)
 BUDGET_S = 0.4
 
 
@@ -49,9 +49,7 @@ class Followed:
         durations=None, training=True, spacing="uniform", begin=None,
     ):  # fmt: skip
         names = NAMES if training else TenantNames("cam", "net")
-        self.choices = CycleChooser(
-            names, known, CycleGoals(BUDGET_S, None, power_budget_w), train_size=16 if training else None
-        )
+        self.choices = CycleChooser(names, known, CycleGoals(BUDGET_S, None, power_budget_w))
         present = self.choices.best(begin or rates_per_s[0])
         infer, train = present.cycle.infer, present.cycle.train
         tenants = [Inference("cam", infer.batch_size, BUDGET_S, rates_per_s[0], infer.minibatch_s)]
@@ -65,9 +63,12 @@ class Followed:
             return 5.0 if name is None else POWER_W.get(mode, 10.0)
 
         stage = SimulatedMinibatchBackend(
-            EventClock(), tenants, duration_ns, mode=infer.mode, accept=accept,
-            power_w=drawn_w, apply_ns=10_000_000, prepare_ns=20_000_000,
-        )  # fmt: skip
+            EventClock(),
+            tenants,
+            SimulatedDevice(
+                duration_ns, mode=infer.mode, accept=accept, power_w=drawn_w, apply_ns=10_000_000, prepare_ns=20_000_000
+            ),
+        )
         self.duration_s = window_s * len(rates_per_s)
         end_ns = round(self.duration_s * NS)
         self.replanner = Replanner(
@@ -78,7 +79,7 @@ class Followed:
         source = ArrivalSpec("trace", tuple(rates_per_s), window_s, spacing).source(0, end_ns, 1)
         watchers = [power, self.replanner]
         self.loop = InterleaveLoop(
-            "simulated", stage, Managed(guard_ns=0), tenants, {"cam": source}, end_ns=end_ns, watchers=watchers
+            EngineTurn("simulated", end_ns), stage, Managed(guard_ns=0), tenants, {"cam": source}, watchers=watchers
         )
         self.loop.run()
 
@@ -202,7 +203,7 @@ def test_violations_come_only_while_no_configuration_exists():
 
 
 def test_the_choice_with_most_training_is_kept_unless_another_is_clearly_better():
-    choices = CycleChooser(NAMES, [*rows(SLOW), *rows(FAST)], CycleGoals(BUDGET_S, None), train_size=16)
+    choices = CycleChooser(NAMES, [*rows(SLOW), *rows(FAST)], CycleGoals(BUDGET_S, None))
     best = choices.best(40.0)
     assert (best.grade, best.cycle.infer.mode) == ("fits", FAST)
     nearly = [setting for setting in ((8, FAST, True), (16, FAST, True)) if setting != best.setting]
@@ -228,7 +229,7 @@ def test_training_pauses_where_only_answering_is_within_the_power_budget():
 
 def test_a_point_is_over_the_power_budget_where_one_lower_in_every_knob_is():
     known = [row("infer", 8, FAST), row("train", 16, FAST)]
-    choices = CycleChooser(NAMES, known, CycleGoals(BUDGET_S, None, 14.0), train_size=16)
+    choices = CycleChooser(NAMES, known, CycleGoals(BUDGET_S, None, 14.0))
     assert choices.draws_too_much(Point("net", "infer", 8, FASTEST))
     assert choices.draws_too_much(Point("net", "train", 16, FASTEST))
     assert not choices.draws_too_much(Point("net", "infer", 8, SLOW))

@@ -12,9 +12,15 @@ from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
 from edgetune.serving.clock import EventClock
 from edgetune.stages.interleave.backend import Minibatch
 from edgetune.stages.interleave.demand import NEVER_NS
-from edgetune.stages.interleave.loop import InterleaveLoop
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
 from edgetune.stages.interleave.policies.managed import Managed
-from edgetune.stages.interleave.simulated import Fault, PowerTrace, SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import (
+    Fault,
+    PowerTrace,
+    SimulatedDevice,
+    SimulatedMinibatchBackend,
+    resampled,
+)
 from edgetune.stages.interleave.tenants import Inference, Training
 
 NS = 1_000_000_000
@@ -27,7 +33,9 @@ LATE = Training("late", 16, 0.02)
 def stage_of(*tenants, **options):
     times_ms = {"camera": 10, "night": 20, "late": 40}
     durations = options.pop("duration_ns", lambda tenant, size, mode: times_ms[tenant] * MS)
-    return SimulatedMinibatchBackend(EventClock(), tenants or (CAMERA, NIGHT, LATE), durations, **options)
+    return SimulatedMinibatchBackend(
+        EventClock(), tenants or (CAMERA, NIGHT, LATE), SimulatedDevice(durations, **options)
+    )
 
 
 def ends_ms(stage):
@@ -138,7 +146,7 @@ def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs():
 
 def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():
     clock, seen = EventClock(), []
-    stage = SimulatedMinibatchBackend(clock, (CAMERA,), lambda *_: 10 * MS)
+    stage = SimulatedMinibatchBackend(clock, (CAMERA,), SimulatedDevice(lambda *_: 10 * MS))
     clock.at(3 * MS, lambda: seen.append(clock.now_ns()))
     stage.start(infer())
     assert ([done.end_ns for done in stage.wait(None)], seen) == ([10 * MS], [3 * MS])
@@ -246,8 +254,8 @@ def test_faults_fail_a_minibatch_some_requests_or_the_tenant():
 
 
 def run(tenants, sources, duration_ns, seconds, **options):
-    stage = SimulatedMinibatchBackend(EventClock(), tenants, duration_ns, **options)
-    loop = InterleaveLoop("simulated", stage, Managed(guard_ns=0), tenants, sources, end_ns=round(seconds * NS))
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(duration_ns, **options))
+    loop = InterleaveLoop(EngineTurn("simulated", round(seconds * NS)), stage, Managed(guard_ns=0), tenants, sources)
     loop.run()
     return loop.rows
 

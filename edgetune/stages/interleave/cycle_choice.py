@@ -7,9 +7,9 @@ least    neither: what answers most per second, so that as few as possible wait
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Task
@@ -27,16 +27,30 @@ GAIN = 1.05
 """Another plan must train so many times as much to be worth a change where the present one does as well."""
 
 Grade = Literal["fits", "serves", "least"]
+_GRADES: tuple[Grade, ...] = ("fits", "serves", "least")
 
 
 @dataclass(frozen=True, slots=True)
 class TenantNames:
-    """Names of the tenant that answers and of the one that trains, and of their workloads in profile rows."""
+    """The tenant that answers, and the one that trains in between, if any.
+
+    Args:
+        infer, train: Their names.
+        infer_workload, train_workload: Names of their workloads in profile rows.
+        train_size: Samples per training minibatch.
+    """
 
     infer: str
     infer_workload: str
     train: str | None = None
     train_workload: str | None = None
+    train_size: int | None = None
+
+    def training(self, mode: Mode) -> Point | None:
+        """Return the point of the training in a mode; ``None`` where nothing trains."""
+        if self.train_workload is None or self.train_size is None:
+            return None
+        return Point(self.train_workload, "train", self.train_size, mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +75,13 @@ class CycleChooser:
     """Chooses cycles from the rows known so far.
 
     Args:
-        names: Of the workloads.
+        names: Of the tenants.
         rows: Measured before the run.
-        goals: Budgets; its rate is not looked at.
-        train_size: Samples per training minibatch; ``None`` where nothing trains.
+        goals: Budgets; its rate does not count.
     """
 
-    def __init__(
-        self, names: TenantNames, rows: Sequence[ProfileRow], goals: CycleGoals, *, train_size: int | None = None
-    ) -> None:
-        self.goals = goals
-        self.rows = list(rows)
-        self._names, self._train_size = names, train_size
+    def __init__(self, names: TenantNames, rows: Sequence[ProfileRow], goals: CycleGoals) -> None:
+        self.goals, self.rows, self._names = goals, list(rows), names
         self._infer: tuple[WorkloadPoint, ...] = ()
         self._train: dict[Mode, WorkloadPoint] = {}
         self._gather()
@@ -91,13 +100,9 @@ class CycleChooser:
             rate_per_s: As observed.
             present: The setting now; it is kept where no other is clearly better.
         """
-        graded: dict[tuple[int, bool], list[CycleChoice]] = {}
-        for cycle in self._cycles(rate_per_s):
-            grade = self._grade(cycle)
-            graded.setdefault((("fits", "serves", "least").index(grade), not self._keeps_up(cycle)), []).append(
-                CycleChoice(cycle, grade)
-            )
-        best = graded[min(graded)]
+        choices = [CycleChoice(cycle, self._grade(cycle)) for cycle in self._cycles(rate_per_s)]
+        ranks = [(_GRADES.index(choice.grade), not self._keeps_up(choice.cycle)) for choice in choices]
+        best = [choice for choice, rank in zip(choices, ranks, strict=True) if rank == min(ranks)]
         if best[0].grade == "least":
             return CycleChoice(self.strongest(rate_per_s), "least")
         most = max(_training_per_s(choice.cycle) for choice in best)
@@ -113,11 +118,9 @@ class CycleChooser:
         just missed one would be late with the next.
         """
         cycles = self._cycles(rate_per_s)
-        for share in (0.5, 1.0):
-            quick = [each for each in cycles if each.infer.at_worst_s <= share * self.goals.latency_budget_s]
-            if quick:
-                break
-        return max(quick or cycles, key=lambda each: (_answers_per_s(each), each.train is not None))
+        budget_s = self.goals.latency_budget_s
+        within = ([each for each in cycles if each.infer.at_worst_s <= share * budget_s] for share in (0.5, 1.0))
+        return max(next(filter(None, within), cycles), key=lambda each: (_answers_per_s(each), each.train is not None))
 
     def at_most_s(self, point: Point) -> float | None:
         """Return an upper bound of a point's minibatch time, from other points of its network, s.
@@ -159,7 +162,7 @@ class CycleChooser:
         rate_per_s = None if cycle.rate_per_s is None else SAFETY * cycle.rate_per_s
         more = cycle_of(cycle.infer, rate_per_s, cycle.train)
         short = {each.constraint for each in (*broken(cycle, self.goals), *broken(more, self.goals))}
-        if not short and (cycle.train is not None or self._train_size is None):
+        if not short and (cycle.train is not None or self._names.train is None):
             return "fits"
         return "serves" if short <= {"room", "step"} else "least"
 
@@ -171,7 +174,7 @@ class CycleChooser:
         names = self._names
         self._infer = self._halves("infer", names.infer_workload)
         trained = self._halves("train", names.train_workload) if names.train_workload is not None else ()
-        self._train = {half.mode: half for half in trained if half.batch_size == self._train_size}
+        self._train = {half.mode: half for half in trained if half.batch_size == names.train_size}
 
     def _halves(self, task: Task, workload: str) -> tuple[WorkloadPoint, ...]:
         try:
@@ -245,15 +248,8 @@ class Trial:
 
 def row_of(point: Point, times_s: list[float], power_w: float | None, reason: str | None) -> ProfileRow:
     """Return the row of a profile that a trial measured; the first minibatch is left out."""
-    row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs_of(point.mode))
     if len(times_s) < 2:
-        return replace(row, reason=reason or "no minibatch ran")
+        return ProfileRow.at(point, None, status="failed", reason=reason or "no minibatch ran")
     steady_s = times_s[1:]
     slow_s = percentile(steady_s, 95)
-    row = replace(row, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s))
-    return replace(row, power_w=power_w)
-
-
-def knobs_of(mode: Mode) -> Mapping[str, Any]:
-    """Return the knobs of a mode as columns of a row."""
-    return mode.settings()
+    return ProfileRow.at(point, median(steady_s), minibatch_p95_s=slow_s, minibatches=len(steady_s), power_w=power_w)

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 from edgetune.artifacts.mode import Mode
@@ -74,7 +73,6 @@ class LiveMinibatchBackend:
         engine: Name of a row of ``ENGINES``.
         device: Where to run; its source must be live.
         tenants: Workloads to hold ready.
-        outside: Requests that come from outside, by tenant.
         save_every_s: Interval between checkpoints during a run, s; ``None`` writes them at the end only.
         warmup: Minibatches run after loading, before anything counts.
         hang_s: Least duration after which a minibatch counts as hung, s; more for slow ones.
@@ -91,7 +89,6 @@ class LiveMinibatchBackend:
         device: Device,
         tenants: Sequence[LiveTenant],
         *,
-        outside: Mapping[str, ExternalRequests] = MappingProxyType({}),
         save_every_s: float | None = None,
         warmup: int = 3,
         hang_s: float = _HANG_S,
@@ -103,7 +100,8 @@ class LiveMinibatchBackend:
         """By how much each timed wait ended late, s."""
         self.warm_up_s: dict[str, list[float]] = {}
         """Durations of the warm-up minibatches, s, by tenant."""
-        self._source, self._modes, self._outside = device.source, device.modes, dict(outside)
+        self._source, self._modes = device.source, device.modes
+        self._outside: Mapping[str, ExternalRequests] = {}
         self._engine, self._save_every_s, self._warmup, self._seed = ENGINES.find(engine), save_every_s, warmup, seed
         self._hang_s = hang_s
         self._cores: int | None = None
@@ -144,7 +142,7 @@ class LiveMinibatchBackend:
 
     def listen(self, outside: Mapping[str, ExternalRequests]) -> None:
         """Take requests from outside for these tenants from now on."""
-        self._outside = dict(outside)
+        self._outside = outside
 
     def start(self, minibatch: Minibatch) -> None:
         """Send a minibatch to its process, which runs it after those sent before."""
@@ -321,9 +319,8 @@ class LiveMinibatchBackend:
 
     def _load(self, held: _Held, batch_size: int) -> None:
         name = held.live.tenant.name
-        command = self._load_command(held.live, batch_size)
         try:
-            reply = self._ask(held, command, _LOAD_TIMEOUT_S)
+            reply = self._ask(held, self._load_command(held, batch_size), _LOAD_TIMEOUT_S)
         except TimeoutError:
             limit = format_duration(_LOAD_TIMEOUT_S)
             self._lose_child(held.child, f"was not loaded within {limit}")
@@ -351,15 +348,15 @@ class LiveMinibatchBackend:
             reply = later
         return reply
 
-    def _load_command(self, live: LiveTenant, batch_size: int) -> dict[str, Any]:
-        cpus, tenant, source = self._cpus(), live.tenant, self._source
+    def _load_command(self, held: _Held, batch_size: int) -> dict[str, Any]:
+        cpus, live, tenant, source = self._cpus(), held.live, held.live.tenant, self._source
         paths = {"handler": live.handler, "checkpoint": live.checkpoint, "resume": live.resume}
         return {
             "command": "load", "tenant": tenant.name, "task": "infer" if isinstance(tenant, Inference) else "train",
             "workload": live.workload.plain(), "batch_size": batch_size, "inputs": live.inputs,
             "dimensions": dict(live.dimensions), "shared": self._engine.one_process,
             "turn_signal": None if self._turn_signal is None else self._turn_signal.descriptors,
-            "place": self._place(self._held[tenant.name]), "cpus": cpus, "threads": len(cpus),
+            "place": self._place(held), "cpus": cpus, "threads": len(cpus),
             "ort_providers": list(source.ort_providers), "torch_device": source.torch_device, "seed": self._seed,
             "warmup": self._warmup, "save_every_s": self._save_every_s,
             **{name: None if path is None else str(path.absolute()) for name, path in paths.items()},

@@ -21,7 +21,7 @@ from edgetune.serving.requests import Outcome
 from edgetune.serving.sources import ArrivalSource
 from edgetune.stages.interleave.backend import FinishedMinibatch, Minibatch, MinibatchBackend
 from edgetune.stages.interleave.snapshot import InterleavePolicy, Serve, Snapshot, Train, Wait
-from edgetune.stages.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant, served_by
+from edgetune.stages.interleave.tenant_state import DurationEstimate, InferenceTenant, TrainingTenant
 from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
 
@@ -61,45 +61,51 @@ class SharingOverhead:
     minibatches: int
 
 
-class InterleaveLoop:
-    """One run of tenants on a backend.
+@dataclass(frozen=True, slots=True)
+class EngineTurn:
+    """One turn of an engine.
 
     Args:
         engine: Name of the engine, for the rows.
+        end_ns: End of the turn, on the backend's clock; requests that wait then are answered or abandoned.
+        number: Turns of this engine before, see ``RunRow``.
+        stopped: Called often; once true, running minibatches are finished and waiting requests are abandoned.
+    """
+
+    engine: str
+    end_ns: int
+    number: int = 0
+    stopped: Callable[[], bool] = lambda: False
+
+
+class InterleaveLoop:
+    """Runs tenants on a backend for one turn.
+
+    Args:
+        turn: Its engine and its end.
         backend: Runs minibatches.
         policy: Decides.
         tenants: Workloads that share the device.
         sources: Requests of each inference tenant, by name.
         watchers: Called from time to time.
-        end_ns: End of the run, on the backend's clock; requests that wait then are answered or abandoned.
-        turn: See ``RunRow``.
-        stopped: Asked often; once true, minibatches that run are finished and requests that wait are abandoned.
     """
 
     def __init__(
         self,
-        engine: str,
+        turn: EngineTurn,
         backend: MinibatchBackend,
         policy: InterleavePolicy,
         tenants: Sequence[Tenant],
         sources: Mapping[str, ArrivalSource],
         *,
-        end_ns: int,
         watchers: Sequence[Watcher] = (),
-        turn: int = 0,
-        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self.rows: list[RunRow] = []
-        self._engine, self._backend, self._policy, self._turn = engine, backend, policy, turn
-        self._begin_ns, self._end_ns = backend.now_ns(), end_ns
-        self._served = {t.name: served_by(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
-        self._trained = {
-            t.name: TrainingTenant(t, DurationEstimate(round(t.minibatch_s * NS)))
-            for t in tenants
-            if isinstance(t, Training)
-        }
+        self._turn, self._backend, self._policy, self._watchers = turn, backend, policy, watchers
+        self._begin_ns = backend.now_ns()
+        self._served = {t.name: InferenceTenant(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
+        self._trained = {t.name: TrainingTenant(t) for t in tenants if isinstance(t, Training)}
         self._tenants: dict[str, InferenceTenant | TrainingTenant] = {**self._served, **self._trained}
-        self._watchers, self._stopped = watchers, stopped
         self._looking: list[Watcher] = []
         self._unwritten: deque[tuple[FinishedMinibatch, Tenant, Sequence[tuple[int, int]]]] = deque()
         """Minibatches that have ended and are not in ``rows`` yet, each with its tenant as it was, and requests."""
@@ -122,7 +128,7 @@ class InterleaveLoop:
     def run(self) -> None:
         """Run until the end; every request and every training step has a row afterwards, also where this raises."""
         try:
-            while self._turn_once():
+            while self._step():
                 pass
             self.settle()
         finally:
@@ -131,16 +137,16 @@ class InterleaveLoop:
     def advance(self, enough: Callable[[], bool]) -> None:
         """Continue the run until ``enough()`` or time is up: a watcher observes real work in this way."""
         self._write()
-        while not enough() and self._backend.now_ns() < self._end_ns and self._turn_once():
+        while not enough() and self._backend.now_ns() < self._turn.end_ns and self._step():
             self._write()
 
-    def _turn_once(self) -> bool:
+    def _step(self) -> bool:
         """Take requests, call watchers, start a minibatch or wait; return whether the run goes on."""
         now_ns, over = self._backend.now_ns(), self.over
-        self._take_requests(min(now_ns, self._end_ns))
+        self._take_requests(min(now_ns, self._turn.end_ns))
         if not over:
             self._poll_watchers(now_ns)
-        if self._stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
+        if self._turn.stopped() or ((over or self._nothing_will_come()) and not self._waiting()):
             return False
         return self._decide(over=over)
 
@@ -161,20 +167,16 @@ class InterleaveLoop:
         return self._tenants[name].tenant
 
     def rebatch(self, name: str, batch_size: int, minibatch_s: float) -> None:
-        """Run a tenant at another batch size from now on.
-
-        Args:
-            name: Of the tenant.
-            batch_size: Samples per minibatch.
-            minibatch_s: Expected duration of a minibatch, s.
+        """Run a tenant at a batch size from now on, and expect its minibatches to take this long, s.
 
         Raises:
             InputError: the tenant cannot run at this batch size; nothing is changed.
         """
-        self.settle()
-        self._backend.prepare(name, batch_size)
         state: Any = self._tenants[name]
-        state.tenant = replace(state.tenant, batch_size=batch_size, minibatch_s=minibatch_s)
+        if batch_size != state.tenant.batch_size:
+            self.settle()
+            self._backend.prepare(name, batch_size)
+            state.tenant = replace(state.tenant, batch_size=batch_size, minibatch_s=minibatch_s)
         self.re_estimate(name, minibatch_s)
 
     def re_estimate(self, name: str, minibatch_s: float) -> None:
@@ -208,7 +210,7 @@ class InterleaveLoop:
     @property
     def over(self) -> bool:
         """Whether time is up or a stop was requested."""
-        return self._backend.now_ns() >= self._end_ns or self._stopped()
+        return self._backend.now_ns() >= self._turn.end_ns or self._turn.stopped()
 
     def now_ns(self) -> int:
         """Return the time of the backend's clock, ns."""
@@ -222,7 +224,7 @@ class InterleaveLoop:
 
     def row(self, at_ns: int) -> RunRow:
         """Return a row of this run at a time of the backend's clock, to be completed with ``replace``."""
-        return RunRow(self._engine, "plan", self._since(at_ns), turn=self._turn)
+        return RunRow(self._turn.engine, "plan", self._since(at_ns), turn=self._turn.number)
 
     def _decide(self, *, over: bool) -> bool:
         """Do what the policy decides; return whether anything is left to wait for."""
@@ -237,10 +239,8 @@ class InterleaveLoop:
         self._write()
         times_ns = [decision.until_ns]
         if not over:
-            times_ns += [
-                self._end_ns,
-                *(served.source.next_ns() for served in self._served.values() if not served.lost),
-            ]
+            times_ns.append(self._turn.end_ns)
+            times_ns += [served.source.next_ns() for served in self._served.values() if not served.lost]
             times_ns += [watcher.due_ns() for watcher in self._watchers if watcher not in self._looking]
         until_ns = earliest_ns(times_ns)
         if until_ns is None and not self._busy():
@@ -294,25 +294,6 @@ class InterleaveLoop:
                 since[-1] = max(since[-1], done.end_ns)
         self._free_since_ns = None if self._busy() else self._ended_ns
 
-    def _finish_inference(self, done: FinishedMinibatch) -> None:
-        served = self._served[done.minibatch.tenant]
-        taken = served.on_device.pop(done.minibatch.number)
-        served.since_ns.pop(0)
-        served.lost |= done.lost
-        if done.failure is None and not done.failed:  # what failed was run again: no measure of the next
-            served.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        served.source.answered([request for request, _ in taken], done.end_ns)
-        self._unwritten.append((done, served.tenant, taken))
-
-    def _finish_training(self, done: FinishedMinibatch) -> None:
-        trained = self._trained[done.minibatch.tenant]
-        trained.since_ns.pop(0)
-        trained.lost |= done.lost
-        trained.served_ns += done.end_ns - done.start_ns
-        if done.failure is None:
-            trained.estimate.observe(done.end_ns - done.start_ns, done.end_ns)
-        self._unwritten.append((done, trained.tenant, ()))
-
     def _write(self) -> None:
         """Record the minibatches that have ended, while the device runs the next one."""
         while self._unwritten:
@@ -337,7 +318,7 @@ class InterleaveLoop:
 
     def _write_step(self, done: FinishedMinibatch, tenant: Training) -> None:
         row = RunRow(
-            self._engine, "train", self._since(done.end_ns), tenant.name, self._turn,
+            self._turn.engine, "train", self._since(done.end_ns), tenant.name, self._turn.number,
             started_s=self._since(done.start_ns), minibatch=done.minibatch.number, batch_size=tenant.batch_size,
             samples=tenant.batch_size if done.failure is None else 0,
             status="ok" if done.failure is None else "failed", reason=done.failure, loss=done.loss,
@@ -349,7 +330,8 @@ class InterleaveLoop:
     ) -> RunRow:
         due_ns = arrived_ns + round(tenant.latency_budget_s * NS)
         return RunRow(
-            self._engine, "request", self._since(finished_ns), tenant.name, self._turn, self._since(arrived_ns),
+            self._turn.engine, "request", self._since(finished_ns), tenant.name, self._turn.number,
+            arrived_s=self._since(arrived_ns),
             deadline_s=self._since(due_ns), met=outcome == "ok" and finished_ns <= due_ns,
             batch_size=tenant.batch_size, status=outcome, reason=reason, **more,
         )  # fmt: skip

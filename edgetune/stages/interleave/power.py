@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.run import Outcome
@@ -215,10 +214,12 @@ class PowerWatcher(Watcher):
             loop.pause_training(paused=not move.rung.trains)
             for tenant, minibatch_s in move.rung.minibatch_s.items():
                 loop.re_estimate(tenant, minibatch_s)
-        knobs: dict[str, Any] = mode.settings()
         reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
-        row = replace(loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w)
-        loop.record(replace(row, **knobs))
+        row = replace(
+            loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w,
+            **mode.settings(),
+        )  # fmt: skip
+        loop.record(row)
 
 
 class SimulatedReadings:

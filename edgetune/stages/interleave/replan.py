@@ -27,7 +27,6 @@ from edgetune.stages.interleave.cycle_choice import (
     Grade,
     TenantNames,
     Trial,
-    knobs_of,
     row_of,
 )
 from edgetune.stages.interleave.loop import InterleaveLoop, Watcher
@@ -253,12 +252,16 @@ class Replanner(Watcher):
         except EdgetuneError as error:
             reason = f"refused: {error.message}"
         endangered = calm and self._piled_up()
-        told = self._outcome_text(tried, loop, reason)
-        self._try = None
-        self.exploring_s += (loop.now_ns() - begun_ns) / NS
-        row = replace(loop.row(loop.now_ns()), tenant=names.infer, batch_size=size, reason=f"tried: {told}")
-        row = replace(row, started_s=row.finished_s - (loop.now_ns() - begun_ns) / NS)
-        loop.record(replace(row, status="ok" if reason is None else "failed", **knobs_of(tried.mode)))
+        found, self._try = self._try or Trial(size, tried.mode, rate_per_s, begun_ns, urgent=False), None
+        told = self._learn(tried, found, reason)
+        took_s = (loop.now_ns() - begun_ns) / NS
+        self.exploring_s += took_s
+        row = loop.row(loop.now_ns())
+        row = replace(
+            row, tenant=names.infer, batch_size=size, reason=f"tried: {told}", started_s=row.finished_s - took_s,
+            status="ok" if reason is None else "failed", **tried.mode.settings(),
+        )  # fmt: skip
+        loop.record(row)
         return not endangered
 
     def _begin_try(self, tried: Point, rate_per_s: float, loop: InterleaveLoop) -> None:
@@ -267,22 +270,15 @@ class Replanner(Watcher):
         Raises:
             EdgetuneError: the device or the network refused it.
         """
-        names, size = self._names, tried.batch_size
-        at_most_s = self._choices.at_most_s(tried) or loop.tenant(names.infer).minibatch_s
-        self._set(tried.mode, loop)
-        if loop.tenant(names.infer).batch_size != size:
-            loop.rebatch(names.infer, size, at_most_s)
-        else:
-            loop.re_estimate(names.infer, at_most_s)
-        if names.train is not None and names.train_workload is not None:
-            trained = replace(
-                tried, workload=names.train_workload, task="train", batch_size=loop.tenant(names.train).batch_size
-            )
-            loop.re_estimate(names.train, self._choices.at_most_s(trained) or loop.tenant(names.train).minibatch_s)
-        self._train(loop, trains=names.train is not None)
-        usual_s = self._choices.at_most_s(replace(tried, mode=self._present.cycle.infer.mode))
+        names, choices, trained = self._names, self._choices, self._names.training(tried.mode)
+        infer_s = choices.at_most_s(tried) or loop.tenant(names.infer).minibatch_s
+        train_s = None
+        if names.train is not None and trained is not None:
+            train_s = choices.at_most_s(trained) or loop.tenant(names.train).minibatch_s
+        self._run_at(tried.mode, tried.batch_size, infer_s, train_s, loop)
+        usual_s = choices.at_most_s(replace(tried, mode=self._present.cycle.infer.mode))
         urgent = self._choose(rate_per_s).grade == "least"
-        self._try = Trial(size, tried.mode, rate_per_s, loop.now_ns(), urgent, usual_s)
+        self._try = Trial(tried.batch_size, tried.mode, rate_per_s, loop.now_ns(), urgent, usual_s)
 
     def _expect_training(self, found: Trial, loop: InterleaveLoop) -> None:
         """Once it is known how slow answers are in the mode on trial, expect training to be slower likewise.
@@ -305,34 +301,30 @@ class Replanner(Watcher):
         trained = self._names.train is None or found.urgent or len(found.train_s) > TRAINED
         return len(found.infer_s) > TRIED and trained and (limit_w is None or bool(found.power_w))
 
-    def _outcome_text(self, tried: Point, loop: InterleaveLoop, reason: str | None) -> str:
+    def _learn(self, tried: Point, found: Trial, reason: str | None) -> str:
         """Add the measurements of a trial to the known points; return them in words."""
-        names, found = self._names, self._try
-        power_w = max(found.power_w, default=None) if found is not None else None
-        limit_w = self._choices.goals.power_budget_w
+        choices, power_w = self._choices, max(found.power_w, default=None)
+        limit_w, mean_w = choices.goals.power_budget_w, None if power_w is None else WAVER * power_w
         self._beyond = self._beyond + 1 if power_w is not None and limit_w is not None and power_w > limit_w else 0
-        infer_s = [] if found is None else list(found.infer_s.values())
-        train_s = [] if found is None else list(found.train_s.values())
-        mean_w = None if power_w is None else WAVER * power_w
-        self._choices.learn(row_of(tried, infer_s, mean_w, reason))
-        words = [reason or (f"a batch of {tried.batch_size} took {median(infer_s) * 1e3:.3g} ms" if infer_s else "")]
-        if names.train is not None and names.train_workload is not None:
-            size = loop.tenant(names.train).batch_size
-            trained = replace(tried, workload=names.train_workload, task="train", batch_size=size)
-            if train_s or reason is not None or found is None or not found.urgent:
-                self._choices.learn(row_of(trained, train_s, mean_w, reason))
-            words.append(f"training {median(train_s) * 1e3:.3g} ms" if train_s else "")
-        words.append("" if power_w is None else f"{power_w:.3g} W")
-        return ", ".join(word for word in words if word) or "no minibatch ran"
+        infer_s, train_s = list(found.infer_s.values()), list(found.train_s.values())
+        choices.learn(row_of(tried, infer_s, mean_w, reason))
+        trained = self._names.training(tried.mode)
+        if trained is not None and (train_s or reason is not None or not found.urgent):
+            choices.learn(row_of(trained, train_s, mean_w, reason))
+        words = [
+            reason or (f"a batch of {tried.batch_size} took {median(infer_s) * 1e3:.3g} ms" if infer_s else ""),
+            f"training {median(train_s) * 1e3:.3g} ms" if train_s else "",
+            "" if power_w is None else f"{power_w:.3g} W",
+        ]
+        return ", ".join(filter(None, words)) or "no minibatch ran"
 
     def _learn_power(self) -> None:
         """Correct the power of the present point to the reading that exceeded its budget."""
         self._over = 0
         size, mode, _ = self._present.setting
-        own = {(self._names.infer_workload, "infer", size), (self._names.train_workload, "train", None)}
+        present = (Point(self._names.infer_workload, "infer", size, mode), self._names.training(mode))
         for row in self._choices.rows:
-            key = (row.workload, row.task, row.batch_size if row.task == "infer" else None)
-            if key in own and row.mode == mode and (row.power_w or 0.0) < self._over_w:
+            if row.point in present and (row.power_w or 0.0) < self._over_w:
                 self._choices.learn(replace(row, power_w=self._over_w))
 
     def _follow(self, choice: CycleChoice, loop: InterleaveLoop, reason: str, *, tried: bool = False) -> None:
@@ -340,33 +332,36 @@ class Replanner(Watcher):
         if choice.setting == self._setting(loop) and not tried:
             self._present = choice
             return
-        cycle, names = choice.cycle, self._names
+        cycle, name = choice.cycle, self._names.infer
         status: Outcome = "ok"
         try:
-            self._set(cycle.infer.mode, loop)
-            if loop.tenant(names.infer).batch_size != cycle.infer.batch_size:
-                loop.rebatch(names.infer, cycle.infer.batch_size, cycle.infer.minibatch_s)
-            else:
-                loop.re_estimate(names.infer, cycle.infer.minibatch_s)
-            self._train(loop, trains=cycle.train is not None)
-            if names.train is not None and cycle.train is not None:
-                loop.re_estimate(names.train, cycle.train.minibatch_s)
+            train_s = None if cycle.train is None else cycle.train.minibatch_s
+            self._run_at(cycle.infer.mode, cycle.infer.batch_size, cycle.infer.minibatch_s, train_s, loop)
             self._present = choice
         except EdgetuneError as error:
             reason, status = f"{reason}; refused: {error.message}", "failed"
-        row = replace(loop.row(loop.now_ns()), tenant=names.infer, reason=reason, status=status)
-        loop.record(replace(row, batch_size=loop.tenant(names.infer).batch_size, **knobs_of(self._mode)))
+        row = replace(
+            loop.row(loop.now_ns()), tenant=name, reason=reason, status=status,
+            batch_size=loop.tenant(name).batch_size, **self._mode.settings(),
+        )  # fmt: skip
+        loop.record(row)
 
     def _setting(self, loop: InterleaveLoop) -> tuple[int, Mode, bool]:
         """Return the present setting; after a trial it is not the one chosen last."""
         return loop.tenant(self._names.infer).batch_size, self._mode, self._trains
 
-    def _train(self, loop: InterleaveLoop, *, trains: bool) -> None:
-        if trains != self._trains:
-            loop.pause_training(paused=not trains)
-            self._trains = trains
+    def _run_at(self, mode: Mode, batch_size: int, infer_s: float, train_s: float | None, loop: InterleaveLoop) -> None:
+        """Set mode and batch size, and expect these minibatch times, s; training pauses where ``train_s`` is ``None``.
 
-    def _set(self, mode: Mode, loop: InterleaveLoop) -> None:
+        Raises:
+            EdgetuneError: the device or the network refused it.
+        """
         if mode != self._mode:
             loop.apply(mode)
             self._mode = mode
+        loop.rebatch(self._names.infer, batch_size, infer_s)
+        if (train_s is not None) != self._trains:
+            self._trains = not self._trains
+            loop.pause_training(paused=not self._trains)
+        if self._names.train is not None and train_s is not None:
+            loop.re_estimate(self._names.train, train_s)

@@ -14,7 +14,7 @@ import random
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from edgetune.artifacts.mode import Mode
 from edgetune.serving.clock import EventClock
@@ -73,11 +73,6 @@ def resampled(times_ns: Callable[[str, int, Mode], Sequence[int]], seed: int) ->
     return duration_ns
 
 
-def hidden(overhead_ns: int) -> Overhead:
-    """Return the same overhead for every start, and none for a minibatch that is lined up."""
-    return lambda _before, _tenant, lined_up: 0 if lined_up else overhead_ns
-
-
 class PowerTrace:
     """Power of a device as a function of time that changes in steps, with its integral.
 
@@ -122,42 +117,50 @@ class _Running:
     fault: Fault | None
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedDevice:
+    """The behaviour of a device that does not exist.
+
+    Args:
+        duration_ns: Duration of each minibatch; raises ``InputError`` for a batch size that cannot run.
+        overhead_ns: From the call of ``start``, or the end of the minibatch ahead, until the device runs the minibatch,
+            ns; a number is for every start, and none for a minibatch that is lined up.
+        mode: The power mode at first.
+        accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
+        apply_ns: Duration of a change of mode, ns.
+        prepare_ns: Duration of getting ready at another batch size, ns.
+        power_w: Power, W; where several tenants run, the largest counts (measured so by Fulcrum, 2025).
+        fault: Returns the failure of a minibatch, if it fails.
+    """
+
+    duration_ns: Durations
+    overhead_ns: int | Overhead = 0
+    mode: Mode = field(default_factory=Mode)
+    accept: Callable[[Mode], Mode] = lambda mode: mode
+    apply_ns: int = 0
+    prepare_ns: int = 0
+    power_w: Power | None = None
+    fault: Callable[[Minibatch], Fault | None] = lambda _: None
+
+    def overhead_of(self, before: str | None, tenant: str, lined_up: bool) -> int:
+        """Return the pause before a minibatch, ns; see ``Overhead``."""
+        if callable(self.overhead_ns):
+            return self.overhead_ns(before, tenant, lined_up)
+        return 0 if lined_up else self.overhead_ns
+
+
 class SimulatedMinibatchBackend:
     """A backend without a device; see ``MinibatchBackend``.
 
     Args:
-        clock: Tells the time and moves on when the loop waits; other things may happen on it too.
-        tenants: What it holds ready.
-        duration_ns: What each minibatch takes; it raises ``InputError`` for a batch size that cannot run.
-        overhead_ns: From the call of ``start``, or the end of the one it is lined up behind, until the device runs the
-            minibatch, ns; a number is for every start, and hidden behind one that runs.
-        mode: The power mode at first.
-        accept: Returns a mode as read back, or raises ``DeviceError`` where it is refused.
-        apply_ns: What a change of mode takes, ns.
-        prepare_ns: What getting ready at another batch size takes, ns.
-        power_w: What the device draws, W; where several run, the largest counts (measured so by Fulcrum, 2025).
-        fault: What goes wrong with a minibatch, if anything.
+        clock: Simulated time, which advances when the loop waits; other events may happen on it, too.
+        tenants: Workloads to hold ready.
+        device: Their durations, and the power of the device.
     """
 
-    def __init__(
-        self,
-        clock: EventClock,
-        tenants: Sequence[Tenant],
-        duration_ns: Durations,
-        *,
-        overhead_ns: int | Overhead = 0,
-        mode: Mode | None = None,
-        accept: Callable[[Mode], Mode] = lambda mode: mode,
-        apply_ns: int = 0,
-        prepare_ns: int = 0,
-        power_w: Power | None = None,
-        fault: Callable[[Minibatch], Fault | None] = lambda _: None,
-    ) -> None:
-        self._clock, self._duration_ns = clock, duration_ns
-        self._overhead_ns = hidden(overhead_ns) if isinstance(overhead_ns, int) else overhead_ns
+    def __init__(self, clock: EventClock, tenants: Sequence[Tenant], device: SimulatedDevice) -> None:
+        self._clock, self._device, self._mode = clock, device, device.mode
         self._batch_sizes = {tenant.name: tenant.batch_size for tenant in tenants}
-        self._mode, self._accept, self._apply_ns, self._prepare_ns = mode or Mode(), accept, apply_ns, prepare_ns
-        self._power_w, self._fault = power_w, fault
         self._lines: dict[str, deque[tuple[Minibatch, int]]] = {tenant.name: deque() for tenant in tenants}
         """Minibatches sent and not begun, with the time from which each can begin."""
         self._running: dict[str, _Running] = {}
@@ -166,7 +169,7 @@ class SimulatedMinibatchBackend:
         """When the last minibatch ended, and its tenant."""
         self._lost: set[str] = set()
         self._progress_ns = clock.now_ns()
-        self.power = None if power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(power_w))
+        self.power = None if device.power_w is None else PowerTrace(clock.now_ns(), self._drawn_w(device.power_w))
         """Power so far; ``None`` where it is unknown."""
 
     @property
@@ -187,7 +190,7 @@ class SimulatedMinibatchBackend:
                 self._clock.at(max(minibatch.begin_by_ns, now_ns), lambda: self._begin(minibatch))
             return
         before = self._ended[1] if self._ended is not None and self._ended[0] == now_ns else None
-        ready_ns = now_ns + self._overhead_ns(before, minibatch.tenant, False)
+        ready_ns = now_ns + self._device.overhead_of(before, minibatch.tenant, lined_up=False)
         self._lines[minibatch.tenant].append((minibatch, ready_ns))
         if minibatch.tenant not in self._running and len(self._lines[minibatch.tenant]) == 1:
             self._begin_at(minibatch.tenant, ready_ns)
@@ -210,8 +213,8 @@ class SimulatedMinibatchBackend:
         """
         while tenant in self._running or self._lines[tenant]:
             self._pass(None)
-        self._duration_ns(tenant, batch_size, self._mode)
-        self._idle(self._prepare_ns)
+        self._device.duration_ns(tenant, batch_size, self._mode)
+        self._idle(self._device.prepare_ns)
         self._batch_sizes[tenant] = batch_size
 
     def apply(self, mode: Mode) -> Mode:
@@ -220,8 +223,8 @@ class SimulatedMinibatchBackend:
         Raises:
             DeviceError: as ``accept`` does; the mode is unchanged.
         """
-        accepted = self._accept(mode)
-        self._idle(self._apply_ns)
+        accepted = self._device.accept(mode)
+        self._idle(self._device.apply_ns)
         self._mode = accepted
         self._note_power()
         return accepted
@@ -258,17 +261,19 @@ class SimulatedMinibatchBackend:
             self._over.append(FinishedMinibatch(minibatch, now_ns, now_ns, failure="its tenant had ended", lost=True))
             self._next_in_line(tenant, tenant)
             return
-        fault = self._fault(minibatch)
+        fault = self._device.fault(minibatch)
         duration_ns = None if fault is None else fault.duration_ns
         if duration_ns is None:
-            duration_ns = self._duration_ns(tenant, self._batch_sizes[tenant], self._mode)
+            duration_ns = self._device.duration_ns(tenant, self._batch_sizes[tenant], self._mode)
         self._running[tenant] = _Running(minibatch, now_ns, duration_ns, fault)
         self._note_power()
 
     def _next_in_line(self, before: str, tenant: str) -> None:
         if self._lines[tenant]:
             _, ready_ns = self._lines[tenant][0]
-            self._begin_at(tenant, max(ready_ns, self.now_ns() + self._overhead_ns(before, tenant, True)))
+            self._begin_at(
+                tenant, max(ready_ns, self.now_ns() + self._device.overhead_of(before, tenant, lined_up=True))
+            )
 
     def _progress(self) -> None:
         """Subtract the time since the last call: each of n minibatches gets the n-th part of the device."""
@@ -292,9 +297,9 @@ class SimulatedMinibatchBackend:
             if fault.lost:
                 self._lost.add(tenant)
             done = FinishedMinibatch(
-                running.minibatch, running.start_ns, self.now_ns(), failure=fault.failure, failed=fault.failed
+                running.minibatch, running.start_ns, self.now_ns(), None, fault.failure, fault.failed, fault.lost
             )
-            self._over.append(replace(done, lost=fault.lost))
+            self._over.append(done)
             self._ended = (self.now_ns(), tenant)
         for before in ended:
             for tenant in [before] if self._running else self._lines:
@@ -303,8 +308,8 @@ class SimulatedMinibatchBackend:
             self._note_power()
 
     def _note_power(self) -> None:
-        if self.power is not None and self._power_w is not None:
-            self.power.change(self.now_ns(), self._drawn_w(self._power_w))
+        if self.power is not None and self._device.power_w is not None:
+            self.power.change(self.now_ns(), self._drawn_w(self._device.power_w))
 
     def _drawn_w(self, power_w: Power) -> float:
         if not self._running:

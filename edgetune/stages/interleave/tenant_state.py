@@ -8,12 +8,11 @@ job that is not started any more would never be tried again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import overload
+from typing import Generic, TypeVar, overload
 
 from edgetune.serving.sources import ArrivalSource
 from edgetune.stages.interleave.snapshot import InferenceQueue, TrainingJob
-from edgetune.stages.interleave.tenants import Inference, Training
+from edgetune.stages.interleave.tenants import Inference, Tenant, Training
 from edgetune.units import NS
 
 _NEWEST = 1 / 8
@@ -112,63 +111,62 @@ class WaitingRequests(Sequence[int]):
         return self.take(len(self))
 
 
-@dataclass(slots=True)
-class InferenceTenant:
-    """An inference tenant in the loop."""
+AnyTenant = TypeVar("AnyTenant", bound=Tenant)
 
-    tenant: Inference
-    source: ArrivalSource
-    estimate: DurationEstimate
-    waiting: WaitingRequests = field(default_factory=WaitingRequests)
-    next_request: int = 0
-    next_minibatch: int = 0
-    gap_ns: float | None = None
-    last_arrival_ns: int | None = None
-    since_ns: list[int] = field(default_factory=list)
-    on_device: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    lost: bool = False
+
+class TenantState(Generic[AnyTenant]):
+    """A tenant in the loop."""
+
+    def __init__(self, tenant: AnyTenant) -> None:
+        self.tenant = tenant
+        self.estimate = DurationEstimate(round(tenant.minibatch_s * NS))
+        self.since_ns: list[int] = []
+        """Since when each of its minibatches is on the device, or was sent there, ns."""
+        self.next_minibatch, self.lost = 0, False
+
+
+class InferenceTenant(TenantState[Inference]):
+    """An inference tenant in the loop; ``source`` yields its requests."""
+
+    def __init__(self, tenant: Inference, source: ArrivalSource) -> None:
+        super().__init__(tenant)
+        self.source, self.waiting = source, WaitingRequests()
+        self.on_device: dict[int, tuple[tuple[int, int], ...]] = {}
+        """Number and arrival of the requests in each minibatch on the device."""
+        self._gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
+        self._last_arrival_ns: int | None = None
+        self._next_request = 0
 
     def line_up(self, arrived_ns: int) -> None:
         """Add a request that arrived, and update the mean gap between requests."""
-        self.waiting.append(self.next_request, arrived_ns)
-        self.next_request += 1
-        if self.last_arrival_ns is not None:
-            gap_ns = arrived_ns - self.last_arrival_ns
-            before_ns = gap_ns if self.gap_ns is None else self.gap_ns
-            self.gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
-        self.last_arrival_ns = arrived_ns
+        self.waiting.append(self._next_request, arrived_ns)
+        self._next_request += 1
+        if self._last_arrival_ns is not None:
+            gap_ns = arrived_ns - self._last_arrival_ns
+            before_ns = gap_ns if self._gap_ns is None else self._gap_ns
+            self._gap_ns = before_ns + _GAP_WEIGHT * (gap_ns - before_ns)
+        self._last_arrival_ns = arrived_ns
 
     def queue(self, now_ns: int, *, over: bool) -> InferenceQueue:
         """Return its queue for the snapshot; ``over`` where no more requests will come."""
         tenant = self.tenant
         return InferenceQueue(
             tenant.name, tenant.batch_size, round(tenant.latency_budget_s * NS), self.estimate.cautious_ns(now_ns),
-            self.waiting, self.gap_ns, self.since_ns[0] if self.since_ns else None, over or self.source.ended,
-            self.last_arrival_ns, None if self.estimate.observed else 0, len(self.since_ns),
+            self.waiting, self._gap_ns, self.since_ns[0] if self.since_ns else None, over or self.source.ended,
+            self._last_arrival_ns, None if self.estimate.observed else 0, len(self.since_ns),
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class TrainingTenant:
+class TrainingTenant(TenantState[Training]):
     """A training tenant in the loop."""
 
-    tenant: Training
-    estimate: DurationEstimate
-    next_minibatch: int = 0
-    served_ns: int = 0
-    since_ns: list[int] = field(default_factory=list)
-    lost: bool = False
+    def __init__(self, tenant: Training) -> None:
+        super().__init__(tenant)
+        self.served_ns = 0
 
     def job(self, now_ns: int, *, resting: bool) -> TrainingJob:
         """Return its job for the snapshot; ``resting`` where no further step is to begin."""
-        since_ns = self.since_ns[0] if self.since_ns else None
-        minibatch_ns, weight = self.estimate.cautious_ns(now_ns), self.tenant.weight
         return TrainingJob(
-            self.tenant.name, minibatch_ns, weight, self.served_ns, since_ns, len(self.since_ns), resting
-        )
-
-
-def served_by(tenant: Inference, source: ArrivalSource) -> InferenceTenant:
-    """Return the state of an inference tenant before its first request."""
-    gap_ns = None if tenant.rate_per_s is None else NS / tenant.rate_per_s
-    return InferenceTenant(tenant, source, DurationEstimate(round(tenant.minibatch_s * NS)), gap_ns=gap_ns)
+            self.tenant.name, self.estimate.cautious_ns(now_ns), self.tenant.weight, self.served_ns,
+            self.since_ns[0] if self.since_ns else None, len(self.since_ns), resting,
+        )  # fmt: skip

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from edgetune.artifacts import io
 from edgetune.artifacts.mode import Mode
@@ -285,18 +284,18 @@ def _row(
     held: int,
 ) -> ProfileRow:
     """Measure a point of a loaded tenant, and return its row."""
-    knobs: dict[str, Any] = point.mode.settings()
-    failed = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", **knobs)
     try:
         if point.batch_size != held:
             backend.prepare(known.asked.name, point.batch_size)
         times_s = _alternate(backend, tenants, known, point.batch_size)
     except InputError as error:
-        return replace(failed, reason=error.message)
+        return ProfileRow.at(point, None, status="failed", reason=error.message)
     warmups = find_warmup(times_s).length
     steady_s = times_s[warmups:]
-    row = replace(failed, status="ok", minibatch_s=median(steady_s), minibatch_p95_s=percentile(steady_s, 95))
-    return replace(row, times_s=tuple(times_s), warmups=warmups, minibatches=len(steady_s))
+    return ProfileRow.at(
+        point, median(steady_s), minibatch_p95_s=percentile(steady_s, 95), times_s=tuple(times_s), warmups=warmups,
+        minibatches=len(steady_s),
+    )  # fmt: skip
 
 
 def _alternate(

@@ -18,11 +18,11 @@ from edgetune.serving.sources import ArrivalSource, LineArrivals
 from edgetune.stages.interleave.engines import Engine
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.live_tenants import LiveTenant
-from edgetune.stages.interleave.loop import InterleaveLoop, SharingOverhead, Watcher
+from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
 from edgetune.stages.interleave.policies import find_policy
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder
-from edgetune.stages.interleave.simulated import SimulatedMinibatchBackend, resampled
+from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
 from edgetune.stages.interleave.tenants import Inference
 from edgetune.stages.roofline.measure import idle_run
 from edgetune.stats import median, percentile
@@ -212,11 +212,12 @@ class Turns:
         planned, clock, recorded = self._planned, EventClock(), self._recorded
         model = PointModel(self._device, planned, self._setup.measure)
         measured = resampled(model.times_ns, self._opts.seed)
-        return SimulatedMinibatchBackend(
-            clock, planned.tenants, measured if recorded is None else recorded.durations(clock, measured),
-            overhead_ns=self._start_ns() if recorded is None else recorded.overhead(clock),
-            mode=planned.mode, power_w=model.power_w if model.knows_power else None,
+        device = SimulatedDevice(
+            measured if recorded is None else recorded.durations(clock, measured),
+            self._start_ns() if recorded is None else recorded.overhead(clock),
+            planned.mode, power_w=model.power_w if model.knows_power else None,
         )  # fmt: skip
+        return SimulatedMinibatchBackend(clock, planned.tenants, device)
 
     def _guard_ns(self) -> int:
         """Return the safety margin before deadlines, ns; on a simulated device only for rounding."""
@@ -267,10 +268,8 @@ class Turns:
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
         recorder = Recorder(backend) if engine.name == "managed" and self._records else None
-        loop = InterleaveLoop(
-            engine.name, recorder or backend, policy, self._planned.tenants, sources, end_ns=end_ns, watchers=watchers,
-            turn=turn, stopped=lambda: self._stopping.number is not None,
-        )  # fmt: skip
+        ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None)
+        loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
         collecting = gc.isenabled()
         gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
         try:

@@ -149,21 +149,13 @@ def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) 
     if cycle is None or cycle.rate_per_s is None or goals is None:
         raise InputError("changing rates are followed for one workload that answers, from a rate", "leave --adapt out")
     tenants, known = planned.tenants, planned.known
-    names, train_size = TenantNames(tenants[0].name, known[0].workload.name), None
+    names = TenantNames(tenants[0].name, known[0].workload.name)
     if len(tenants) > 1:
-        names = TenantNames(tenants[0].name, known[0].workload.name, tenants[1].name, known[1].workload.name)
-        train_size = tenants[1].batch_size
-    choices = CycleChooser(names, [row for each in known for row in each.rows], goals, train_size=train_size)
-    suggest = Suggester(planned, choices, planned.tried, seed)
-    return Replanner(
-        names,
-        choices,
-        suggest,
-        CycleChoice(cycle, "fits"),
-        rate_per_s=cycle.rate_per_s,
-        begin_ns=begin_ns,
-        end_ns=end_ns,
-    )
+        train, size = tenants[1].name, tenants[1].batch_size
+        names = replace(names, train=train, train_workload=known[1].workload.name, train_size=size)
+    choices = CycleChooser(names, [row for each in known for row in each.rows], goals)
+    suggest, present = Suggester(planned, choices, seed), CycleChoice(cycle, "fits")
+    return Replanner(names, choices, suggest, present, rate_per_s=cycle.rate_per_s, begin_ns=begin_ns, end_ns=end_ns)
 
 
 STRATEGY = "roofline"
@@ -179,18 +171,17 @@ class Suggester:
     Args:
         planned: The job that runs.
         choices: The known points.
-        modes: Modes that may be set, besides the measured ones.
         seed: Seed of the strategy.
     """
 
-    def __init__(self, planned: InterleaveJob, choices: CycleChooser, modes: Sequence[Mode], seed: int) -> None:
+    def __init__(self, planned: InterleaveJob, choices: CycleChooser, seed: int) -> None:
         self._planned, self._choices, self._seed = planned, choices, seed
-        self._candidates = self._offer(modes)
+        self._candidates = self._offer()
 
-    def _offer(self, modes: Sequence[Mode]) -> list[Point]:
+    def _offer(self) -> list[Point]:
         """Return the points to explore: every batch size in every mode; the training batch size stays."""
         offered = [row.point for row in self._choices.rows]
-        every = list(dict.fromkeys([*(point.mode for point in offered), *modes]))
+        every = list(dict.fromkeys([*(point.mode for point in offered), *self._planned.tried]))
         for known, tenant in zip(self._planned.known, self._planned.tenants, strict=True):
             sizes = {tenant.batch_size}
             if known.asked.task == "infer" and known.asked.batch_size is None:
@@ -201,33 +192,29 @@ class Suggester:
 
     def __call__(self, rate_per_s: float) -> Point | None:
         """Return the next point to explore for a rate, 1/s; ``None`` if the search expects no gain."""
-        opts: list[Point] = []
-        failed = {row.point for row in self._choices.rows if row.status != "ok"}
-        present = {row.point for row in self._choices.rows}
-        size = self._choices.strongest(rate_per_s).infer.batch_size
-        choices = self._choices
-        candidates = [
-            point
-            for point in self._candidates
-            if point in present
-            or not (choices.lags(point.mode, _size(point, size), rate_per_s) or choices.draws_too_much(point))
-        ]
-        candidates = [point for point in candidates if point not in failed]
+        choices, problem = self._choices, self._problem(rate_per_s)
+        tasks = {"infer", "train"} if problem.kind == "train+infer" else {"infer"}
+        rows = tuple(row for row in choices.rows if row.task in tasks)
+        known, failed = {row.point for row in rows}, {row.point for row in rows if row.status != "ok"}
+        strongest = choices.strongest(rate_per_s).infer.batch_size
+
+        def is_offered(point: Point) -> bool:
+            if point in known:
+                return point not in failed
+            size = point.batch_size if point.task == "infer" else strongest
+            return not (choices.lags(point.mode, size, rate_per_s) or choices.draws_too_much(point))
+
+        candidates = [point for point in self._candidates if point.task in tasks and is_offered(point)]
+        asked: list[Point] = []
 
         def note(point: Point) -> ProfileRow:
+            asked.append(point)
+            return ProfileRow.at(point, None, status="failed", reason="only asked for")
 
-            opts.append(point)
-            reason = "only asked for"
-            row = ProfileRow(point.workload, point.task, point.batch_size, None, status="failed", reason=reason)
-            return replace(row, **point.mode.settings())  # type: ignore[arg-type]
-
-        problem = self._problem(rate_per_s)
-        candidates = [point for point in candidates if point.task == "infer" or problem.kind == "train+infer"]
-        with suppress(InfeasibleError, InputError):  # what it asks for is all that counts
-            rows = tuple(row for row in self._choices.rows if row.task == "infer" or problem.kind == "train+infer")
+        with suppress(InfeasibleError, InputError):  # only the requested point counts
             settings = SearchSettings(STRATEGY, max_points=1, seed=self._seed, known=rows)
             run_search(problem, candidates, note, settings)
-        return opts[0] if opts else None
+        return asked[0] if asked else None
 
     def _problem(self, rate_per_s: float) -> Problem:
         """Return the search problem; without training if answers are late.
@@ -249,8 +236,3 @@ class Suggester:
             return problem
         size = self._planned.tenants[-1].batch_size
         return replace(problem, background=training[0].workload.name, background_batch_size=size)
-
-
-def _size(point: Point, size: int) -> int:
-    """Return the batch size to explore the mode of a point with."""
-    return point.batch_size if point.task == "infer" else size
