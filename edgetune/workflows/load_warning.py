@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.profile import Point, ProfileRow
-    from edgetune.devices.clock import Clock
-    from edgetune.devices.cpu import CpuLoad
-    from edgetune.devices.device import Device
-    from edgetune.workflows.reporting import Reporter
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.devices.clock import Clock, MonotonicClock
+from edgetune.devices.cpu import CpuLoad
+from edgetune.devices.device import Device
+from edgetune.devices.sysfs import Sysfs
+from edgetune.stages.profiling.disturbances import describe_contention
+from edgetune.workflows.reporting import Reporter
 
 
 def warn_of_load(device: Device, reporter: Reporter) -> None:
@@ -20,10 +19,6 @@ def warn_of_load(device: Device, reporter: Reporter) -> None:
 
 def warn_of_host_load(reporter: Reporter) -> None:
     """Warn of the same before work on this machine that needs no device."""
-    from edgetune.devices.clock import MonotonicClock
-    from edgetune.devices.cpu import CpuLoad
-    from edgetune.devices.sysfs import Sysfs
-
     _warn(CpuLoad(Sysfs()), MonotonicClock(), reporter)
 
 
@@ -37,7 +32,5 @@ def _warn(reader: CpuLoad, clock: Clock, reporter: Reporter) -> None:
 
 def warn_of_contention(point: Point, row: ProfileRow, reporter: Reporter) -> None:
     """Warn if other processes used the CPUs while a point was measured."""
-    from edgetune.stages.profiling.disturbances import describe_contention
-
     if (words := describe_contention(row.others_cpu_share)) is not None:
         reporter.info(f"note: {point}: {words}")

@@ -6,19 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetune.artifacts import opened
+from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.kinds import ENDINGS, check_ending
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.recognition import recognise
 from edgetune.errors import InputError
 from edgetune.processes.streams import write_bytes
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.artifact import Artifact
-    from edgetune.workflows.reporting import Reporter, Stdout
-
+from edgetune.workflows.reporting import Reporter, Stdout
 
 FORCE = "--force"
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import cast
 
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import TASKS, Task
 from edgetune.choices import choose
+from edgetune.devices.capabilities import Absent
+from edgetune.devices.device import Device
+from edgetune.devices.modes import Selection, default_modes, known_by_name, select_modes
 from edgetune.errors import DeviceError, InputError
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_quantity, parse_share, parse_time_s
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.mode import Mode
-    from edgetune.artifacts.profile import Task
-    from edgetune.devices.device import Device
-    from edgetune.devices.modes import Selection
-    from edgetune.stages.profiling.options import ProfileOptions
-    from edgetune.workflows.profile.options import PointOptions
-    from edgetune.workloads.batch import Axes
-    from edgetune.workloads.workload import Workload
-
+from edgetune.workflows.profile.options import MeasuringOptions, PointOptions
+from edgetune.workloads.batch import Axes
+from edgetune.workloads.kernels import PRECISIONS
+from edgetune.workloads.workload import Workload
 
 _MOST = 1_000_000_000
 """Samples in a minibatch, or elements along a dimension: enough for anything real, and far from any overflow."""
@@ -37,10 +37,8 @@ def parse_task(text: str | None, *, model: str = "") -> Task:
     Raises:
         InputError: An unknown task, or a workload without a default task and no ``--task``.
     """
-    from edgetune.artifacts.profile import TASKS
-
     if text is not None:
-        return cast("Task", choose(text, TASKS, what="task"))
+        return cast(Task, choose(text, TASKS, what="task"))
     if model.endswith(".py"):
         return "train"
     if model.startswith("zoo:") or model.endswith(".onnx"):
@@ -73,8 +71,6 @@ def parse_precision(text: str) -> str:
     Raises:
         InputError: the precision is unknown.
     """
-    from edgetune.workloads.kernels import PRECISIONS
-
     return choose(text, PRECISIONS, what="precision")
 
 
@@ -125,10 +121,6 @@ def choose_modes(device: Device, text: str | None) -> Selection:
         DeviceError: the device cannot set modes; the hint says why.
         InputError: the words name no mode of this device.
     """
-    from edgetune.artifacts.mode import Mode
-    from edgetune.devices.capabilities import Absent
-    from edgetune.devices.modes import Selection, default_modes, select_modes
-
     if isinstance(device.modes, Absent):
         if text is None:
             return Selection((Mode(),))
@@ -139,9 +131,6 @@ def choose_modes(device: Device, text: str | None) -> Selection:
 
 def mode_here(device: Device, mode: Mode) -> Mode:
     """Return a plan's mode as a mode of this device; errors as ``known_by_name``."""
-    from edgetune.devices.capabilities import Absent
-    from edgetune.devices.modes import known_by_name
-
     return mode if isinstance(device.modes, Absent) else known_by_name(mode, device.modes.space)
 
 
@@ -151,8 +140,6 @@ def parse_inputs(path: str | None) -> str | None:
     Raises:
         InputError: the file does not exist.
     """
-    from pathlib import Path
-
     if path is not None and not Path(path).is_file():
         raise InputError(f"{path} does not exist", "--inputs takes a .npz file with one array per input")
     return path
@@ -164,9 +151,6 @@ def profile_options(opts: PointOptions) -> ProfileOptions:
     Raises:
         InputError: a value cannot be used.
     """
-    from edgetune.stages.profiling.options import ProfileOptions
-    from edgetune.workflows.profile.options import MeasuringOptions
-
     sweep = opts if isinstance(opts, MeasuringOptions) else MeasuringOptions()
     cool_to = opts.cool_to
     return ProfileOptions(

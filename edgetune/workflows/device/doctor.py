@@ -1,7 +1,7 @@
 """Reports installed libraries, capabilities of devices and permissions of the user, without changing anything.
 
-Libraries are found without an import, and modules of devices are imported where they are used, so that the report
-works without a library of the core.
+Libraries are found without an import, and modules that need a library of the core are imported where they are used,
+so that the report works without that library.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ import importlib
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
-from edgetune.devices.software import REMEDIES, JetsonRelease
+from edgetune.devices import discover
+from edgetune.devices.capabilities import Absent, PowerSensor
+from edgetune.devices.clock import MonotonicClock
+from edgetune.devices.device import Device
+from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.jetson.detect import Jetson, detect_jetson
+from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
+from edgetune.devices.jetson.power import BoardPower, open_board_power
+from edgetune.devices.jetson.sensors import open_board_thermometer
+from edgetune.devices.jetson.throttle import open_board_throttle
+from edgetune.devices.software import REMEDIES, JetsonRelease, detect_board
+from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
+from edgetune.processes.privilege import as_root, holds_root
 from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
-
-if TYPE_CHECKING:
-    from edgetune.devices.capabilities import Absent, PowerSensor
-    from edgetune.devices.device import Device
-    from edgetune.devices.jetson.detect import Jetson
-    from edgetune.devices.jetson.nvpmodel import Nvpmodel
-    from edgetune.devices.sysfs import Sysfs
-
 
 CORE = ("typer", "rich", "pyyaml", "pydantic", "numpy", "scipy", "pyarrow", "onnx", "psutil")
 EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -100,6 +104,7 @@ def conflicts(board: JetsonRelease | None) -> list[str]:
     return found
 
 
+Capability = TypeVar("Capability")
 Row = dict[str, str]
 """``what``, its ``state`` (yes, as root, no) and a ``note``."""
 
@@ -108,8 +113,6 @@ _SETTINGS = {"cpu_cores": "CPU cores", "cpu_mhz": "CPU clock", "gpu_mhz": "GPU c
 
 def board_files(root: Path) -> tuple[Sysfs, str | None]:
     """Return the kernel's files below ``root``, and the description of a fake board if they are one's."""
-    from edgetune.devices.sysfs import Sysfs
-
     if root == Path("/"):
         return Sysfs(root), None
     from edgetune.testing.fake_jetson import MADE_UP, is_fake
@@ -120,9 +123,6 @@ def board_files(root: Path) -> tuple[Sysfs, str | None]:
 
 def examine_board(root: Path) -> dict[str, Any] | None:
     """Return the identity and capabilities of the Jetson below ``root`` as plain data; ``None`` without one."""
-    from edgetune.devices.jetson.detect import detect_jetson
-    from edgetune.devices.jetson.nvpmodel import read_nvpmodel
-
     sysfs, made_up = board_files(root)
     jetson = detect_jetson(sysfs)
     if jetson is None:
@@ -151,41 +151,26 @@ def _power_mode(nvpmodel: Nvpmodel | str) -> str | None:
 
 
 def _readings(sysfs: Sysfs, jetson: Jetson) -> Iterator[Row]:
-    from edgetune.devices.capabilities import Absent
-    from edgetune.devices.clock import MonotonicClock
-    from edgetune.devices.jetson.power import open_board_power
-    from edgetune.devices.jetson.sensors import open_board_thermometer
-    from edgetune.devices.jetson.throttle import open_board_throttle
-
-    yield _power(open_board_power(sysfs, MonotonicClock(), jetson.soc or ""))
-    thermometer = open_board_thermometer(sysfs)
-    if isinstance(thermometer, Absent):
-        yield row("read temperatures", "no", thermometer.reason)
-    else:
-        yield row("read temperatures", "yes", ", ".join(thermometer.read_all()))
+    yield _present("read power", open_board_power(sysfs, MonotonicClock(), jetson.soc or ""), _power_note)
+    yield _present("read temperatures", open_board_thermometer(sysfs), lambda found: ", ".join(found.read_all()))
     throttle = open_board_throttle(sysfs)
-    if isinstance(throttle, Absent):
-        yield row("read throttling", "no", throttle.reason)
-    else:
-        yield row("read throttling", "yes", ", ".join(throttle.counts()) or "throttling devices")
+    yield _present("read throttling", throttle, lambda found: ", ".join(found.counts()) or "throttling devices")
 
 
-def _power(sensor: PowerSensor | Absent) -> Row:
-    from edgetune.devices.capabilities import Absent
-    from edgetune.devices.jetson.power import BoardPower
+def _present(what: str, capability: Capability | Absent, describe: Callable[[Capability], str]) -> Row:
+    """Return the row of a capability, with its description or the reason for its absence."""
+    if isinstance(capability, Absent):
+        return row(what, "no", capability.reason)
+    return row(what, "yes", describe(capability))
 
-    if isinstance(sensor, Absent):
-        return row("read power", "no", sensor.reason)
+
+def _power_note(sensor: PowerSensor) -> str:
     note = sensor.conditions().get("power_note") if isinstance(sensor, BoardPower) else None
-    return row("read power", "yes", f"{sensor.source}; {note}" if note else sensor.source)
+    return f"{sensor.source}; {note}" if note else sensor.source
 
 
 def _settings(sysfs: Sysfs) -> Iterator[Row]:
     """Return a row for each knob, and one for the named modes."""
-    from edgetune.devices.guardian.controls import open_jetson_control
-    from edgetune.errors import DeviceError
-    from edgetune.processes.privilege import holds_root
-
     try:
         space = open_jetson_control(sysfs).space
     except DeviceError as error:
@@ -207,7 +192,6 @@ def _settings(sysfs: Sysfs) -> Iterator[Row]:
 def journal_row(device: str, root: Path) -> Row:
     """Return the row on settings that an earlier run, or ``edgetune device set``, left to be restored."""
     from edgetune.devices.guardian.journal import Journals
-    from edgetune.processes.privilege import as_root
 
     journals, found = Journals(device, root), "every setting is as found"
     what, remedy = "left by earlier runs", f"edgetune device restore {device}"
@@ -234,8 +218,6 @@ def row(what: str, state: str, note: str) -> Row:
 
 
 CPU_CLOCK = "sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"
-
-
 ENERGY = "sys/class/powercap/*/energy_uj"
 
 
@@ -259,12 +241,10 @@ def examine(root: Path) -> dict[str, Any]:
     Args:
         root: The root of the file system; other than ``/``, only the board there is examined.
     """
-    from edgetune.devices.discover import list_devices
-    from edgetune.devices.software import REMEDIES, detect_board
     from edgetune.workflows.device.guardian_permission import examine_guardian
 
     board, release = examine_board(root), detect_board(root)
-    listings = list_devices() if root == Path("/") else []
+    listings = discover.list_devices() if root == Path("/") else []
     here = [item.name for item in listings if item.available and ":FILE" not in item.name]
     guarded = guarded_devices(here, root, jetson=board is not None)
     remedy = REMEDIES.get(release.jetpack) if release is not None and release.jetpack is not None else None
@@ -298,8 +278,6 @@ def guarded_devices(here: Sequence[str], root: Path, *, jetson: bool) -> list[st
 
 def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
     """Return the presence and description of each capability, or the reason for its absence."""
-    from edgetune.devices.capabilities import Absent
-
     found = {}
     for what in ("power", "modes", "temperature", "throttle"):
         capability = getattr(opened, what)
@@ -311,8 +289,6 @@ def capabilities(opened: Device) -> dict[str, dict[str, Any]]:
 
 def abilities(name: str) -> dict[str, str]:
     """Return the capabilities of a present device by name, or the reason for each absence."""
-    from edgetune.devices.capabilities import Absent
-
     try:
         opened = _looked_at(name)
     except ImportError as error:  # a library of the core is missing, which the table of libraries shows
@@ -329,16 +305,15 @@ def abilities(name: str) -> dict[str, str]:
 
 def _looked_at(name: str) -> Device:
     """Open a device without starting its guardian."""
-    from edgetune.devices.discover import open_device
+    if not name.startswith("nvidia:"):
+        return discover.open_device(name)
     from edgetune.devices.nvml.device import open_nvidia
 
-    return open_nvidia(name, importlib.import_module("pynvml")) if name.startswith("nvidia:") else open_device(name)
+    return open_nvidia(name, importlib.import_module("pynvml"))
 
 
-def permissions(root: Path) -> list[dict[str, str]]:
+def permissions(root: Path) -> list[Row]:
     """Return the user's permissions to read and set, each with the remedy for a missing one."""
-    from edgetune.devices.sysfs import Sysfs
-
     sysfs = Sysfs(root)
     return [
         _permission("CPU power (RAPL)", sysfs, ENERGY, os.R_OK, "sudo chmod o+r {path}, or run as root"),
@@ -346,10 +321,10 @@ def permissions(root: Path) -> list[dict[str, str]]:
     ]
 
 
-def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -> dict[str, str]:
+def _permission(what: str, sysfs: Sysfs, pattern: str, mode: int, remedy: str) -> Row:
     path = next(iter(sysfs.glob(pattern)), None)
     if path is None:
-        return {"what": what, "state": "absent", "note": "the kernel of this machine does not offer it"}
+        return row(what, "absent", "the kernel of this machine does not offer it")
     if sysfs.permits(path, mode):
-        return {"what": what, "state": "yes", "note": str(sysfs.root / path)}
-    return {"what": what, "state": "not permitted", "note": remedy.format(path=sysfs.root / path)}
+        return row(what, "yes", str(sysfs.root / path))
+    return row(what, "not permitted", remedy.format(path=sysfs.root / path))

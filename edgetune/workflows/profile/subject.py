@@ -8,9 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.profile import Point, Task
+from edgetune.choices import nearest
+from edgetune.devices.device import Device, LiveSource, ModelSource, TableSource
+from edgetune.devices.recorded import workloads_of
 from edgetune.errors import InputError
+from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.workflows.parse_options import (
     choose_batch_sizes,
     choose_modes,
@@ -18,13 +24,8 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
-
-if TYPE_CHECKING:
-    from edgetune.artifacts.header import DataWarning
-    from edgetune.artifacts.profile import Point, Task
-    from edgetune.devices.device import Device, TableSource
-    from edgetune.stages.profiling.options import ProfileOptions
-    from edgetune.workloads.workload import Workload
+from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,6 @@ def choose_subject(
     Raises:
         InputError: the network, task or a batch size is not available here, or ``--ops`` does not apply.
     """
-    from edgetune.artifacts.profile import Point
-    from edgetune.devices.device import TableSource
-
     task = parse_task(words.task, model=words.model)
     sizes: Sequence[int] = () if words.batch_sizes is None else parse_batch_sizes(words.batch_sizes)
     batch = None
@@ -99,8 +97,6 @@ def choose_subject(
     elif isinstance(device.source, TableSource):
         workload, sizes = _recorded(device, device.source, words.model, task, sizes)
     else:
-        from edgetune.workloads.resolve import resolve
-
         workload = resolve(words.model, parse_batch_axes(words.batch_axis))
         sizes, batch = choose_batch_sizes(
             workload,
@@ -131,8 +127,6 @@ def _fed(
     Raises:
         InputError: an input cannot be generated.
     """
-    from edgetune.devices.device import LiveSource
-
     if not isinstance(device.source, LiveSource) or not workload.has_graph:
         return ()
     from edgetune.workloads.network_inputs import describe_inputs
@@ -149,7 +143,6 @@ def _given(
     device: Device, words: WorkloadOptions, task: Task, sizes: Sequence[int], options: ProfileOptions
 ) -> tuple[Workload, Sequence[int]]:
     """Return the workload of ``--ops``, at the batch size of the table."""
-    from edgetune.devices.device import ModelSource, TableSource
     from edgetune.workloads.costs import operator_table
     from edgetune.workloads.user_ops_table import with_ops
 
@@ -170,12 +163,6 @@ def _recorded(
     device: Device, source: TableSource, reference: str, task: Task, sizes: Sequence[int]
 ) -> tuple[Workload, Sequence[int]]:
     """Return the network of a table by its name or by that of its file, and the batch sizes of the table."""
-    from pathlib import Path
-
-    from edgetune.choices import nearest
-    from edgetune.devices.recorded import workloads_of
-    from edgetune.workloads.workload import Workload
-
     offers = workloads_of(source.rows)
     names = list(dict.fromkeys(candidates.workload for candidates in offers))
     spellings = (reference, reference.removeprefix("zoo:"), Path(reference).stem)
