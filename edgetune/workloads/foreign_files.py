@@ -58,6 +58,14 @@ def _is_safetensors(head: bytes) -> bool:
 
 _TORCH_EXPORT = "torch.onnx.export(model, (example,), '{onnx}')"
 
+TABLE = ForeignKind(
+    "a table, not a network",
+    "to search it, leave --device out; to look its points up: --device recorded:{file}, and the network's name",
+    (".parquet", ".csv"),
+    mark=_starts(b"PAR1"),
+)
+"""A table of edgetune, which ``edgetune search`` takes in the place of a network."""
+
 KINDS: Sequence[ForeignKind] = (
     ForeignKind(
         "a program of torch.export, which edgetune does not run yet (planned)",
@@ -136,12 +144,7 @@ KINDS: Sequence[ForeignKind] = (
         "export the model to ONNX where it was made",
         (".xml",),
     ),
-    ForeignKind(
-        "a table, not a network",
-        "to search it, leave --device out; to look its points up: --device recorded:{file}, and the network's name",
-        (".parquet", ".csv"),
-        mark=_starts(b"PAR1"),
-    ),
+    TABLE,
     ForeignKind(
         "a notebook",
         f"write its training into a Python file, as {EXAMPLE} does: jupyter nbconvert --to script {{file}} begins it",

@@ -25,7 +25,7 @@ from edgetune.workflows.profile.subject import WorkloadOptions, WorkloadSelectio
 from edgetune.workflows.search.candidates import Candidates, candidates_of_tables
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.foreign_files import refuse_foreign
+from edgetune.workloads.foreign_files import TABLE, foreign_kind, refuse_foreign
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
@@ -52,7 +52,8 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
         return _network_candidates(opts, run_code=run_code)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
-    refuse_foreign(Path(first), first)
+    if foreign_kind(Path(first), by_name=False) is not TABLE:
+        refuse_foreign(Path(first), first)
     if opts.batch_sizes is not None:
         parse_batch_sizes(opts.batch_sizes)  # refused before a table is read
     return nullcontext(candidates_of_tables(opts))
