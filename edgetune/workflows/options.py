@@ -63,20 +63,28 @@ def options_class(kind: type[T]) -> type[T]:
     A start needs the fields of many options classes and instances of few. The methods of a class take up to a
     millisecond to compile, ten times as long as its fields.
     """
-    dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
     kind.__init__ = _first_init  # type: ignore[method-assign]
+    if any(base.__dataclass_params__.frozen for base in kind.__mro__[1:-1]):  # type: ignore[attr-defined]
+        _make_methods(kind)
+    else:
+        dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
     return kind
 
 
 def _first_init(self: Any, *values: Any, **named: Any) -> None:
-    """Make the methods of the instance's class and of its bases, then initialise the instance."""
-    for kind in reversed(type(self).__mro__):
+    _make_methods(type(self))
+    self.__init__(*values, **named)
+
+
+def _make_methods(whole: type) -> None:
+    """Make a frozen dataclass of each options class that ``whole`` is or inherits from, and that is none yet."""
+    for kind in reversed(whole.__mro__):
         if vars(kind).get("__init__") is _first_init:
             del kind.__init__  # type: ignore[misc]
-            for name in kind.__annotations__:
-                setattr(kind, name, kind.__dataclass_fields__[name])  # type: ignore[attr-defined]
+            for name, each in vars(kind).get("__dataclass_fields__", {}).items():
+                if name in kind.__annotations__:
+                    setattr(kind, name, each)
             dataclass(frozen=True, kw_only=True)(kind)
-    self.__init__(*values, **named)
 
 
 @cache

@@ -123,3 +123,9 @@ def test_an_options_class_is_a_frozen_dataclass_as_any_other():
         with pytest.raises(TypeError) as raised:
             derived(**wrong)
         assert str(raised.value) == str(expected.value)
+
+    @options_class
+    class Late(derived):
+        depth: height = 6
+
+    assert Late("2kg", width=3) == Late(mass="2kg", height=2, width=3, depth=6) != made
