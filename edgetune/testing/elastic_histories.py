@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.gpu import Gpu, Resources
-from edgetune.stages.elastic.task_state import Shard, Tree
+from edgetune.stages.elastic.task_state import CallBlocks
 from edgetune.stages.elastic.view import Decision, ElasticPolicy, LaunchChain, LaunchPiece, TaskState, View
 from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical
 
@@ -150,7 +150,7 @@ class _Progress:
 
     closed: int
     requests: int = 0
-    tree: Tree | None = None
+    blocks: CallBlocks | None = None
     last: dict[int, int] = field(default_factory=dict)
     """Fully launched requests, by the number of their last launch."""
 
@@ -178,7 +178,7 @@ class _Coordinator:
         self._view = View(0, case.gpu, list(self._standings.values()), [])
         self._coming = [(at_ns, name) for name, times in case.arrivals_ns.items() for at_ns in times]
         heapq.heapify(self._coming)
-        self._in_flight: dict[int, tuple[Launch, Tree, Shard]] = {}
+        self._in_flight: dict[int, tuple[Launch, CallBlocks]] = {}
         self._since_ns: dict[int, int] = {}
 
     def run(self) -> Sequence[Launch]:
@@ -215,21 +215,21 @@ class _Coordinator:
         assert standing.request is None, "a chain is for a request of which nothing was launched"
         request = self._begin(standing)
         for place, call in enumerate(standing.task.network.calls):
-            tree = Tree(call.logical.blocks)
-            self._launch(standing, request, place, tree, LaunchPiece(standing.task.name, tree.left))
+            blocks = CallBlocks(call.logical.blocks)
+            self._launch(standing, request, place, blocks, LaunchPiece(standing.task.name, blocks.left))
         self._end(standing, request)
 
     def _piece(self, standing: TaskState, piece: LaunchPiece) -> None:
         progress, calls = self._progress[standing.task.name], standing.task.network.calls
         if standing.request is None:
             standing.request, standing.call = self._begin(standing), 0
-            progress.tree = Tree(calls[0].logical.blocks)
-        assert progress.tree is not None
-        self._launch(standing, standing.request, standing.call, progress.tree, piece)
-        if not progress.tree.left and standing.call + 1 < len(calls):
+            progress.blocks = CallBlocks(calls[0].logical.blocks)
+        assert progress.blocks is not None
+        self._launch(standing, standing.request, standing.call, progress.blocks, piece)
+        if not progress.blocks.left and standing.call + 1 < len(calls):
             standing.call += 1
-            progress.tree = Tree(calls[standing.call].logical.blocks)
-        standing.left = progress.tree.left
+            progress.blocks = CallBlocks(calls[standing.call].logical.blocks)
+        standing.left = progress.blocks.left
         if not standing.left:
             self._end(standing, standing.request)
 
@@ -245,23 +245,23 @@ class _Coordinator:
         standing.request, standing.left = None, 0
         self._progress[standing.task.name].last[self._backend.launches[-1].number] = request
 
-    def _launch(self, standing: TaskState, request: int, place: int, tree: Tree, piece: LaunchPiece) -> None:
-        shard, name, number = tree.take(piece.count, piece.per_thread), standing.task.name, len(self._backend.launches)
+    def _launch(self, standing: TaskState, request: int, place: int, blocks: CallBlocks, piece: LaunchPiece) -> None:
+        first, name, number = blocks.take(piece.count), standing.task.name, len(self._backend.launches)
         call = standing.task.network.calls[place]
-        shape = (shard.first, shard.count, piece.per_thread, piece.blocks, piece.after)
+        shape = (first, piece.count, piece.per_thread, piece.blocks, piece.after)
         launch = Launch(number, name, request, place, call, *shape)
-        self._in_flight[number] = launch, tree, shard
+        self._in_flight[number] = launch, blocks
         _queue(standing.in_flight).append(launch)
         self._backend.launch(launch)
 
     def _note(self, moment: LaunchEvent) -> None:
-        launch, tree, shard = self._in_flight[moment.launch]
+        launch, blocks = self._in_flight[moment.launch]
         if moment.kind == "started":
             self._since_ns[moment.launch] = moment.at_ns
             self._view.resident = [*self._view.resident, launch]
             return
         del self._in_flight[moment.launch]
-        tree.done(shard)
+        blocks.done(launch.first)
         standing, progress = self._standings[launch.task], self._progress[launch.task]
         self._view.resident = [other for other in self._view.resident if other is not launch]
         _queue(standing.in_flight).remove(launch)

@@ -36,7 +36,7 @@ from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cuda.blocks import Delay
 from edgetune.stages.elastic.cuda.calibrate import calibrate, compiled_for
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, run, ways
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession, open_gpu_session
 from edgetune.stages.elastic.cuda.program import Build, Program, build
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -48,6 +48,9 @@ from edgetune.stages.elastic.work import GpuTask, KernelSequence
 from edgetune.units import parse_time_s
 from edgetune.version import __version__
 from edgetune.workflows.kernels.gpu import gpu_index
+
+sys.path.append(str(Path(__file__).parents[1] / "elastic"))
+from network_differences import differences, run
 
 PARTS = ("numbers", "equality", "overhead", "shards", "policies", "blocks")
 PAIRS = 30
@@ -74,7 +77,6 @@ def same_bits(asked: KernelSequence, context: Context, recorded: bool) -> Build:
 
 def numbers(opened: Opener, names: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     """Compare the answers of networks with those of PyTorch; needs torch."""
-    sys.path.append(str(Path(__file__).parents[1] / "elastic"))
     from mdtb_reference import expected
 
     found = {}

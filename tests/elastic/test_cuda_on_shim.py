@@ -14,10 +14,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cuda_scene import Machine
+from network_differences import differences, run
 
 from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.cuda.context import Context
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, run
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant
 from edgetune.stages.elastic.cuda.gpu_session import GpuSession
 from edgetune.stages.elastic.cuda.program import Build, Program
 from edgetune.stages.elastic.forms import Form, Forms, variants_by_count

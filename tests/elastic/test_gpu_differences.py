@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cuda_scene import BLOCKS, BUILD, KERNELS, THREADS, VALUES, Machine, kernel, network
+from network_differences import differences
 
-from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, differences, launches, ways
+from edgetune.stages.elastic.cuda.gpu_equivalence import ORIGINAL, LaunchVariant, launches, ways
 from edgetune.stages.elastic.cuda.program import Program
 from edgetune.stages.elastic.work import Logical
 from fakes.cuda_gpu import FakeCudaKernel

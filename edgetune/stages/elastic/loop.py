@@ -198,11 +198,11 @@ class ElasticLoop:
         now_ns, state = self._backend.now_ns(), progress.state
         request, number, place = progress.current(now_ns), self._number, state.call
         try:
-            shard = progress.take(request, number, piece.count, piece.per_thread)
-        except ValueError as error:  # its tree knows better than any check
+            first = progress.take(request, piece.count)
+        except ValueError as error:  # its blocks know better than any check
             raise self._illegal(piece, str(error)) from None
         launch = Launch(
-            number, piece.task, request.number, place, progress.task.network.calls[place], shard.first, shard.count,
+            number, piece.task, request.number, place, progress.task.network.calls[place], first, piece.count,
             piece.per_thread, piece.blocks, piece.after,
         )  # fmt: skip
         self._number += 1
