@@ -137,11 +137,6 @@ class TaskProgress:
         """Whether no request waits and none is open."""
         return not (self.arrived_ns or self.open)
 
-    @property
-    def next_number(self) -> int:
-        """Number of the oldest waiting request: requests begin in the order of their arrival."""
-        return self._begun
-
     def begin(self, now_ns: int) -> Open:
         """Begin the oldest waiting request."""
         request = Open(self._begun, self.arrived_ns.popleft(), now_ns)

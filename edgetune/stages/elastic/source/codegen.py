@@ -14,7 +14,8 @@ out is not ``edgetune_in``. ``edgetune_own`` is the number of the physical threa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from edgetune.stages.elastic.source.fission import CannotSplit, Fission
@@ -106,9 +107,14 @@ class CodeGenerator:
                     self._loop(piece, mask)
 
     def _block(self, head: str, pieces: list[Piece], mask: str | None, tail: str = "}") -> None:
+        with self._braces(head, tail):
+            self._pieces(pieces, mask)
+
+    @contextmanager
+    def _braces(self, head: str = "{", tail: str = "}") -> Iterator[None]:
         self._write(head)
         self._depth += 1
-        self._pieces(pieces, mask)
+        yield
         self._depth -= 1
         self._write(tail)
 
@@ -119,19 +125,15 @@ class CodeGenerator:
             if branch.otherwise is not None:
                 self._block("else {", branch.otherwise, mask)
             return
-        inside, outside = f"edgetune_in_{branch.vote.number}", f"edgetune_out_{branch.vote.number}"
-        second = branch.otherwise is not None
-        self._write("{")
-        self._depth += 1
-        self._write(f"bool {inside}[edgetune_n];", *([f"bool {outside}[edgetune_n];"] if second else []))
-        self._write(f"int edgetune_any_{branch.vote.number} = 0;")
-        self._write(*([f"int edgetune_none_{branch.vote.number} = 0;"] if second else []))
-        self._region(branch.vote, mask, second=second)
-        self._block(f"if (__syncthreads_or(edgetune_any_{branch.vote.number})) {{", branch.then, inside)
-        if branch.otherwise is not None:
-            self._block(f"if (__syncthreads_or(edgetune_none_{branch.vote.number})) {{", branch.otherwise, outside)
-        self._depth -= 1
-        self._write("}")
+        number, second = branch.vote.number, branch.otherwise is not None
+        inside, outside = f"edgetune_in_{number}", f"edgetune_out_{number}"
+        with self._braces():
+            self._write(f"bool {inside}[edgetune_n];", *([f"bool {outside}[edgetune_n];"] if second else []))
+            self._write(f"int edgetune_any_{number} = 0;", *([f"int edgetune_none_{number} = 0;"] if second else []))
+            self._region(branch.vote, mask, second=second)
+            self._block(f"if (__syncthreads_or(edgetune_any_{number})) {{", branch.then, inside)
+            if branch.otherwise is not None:
+                self._block(f"if (__syncthreads_or(edgetune_none_{number})) {{", branch.otherwise, outside)
 
     def _loop(self, loop: BarrierLoop, mask: str | None) -> None:
         if loop.vote is not None:
@@ -148,24 +150,19 @@ class CodeGenerator:
             self._block(f"while ({condition or 'true'}) {{", [*loop.pieces, *loop.update], mask)
 
     def _voted_loop(self, loop: BarrierLoop, vote: Region, mask: str | None) -> None:
-        inside = f"edgetune_in_{vote.number}"
-        self._write("{")
-        self._depth += 1
-        guard = self._guard(mask)
+        inside, guard = f"edgetune_in_{vote.number}", self._guard(mask)
         number = [_NUMBER] if _THERE in guard else []
-        self._write(f"bool {inside}[edgetune_n];", *_EACH, *number, f"    {inside}[edgetune_i] = {guard};", "}")
-        self._write("for (;;) {")
-        self._depth += 1
-        if loop.node.type == "do_statement":
-            self._block("{", loop.pieces, inside)
-        self._write(f"int edgetune_any_{vote.number} = 0;")
-        self._region(vote, inside)
-        self._write(f"if (!__syncthreads_or(edgetune_any_{vote.number})) break;")
-        if loop.node.type != "do_statement":
-            self._block("{", loop.pieces, inside)
-            self._pieces(loop.update, inside)
-        self._depth -= 2
-        self._write("    }", "}")
+        with self._braces():
+            self._write(f"bool {inside}[edgetune_n];", *_EACH, *number, f"    {inside}[edgetune_i] = {guard};", "}")
+            with self._braces("for (;;) {"):
+                if loop.node.type == "do_statement":
+                    self._block("{", loop.pieces, inside)
+                self._write(f"int edgetune_any_{vote.number} = 0;")
+                self._region(vote, inside)
+                self._write(f"if (!__syncthreads_or(edgetune_any_{vote.number})) break;")
+                if loop.node.type != "do_statement":
+                    self._block("{", loop.pieces, inside)
+                    self._pieces(loop.update, inside)
 
     def _header(self, loop: Node, condition: str) -> str:
         """Return the text between the parentheses of a ``for``."""
@@ -194,40 +191,36 @@ class CodeGenerator:
         conditions = [self._text(part.node) for part in region.parts if part.kind == "condition"]
         indexed = any("edgetune_threadIdx" in text for text in (*inside, *conditions))
         guard = self._guard(mask)
-        self._write(*_EACH, *([_NUMBER] if indexed or _THERE in guard else []))
-        self._depth += 1
-        if region.vote is not None and second:
-            self._write(f"edgetune_in_{region.vote}[edgetune_i] = edgetune_out_{region.vote}[edgetune_i] = false;")
-        elif region.vote is not None and mask != f"edgetune_in_{region.vote}":
-            self._write(f"edgetune_in_{region.vote}[edgetune_i] = false;")
-        self._write(f"if ({guard}) {{")
-        self._depth += 1
-        if indexed:
-            self._write(f"const uint3 edgetune_threadIdx = {self.thread_index}(edgetune_t, edgetune_blockDim);")
-        self._write(*(f"auto &{each.name} = {MANY}{each.name}[edgetune_i];" for each in self._known(region)))
-        for text in inside:
-            self._statement(text)
-        if region.vote is not None:
-            self._vote(region, second)
-        self._depth -= 1
-        self._write("}")
-        if self._returns(region):
-            self._write(f"edgetune_next_{region.number}:;")
-        if leaving:
-            self._write(f"edgetune_left_{region.number} |= edgetune_live[edgetune_i];")
-        self._depth -= 1
-        self._write("}")
+        unroll, each_thread = _EACH
+        self._write(unroll)
+        with self._braces(each_thread):
+            self._write(*([_NUMBER.strip()] if indexed or _THERE in guard else []))
+            if region.votes and (second or mask != f"edgetune_in_{region.number}"):
+                out = f" = edgetune_out_{region.number}[edgetune_i]" if second else ""
+                self._write(f"edgetune_in_{region.number}[edgetune_i]{out} = false;")
+            with self._braces(f"if ({guard}) {{"):
+                if indexed:
+                    self._write(f"const uint3 edgetune_threadIdx = {self.thread_index}(edgetune_t, edgetune_blockDim);")
+                self._write(*(f"auto &{each.name} = {MANY}{each.name}[edgetune_i];" for each in self._known(region)))
+                for text in inside:
+                    self._statement(text)
+                if region.votes:
+                    self._vote(region, second)
+            if self._returns(region):
+                self._write(f"edgetune_next_{region.number}:;")
+            if leaving:
+                self._write(f"edgetune_left_{region.number} |= edgetune_live[edgetune_i];")
         if leaving:
             self._write(f"if (!__syncthreads_or(edgetune_left_{region.number})) return;")
 
     def _vote(self, region: Region, second: bool) -> None:
-        condition = self._text(region.parts[0].node)
+        condition, number = self._text(region.parts[0].node), region.number
         self._mark(region.parts[0].node)
-        self._write(f"edgetune_in_{region.vote}[edgetune_i] = ({condition});")
-        self._write(f"edgetune_any_{region.vote} |= edgetune_in_{region.vote}[edgetune_i];")
+        self._write(f"edgetune_in_{number}[edgetune_i] = ({condition});")
+        self._write(f"edgetune_any_{number} |= edgetune_in_{number}[edgetune_i];")
         if second:
-            self._write(f"edgetune_out_{region.vote}[edgetune_i] = !edgetune_in_{region.vote}[edgetune_i];")
-            self._write(f"edgetune_none_{region.vote} |= edgetune_out_{region.vote}[edgetune_i];")
+            self._write(f"edgetune_out_{number}[edgetune_i] = !edgetune_in_{number}[edgetune_i];")
+            self._write(f"edgetune_none_{number} |= edgetune_out_{number}[edgetune_i];")
 
     def _inside_of(self, region: Region) -> list[str]:
         """Return the text of a region's parts, a mark of its line in front of each."""

@@ -115,11 +115,6 @@ class Fission:
         self._numbers = 0
         return self._sequence(self.body.named_children)
 
-    def needs_vote(self, statement: Node) -> bool:
-        """Whether the source does not show that all threads take the same way at an ``if`` or a loop."""
-        condition = condition_of(statement)
-        return condition is not None and not self.uniform.expression(condition)
-
     def _mark(self) -> None:
         once = list(calls(self.body, *BARRIERS))
         once += [each for each in own(self.body, "return_statement") if self.uniform.all_return(each)]
@@ -241,13 +236,12 @@ class Fission:
         raise CannotSplit(code, statement, name=text_of(statement).split("\n")[0].strip())
 
     def _branch(self, statement: Node) -> Branch:
-        condition = self._condition(statement)
+        condition, vote = self._condition(statement)
         then, otherwise = statement.child_by_field_name("consequence"), statement.child_by_field_name("alternative")
         if condition is None or then is None:
             raise CannotSplit("barrier-place", statement, name="if")
         if otherwise is not None and otherwise.type == "else_clause":
             otherwise = next(each for each in otherwise.named_children if each.type != "comment")
-        vote = self._vote(condition) if condition is not None and self.needs_vote(statement) else None
         second = None if otherwise is None else self._inside(otherwise)
         return Branch(statement, condition, vote, self._inside(then), second)
 
@@ -255,11 +249,10 @@ class Fission:
         body = statement.child_by_field_name("body")
         if body is None:
             raise CannotSplit("barrier-place", statement, name="loop")
-        condition = self._condition(statement)
+        condition, vote = self._condition(statement)
         for leave in exits(statement):
             if not self.uniform.all_leave(leave):
                 raise CannotSplit("loop-exit", leave, name=text_of(leave).rstrip("; "))
-        vote = self._vote(condition) if condition is not None and self.needs_vote(statement) else None
         first, last = statement.child_by_field_name("initializer"), statement.child_by_field_name("update")
         if vote is None and self._all_single(first) and self._all_single(last):
             header = statement.type == "for_statement"
@@ -280,16 +273,19 @@ class Fission:
         before.then(loop)
         return Scope(before.end())
 
-    def _condition(self, statement: Node) -> Node | None:
-        """Return the condition of a statement that holds a barrier."""
+    def _condition(self, statement: Node) -> tuple[Node | None, Region | None]:
+        """Return the condition of a statement that holds a barrier, and the region of the vote on it.
+
+        There is no vote where the source shows that all threads take the same way.
+        """
         condition = condition_of(statement)
         if condition is None:
-            return None
-        if condition.type == "condition_clause" or _has_barrier(condition):
+            return None, None
+        alike = self.uniform.expression(condition)
+        split = self._changes_single(condition) and not alike
+        if split or condition.type == "condition_clause" or _has_barrier(condition):
             raise CannotSplit("barrier-place", condition, name=text_of(condition))
-        if self._changes_single(condition) and not self.uniform.expression(condition):
-            raise CannotSplit("barrier-place", condition, name=text_of(condition))
-        return condition
+        return condition, None if alike else Region(self.next_number(), [RegionPart(condition, "condition")])
 
     def _all_single(self, node: Node | None) -> bool:
         """Whether the first or last part of a ``for`` header is about single variables only."""
@@ -301,10 +297,6 @@ class Fission:
 
     def _inside(self, statement: Node) -> list[Piece]:
         return self._sequence(statement.named_children if statement.type == "compound_statement" else [statement])
-
-    def _vote(self, condition: Node) -> Region:
-        number = self.next_number()
-        return Region(number, [RegionPart(condition, "condition")], vote=number)
 
     def next_number(self) -> int:
         """Return the number of the next region."""

@@ -31,6 +31,7 @@ from edgetune.stages.elastic.source.syntax import (
     Node,
     above,
     around,
+    closure,
     declared_name,
     deeper_than,
     find,
@@ -247,13 +248,11 @@ def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
         for part in ("condition", "name")
         for each in directive.children_by_field_name(part)
     )
-    waiting, found = [word for each in conditions for word in words(text_of(each))], set[str]()
-    while waiting:
-        word = waiting.pop()
-        if word not in found:
-            found.add(word)
-            waiting += [each for macro in kernel.source.macros.get(word, ()) for each in words(macro.body)]
-    return found
+    macros = kernel.source.macros
+    return closure(
+        (word for each in conditions for word in words(text_of(each))),
+        lambda word: (each for macro in macros.get(word, ()) for each in words(macro.body)),
+    )
 
 
 def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:

@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetune.stages.elastic.source.builtins import BARRIERS, HEADERS, INDICES
+from edgetune.stages.elastic.source.syntax import closure
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +277,7 @@ def _written_out(
 
 
 def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro], dict[bytes, set[bytes]]]:
-    """Return the macros to write out, and for every macro the words, commas and # of its body."""
+    """Return the macros to write out, and for every macro the words, commas and # of its body and of macros in it."""
     often: dict[bytes, int] = {}
     found: dict[bytes, _Macro] = {}
     tokens: dict[bytes, set[bytes]] = {}
@@ -298,7 +299,8 @@ def _macros(source: bytes, headers: Sequence[bytes]) -> tuple[dict[bytes, _Macro
             if all(map(_WORD.fullmatch, parameters or ())):
                 found[name] = _Macro(parameters, body, end if text is source else included)
     hidden = {each.encode() for each in _HIDDEN}
-    reach = {name: _reached(name, tokens) for name in tokens}
+    nothing = set[bytes]()
+    reach = {name: closure(tokens[name], lambda word: tokens.get(word, nothing)) for name in tokens}
     usable_names = (name for name in found if often[name] == 1 and name not in reach[name] and reach[name] & hidden)
     return {name: found[name] for name in usable_names}, reach
 
@@ -307,17 +309,6 @@ def _includes_perhaps(text: bytes) -> bool:
     """Return whether a header that may have been read is included under a condition: one not of CUDA, C or C++."""
     wanted = (rest for word, rest, _, conditional in _directives(text) if word == b"include" and conditional)
     return not all(HEADERS.fullmatch(each.decode("utf-8", "replace").strip('<>" \t')) for each in wanted)
-
-
-def _reached(name: bytes, tokens: Mapping[bytes, set[bytes]]) -> set[bytes]:
-    """Return the words, commas and # of a macro's body, and of the macros in it."""
-    found: set[bytes] = set()
-    waiting = [name]
-    while waiting:
-        new = tokens.get(waiting.pop(), set()) - found
-        found |= new
-        waiting.extend(new)
-    return found
 
 
 def _directives(text: bytes) -> Iterator[tuple[bytes, bytes, int, bool]]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from edgetune.stages.elastic.source.macros import Macro
-from edgetune.stages.elastic.source.syntax import Node, declared_name, find, has, text_of, words
+from edgetune.stages.elastic.source.syntax import Node, closure, declared_name, find, has, text_of, walk, words
 
 _SCOPES = frozenset(
     ("compound_statement", "for_statement", "for_range_loop", "if_statement", "while_statement", "switch_statement")
@@ -119,17 +119,13 @@ def _start(use: VariableUse) -> int:
 
 def hidden_words(name: str, macros: Mapping[str, Sequence[Macro]]) -> set[str]:
     """Return the names in the body of a macro and of the macros in it, without its parameters."""
-    seen, waiting, found = set[str](), [name], set[str]()
-    while waiting:
-        here = waiting.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        for macro in macros.get(here, ()):
-            inside = set(words(macro.body)) - set(macro.parameters or ())
-            found |= inside
-            waiting.extend(inside)
-    return found
+
+    def inside(here: str) -> set[str]:
+        return {
+            word for each in macros.get(here, ()) for word in words(each.body) if word not in (each.parameters or ())
+        }
+
+    return closure(inside(name), inside)
 
 
 @dataclass(slots=True)
@@ -191,20 +187,14 @@ class _Reader:
         bindings = list(find(declarator, "structured_binding_declarator"))
         name = declared_name(declarator)
         declared = list(find(bindings[0], "identifier")) if bindings else [] if name is None else [name]
-        self._others(declarator, {each.id for each in declared})
+        for node in walk(declarator):
+            if node.type in _NAMES and node not in declared:
+                self._use(node)
         table, scope = self.known[-1]
         for each in declared:
             variable = Variable(text_of(each), kind, declaration, declarator, value, scope)
             table[variable.name] = variable
             self.variables.append(variable)
-
-    def _others(self, node: Node, declared: set[int]) -> None:
-        if node.id in declared:
-            return
-        if node.type in _NAMES:
-            self._use(node)
-        for child in node.children:
-            self._others(child, declared)
 
     def _use(self, node: Node) -> None:
         name = text_of(node)

@@ -41,12 +41,15 @@ class Region:
     Args:
         number: Unique in its kernel.
         parts: In order.
-        vote: The number of the vote that its condition is for.
     """
 
     number: int
     parts: list[RegionPart]
-    vote: int | None = None
+
+    @property
+    def votes(self) -> bool:
+        """Whether it evaluates a condition that threads vote on."""
+        return self.parts[0].kind == "condition"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

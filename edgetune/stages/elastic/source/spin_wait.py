@@ -279,19 +279,16 @@ def _volatile(node: Node) -> bool:
 
 def _reads(node: Node, loop: _Loop) -> Iterator[Node]:
     """Yield the reads of memory in an expression, without arguments of atomic functions."""
-    stack = [node]
-    while stack:
-        here = stack.pop()
-        if here.type == "call_expression" and atomic(callee(here)):
-            continue
-        address = here.type == "pointer_expression" and text_of(here).startswith("&")
+
+    def address(here: Node) -> bool:
+        return bool(here.type == "pointer_expression") and text_of(here).startswith("&")
+
+    for here in walk(node, lambda each: not address(each) and not atomic(callee(each))):
         through = here.type == "field_expression" and any(each.type == "->" for each in here.children)
         shared = here.type == "identifier" and text_of(here) in loop.watched.memory
-        pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address)
+        pointed = here.type == "subscript_expression" or (here.type == "pointer_expression" and not address(here))
         if pointed or through or shared:
             yield here
-        if not address:
-            stack.extend(here.children)
 
 
 def _tries_again(call: Node, loop: _Loop) -> bool:

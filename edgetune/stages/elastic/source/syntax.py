@@ -10,10 +10,10 @@ file itself are handled alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from edgetune.errors import DeviceError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 else:  # tree-sitter is optional
     Node = Tree = Any
 
+Item = TypeVar("Item", bound=Hashable)
 NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_NAME = re.compile(
     r'//.*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|(?<!\w)\.?\d(?:[eEpP][+-]|\'(?=\w)|[\w.])*', re.DOTALL
@@ -85,13 +86,14 @@ def line_of(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all below it, in the order of the source."""
+def walk(node: Node, into: Callable[[Node], bool] | None = None) -> Iterator[Node]:
+    """Yield a node and all below it, in the order of the source; nothing below those that ``into`` refuses."""
     stack = [node]
     while stack:
         here = stack.pop()
         yield here
-        stack.extend(reversed(here.children))
+        if into is None or into(here):
+            stack.extend(reversed(here.children))
 
 
 def deeper_than(node: Node, levels: int) -> bool:
@@ -159,14 +161,8 @@ def around(node: Node, *types: str, within: Node | None = None) -> Node | None:
 
 def own(node: Node, *types: str) -> Iterator[Node]:
     """Yield nodes as ``find`` does, without those of lambdas and classes inside ``node``."""
-    stack = list(reversed(node.children))
-    while stack:
-        here = stack.pop()
-        if here.type in _SCOPES:
-            continue
-        if here.type in types:
-            yield here
-        stack.extend(reversed(here.children))
+    outside = (each for child in node.children for each in walk(child, lambda here: here.type not in _SCOPES))
+    return (each for each in outside if each.type in types)
 
 
 def declared_name(declarator: Node | None) -> Node | None:
@@ -184,6 +180,17 @@ def declared_name(declarator: Node | None) -> Node | None:
 def free_words(text: str) -> list[str]:
     """Return the names in source text, without those of members: of ``(v).x`` the ``v``."""
     return NAME.findall(_MEMBER.sub(" ", _NO_NAME.sub(" ", text)))
+
+
+def closure(start: Iterable[Item], step: Callable[[Item], Iterable[Item]]) -> set[Item]:
+    """Return what is reached from some items in any number of steps, these included."""
+    waiting, found = list(start), set[Item]()
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            waiting.extend(step(here))
+    return found
 
 
 def words(text: str) -> list[str]:

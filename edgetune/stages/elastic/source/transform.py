@@ -40,6 +40,7 @@ from edgetune.stages.elastic.source.syntax import (
     node_types,
     spliced,
     text_of,
+    walk,
     words,
 )
 from edgetune.stages.elastic.source.translation_unit import ParsedFile, ParsedKernel
@@ -172,14 +173,12 @@ def _without_host_code(source: ParsedFile, kernels: Collection[ParsedKernel]) ->
 
 def _items(node: Node) -> Iterator[Node]:
     """Yield the definitions at the level of files and namespaces; a linkage of one definition is one with it."""
-    for child in node.named_children:
-        linkage = child.type == "linkage_specification"
-        if child.type in _ITEMS or (
-            linkage and not any(each.type == "declaration_list" for each in child.named_children)
-        ):
-            yield child
-        elif child.type in CONTAINERS:
-            yield from _items(child)
+
+    def whole(here: Node) -> bool:
+        listed = any(each.type == "declaration_list" for each in here.named_children)
+        return here.type in _ITEMS or (here.type == "linkage_specification" and not listed)
+
+    return filter(whole, walk(node, lambda here: here.type in CONTAINERS and not whole(here)))
 
 
 def _stays(item: Node, kept: Collection[tuple[int, int]], known: Collection[str]) -> bool:

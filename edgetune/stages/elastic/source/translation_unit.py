@@ -30,6 +30,7 @@ from edgetune.stages.elastic.source.syntax import (
     line_of,
     node_types,
     text_of,
+    walk,
     words,
 )
 
@@ -139,6 +140,11 @@ class ParsedFile:
     notes: tuple[Refusal, ...]
     kernels: list[ParsedKernel] = field(default_factory=list, repr=False)
 
+    def types(self, name: str) -> list[Node]:
+        """Return the types that a name means."""
+        pieces = self.definitions.get(name, ())
+        return [each.node for each in pieces if each.kind == "type" and each.node is not None]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedKernel:
@@ -229,13 +235,8 @@ def definitions(
 
 def _items(root: Node) -> Iterator[Node]:
     """Yield the definitions at the level of files and namespaces."""
-    stack = [root]
-    while stack:
-        here = stack.pop()
-        if here.type in _ITEMS:
-            yield here
-        elif here.type in (*CONTAINERS, "ERROR"):
-            stack.extend(reversed(here.named_children))
+    containers = (*CONTAINERS, "ERROR")
+    return (each for each in walk(root, lambda here: here.type in containers) if each.type in _ITEMS)
 
 
 def _pieces(item: Node, file: str, on_device: frozenset[str]) -> Iterator[tuple[str, Definition]]:

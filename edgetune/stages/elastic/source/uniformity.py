@@ -253,11 +253,9 @@ class Uniformity:
             return self._counts_threads(node.named_children[0])
         if node.type == "identifier":
             meant = self.named.get(node.id, ())
-            return len(meant) == 1 and not self.writes[meant[0]] and self._counts_from(meant[0])
+            value = meant[0].value if len(meant) == 1 and not self.writes[meant[0]] else None
+            return value is not None and self._counts_threads(value)
         return squeezed(node) in _THREAD_NUMBERS
-
-    def _counts_from(self, variable: Variable) -> bool:
-        return variable.value is not None and self._counts_threads(variable.value)
 
     def _fixed(self, name: str) -> bool:
         """Whether a name of the file means constants only: of an enumeration, or memory that no code writes."""

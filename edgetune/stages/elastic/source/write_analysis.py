@@ -125,10 +125,9 @@ def _points(member: str, source: ParsedFile) -> bool:
     """Whether every member of this name that the file has is a pointer."""
     found = [
         each
-        for pieces in source.definitions.values()
-        for piece in pieces
-        if piece.kind == "type" and piece.node is not None
-        for node in find(piece.node, "field_declaration")
+        for name in source.definitions
+        for kind in source.types(name)
+        for node in find(kind, "field_declaration")
         for each in node.children_by_field_name("declarator")
         if any(text_of(name) == member for name in find(each, "field_identifier"))
     ]
@@ -176,8 +175,7 @@ def _unseen(word: str, source: ParsedFile) -> bool:
 
 def _mentions_reference(word: str, source: ParsedFile) -> bool:
     """Whether the definition of a type has references in it, or a base class, which may."""
-    nodes = [each.node for each in source.definitions.get(word, ()) if each.kind == "type" and each.node is not None]
-    return any(True for node in nodes for _ in find(node, *_REFERENCES))
+    return any(has(node, *_REFERENCES) for node in source.types(word))
 
 
 def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
@@ -191,8 +189,7 @@ def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
 def is_array_type(kind: Node, source: ParsedFile) -> bool:
     """Whether a type is an array by its name: ``typedef float row[4];``, in the file or in the kernel."""
     wanted = set(words(text_of(kind)))
-    nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
-    aliases = [each for node in nodes for each in find(node, *_ALIASES)]
+    aliases = [each for word in wanted for node in source.types(word) for each in find(node, *_ALIASES)]
     aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
     arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in aliases)
     return "array" in wanted or any(arrays)
@@ -215,9 +212,7 @@ def is_fixed_type(text: str, within: Node, source: ParsedFile) -> bool:
         if word in seen:
             continue
         seen.add(word)
-        nodes = [
-            each.node for each in source.definitions.get(word, ()) if each.node is not None and each.kind == "type"
-        ]
+        nodes = source.types(word)
         aliases = [each for node in nodes for each in find(node, *_ALIASES)]
         aliases += [each for each in local if word in words(text_of(each))]
         meant = [macro.body for macro in source.macros.get(word, ())] + [text_of(each) for each in aliases]
@@ -276,7 +271,7 @@ def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -
     if name in source.functions:
         declarators = (each.node.child_by_field_name("declarator") for each in source.functions[name])
         return not any(_takes_reference(each, source) for each in declarators if each is not None)
-    if any(each.kind == "type" for each in source.definitions.get(name, ())):
+    if source.types(name):
         return not _mentions_reference(name, source)
     return name not in locals_ and "::" not in name and name not in _BY_REFERENCE
 
@@ -285,8 +280,6 @@ def _takes_reference(declarator: Node, source: ParsedFile) -> bool:
     """Whether a function has a parameter that is a reference, by its declaration or by the name of its type."""
     if has(declarator, "reference_declarator"):
         return True
-    return any(
-        each.node is not None and each.node.type in _ALIASES and _mentions_reference(text_of(kind), source)
-        for kind in find(declarator, "type_identifier")
-        for each in source.definitions.get(text_of(kind), ())
-    )
+    named = {text_of(each) for each in find(declarator, "type_identifier")}
+    aliases = {name for name in named if any(each.type in _ALIASES for each in source.types(name))}
+    return any(_mentions_reference(each, source) for each in aliases)
