@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from edgetune.stages.schedule.network import consumers
 from edgetune.stages.schedule.plan import LayerSchedule, Objective, SchedulingProblem, Step
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import TaskKind, TaskRecord
@@ -268,14 +267,14 @@ class ScheduleCpModel:
     def _hold_activations(self, request: Request) -> None:
         """Hold scratch, outputs until they have been read, and the input until all that read it have executed."""
         number, network = request.number, self.case.networks[request.network]
-        readers = consumers(network)
+        readers = network.readers
         for index, layer in enumerate(network.layers):
             execution = self._executions[number, index]
             self._held.append((execution.interval, layer.scratch_bytes))
             ends = [self._executions[number, reader].end for reader in readers[index]]
             output = f"output {number} {index}"
             self._hold(layer.output_bytes, [execution.start], ends or [self._answers[number]], output)
-        sources = [self._executions[number, index] for index, layer in enumerate(network.layers) if not layer.after]
+        sources = [self._executions[number, index] for index in network.sources]
         starts, ends = [each.start for each in sources], [each.end for each in sources]
         self._hold(network.input_bytes, starts, ends, f"input {number}")
 

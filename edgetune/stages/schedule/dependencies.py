@@ -217,10 +217,7 @@ def _count_downsets(before: Sequence[Sequence[int]]) -> int | None:
     Tasks that nothing waits for and that wait for one are left out: behind the one that it waits for, with r others
     still to come, such a task has r + 1 places, whatever the others do.
     """
-    followers: list[list[int]] = [[] for _ in before]
-    for node, leaders in enumerate(before):
-        for leader in leaders:
-            followers[leader].append(node)
+    followers = _followers(before)
     hanging = {node for node, leaders in enumerate(before) if len(leaders) == 1 and not followers[node]}
     core = [node for node in range(len(before)) if node not in hanging]
     hung = {node: sum(other in hanging for other in followers[node]) for node in core}
@@ -240,6 +237,15 @@ def _count_downsets(before: Sequence[Sequence[int]]) -> int | None:
         if looked_at > MOST_DOWNSETS:
             return None
     return sum(layer.values())
+
+
+def _followers(before: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return, for each task, the tasks that wait for it."""
+    found: list[list[int]] = [[] for _ in before]
+    for node, leaders in enumerate(before):
+        for leader in leaders:
+            found[leader].append(node)
+    return found
 
 
 def _spanning(before: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -267,10 +273,7 @@ def _in_one_line(before: Sequence[Sequence[int]]) -> list[list[int]]:
     Tasks that only one other waits for, and that wait for none, and tasks that wait for one, and none for them, keep
     their freedom; all others run in the order of their numbers.
     """
-    followers: list[list[int]] = [[] for _ in before]
-    for node, leaders in enumerate(before):
-        for leader in leaders:
-            followers[leader].append(node)
+    followers = _followers(before)
     free = {
         node
         for node, leaders in enumerate(before)

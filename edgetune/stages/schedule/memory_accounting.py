@@ -14,27 +14,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetune.stages.schedule.network import LayeredNetwork, consumers
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.tasks import LayerTask
 
 Kind = Literal["weights", "activations", "scratch", "inputs"]
 """The purpose of held memory; activations are the outputs of layers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Flow:
-    """The number of layers of a network that read the outputs of each layer, and its input."""
-
-    network: LayeredNetwork
-    readers: tuple[int, ...]
-    sources: int
-
-
 @dataclass(slots=True)
 class _Account:
     """The memory of a request, and the number of executions that have still to read it."""
 
-    flow: _Flow
+    network: LayeredNetwork
     to_read: list[int]
     sources_left: int
     outputs: dict[int, int] = field(default_factory=dict)
@@ -56,7 +47,7 @@ class MemoryAccounting:
         self.peak_bytes = 0
         """The most that was held at once."""
         self.by_kind: dict[Kind, int] = {"weights": 0, "activations": 0, "scratch": 0, "inputs": 0}
-        self._flows = {name: _flow(network) for name, network in networks.items()}
+        self._networks = networks
         self._weights: dict[tuple[str, int], int] = {}
         self._accounts: dict[int, _Account] = {}
 
@@ -66,7 +57,7 @@ class MemoryAccounting:
         Raises:
             ValueError: it is held already.
         """
-        layer = self._flows[task.network].network.layers[task.layer]
+        layer = self._networks[task.network].layers[task.layer]
         if task.kind == "load":
             key = (task.copy, task.layer)
             if key in self._weights:
@@ -92,7 +83,7 @@ class MemoryAccounting:
         if account is None or task.layer not in account.scratch:
             raise ValueError(f"layer {task.layer} of request {task.request} is not being executed")
         self._add("scratch", -account.scratch.pop(task.layer))
-        after = account.flow.network.layers[task.layer].after
+        after = account.network.layers[task.layer].after
         for producer in after:
             account.to_read[producer] -= 1
             if account.to_read[producer] == 0:
@@ -132,8 +123,9 @@ class MemoryAccounting:
         return not self._weights and not self._accounts and self.held_bytes == 0
 
     def _open(self, task: LayerTask) -> _Account:
-        flow = self._flows[task.network]
-        account = _Account(flow, list(flow.readers), flow.sources, input_bytes=flow.network.input_bytes)
+        network = self._networks[task.network]
+        to_read = list(map(len, network.readers))
+        account = _Account(network, to_read, len(network.sources), input_bytes=network.input_bytes)
         self._accounts[task.request] = account
         self._add("inputs", account.input_bytes)
         return account
@@ -142,8 +134,3 @@ class MemoryAccounting:
         self.by_kind[kind] += size_bytes
         self.held_bytes += size_bytes
         self.peak_bytes = max(self.peak_bytes, self.held_bytes)
-
-
-def _flow(network: LayeredNetwork) -> _Flow:
-    readers = tuple(len(each) for each in consumers(network))
-    return _Flow(network, readers, sum(not layer.after for layer in network.layers))

@@ -9,6 +9,7 @@ Plain nouns, standard library only: the process that runs networks under a memor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from edgetune.units import NS
@@ -61,9 +62,9 @@ class Layer:
         return round(self.execute_s * NS)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LayeredNetwork:
-    """Layers in a topological order.
+    """Layers in a topological order. What is looked up at every step of a run is computed once.
 
     Args:
         name: Unique among the networks of a scenario.
@@ -85,14 +86,34 @@ class LayeredNetwork:
         """Time of one request alone, a layer at a time, s."""
         return sum(layer.load_s + layer.execute_s for layer in self.layers)
 
+    @cached_property
+    def readers(self) -> tuple[tuple[int, ...], ...]:
+        """For each layer, the indices of the layers that read its outputs, ascending."""
+        found: list[list[int]] = [[] for _ in self.layers]
+        for index, layer in enumerate(self.layers):
+            for producer in layer.after:
+                found[producer].append(index)
+        return tuple(tuple(each) for each in found)
 
-def consumers(network: LayeredNetwork) -> tuple[tuple[int, ...], ...]:
-    """Return, for each layer, the indices of the layers that read its outputs, ascending."""
-    found: list[list[int]] = [[] for _ in network.layers]
-    for index, layer in enumerate(network.layers):
-        for producer in layer.after:
-            found[producer].append(index)
-    return tuple(tuple(each) for each in found)
+    @cached_property
+    def sources(self) -> tuple[int, ...]:
+        """The layers that read the network's input."""
+        return tuple(index for index, layer in enumerate(self.layers) if not layer.after)
+
+    @cached_property
+    def load_ns(self) -> tuple[int, ...]:
+        """Time to load each layer alone, ns."""
+        return tuple(layer.load_ns for layer in self.layers)
+
+    @cached_property
+    def execute_ns(self) -> tuple[int, ...]:
+        """Time to execute each layer alone, ns."""
+        return tuple(layer.execute_ns for layer in self.layers)
+
+    @cached_property
+    def execution_bytes(self) -> tuple[int, ...]:
+        """Outputs and scratch of each layer."""
+        return tuple(layer.output_bytes + layer.scratch_bytes for layer in self.layers)
 
 
 def least_budget_bytes(network: LayeredNetwork) -> int:
@@ -100,24 +121,21 @@ def least_budget_bytes(network: LayeredNetwork) -> int:
 
     A layer is held with its weights, its outputs and scratch, and with every output that is still to be read.
     """
-    sources = [index for index, layer in enumerate(network.layers) if not layer.after]
-    most = 0
+    sources, most = network.sources, 0
     for index, (layer, alive_bytes) in enumerate(zip(network.layers, _alive_bytes(network), strict=False)):
         input_bytes = network.input_bytes if sources and index <= sources[-1] else 0
-        held_bytes = alive_bytes + input_bytes + layer.weight_bytes
-        most = max(most, held_bytes + layer.output_bytes + layer.scratch_bytes)
+        most = max(most, alive_bytes + input_bytes + layer.weight_bytes + network.execution_bytes[index])
     return most
 
 
 def _alive_bytes(network: LayeredNetwork) -> list[int]:
     """Return the bytes of outputs that are still to be read before each layer executes, and at the end."""
-    readers = consumers(network)
     alive: dict[int, int] = {}
     found = [0]
     for index, layer in enumerate(network.layers):
         alive[index] = layer.output_bytes
         for producer in layer.after:
-            if readers[producer][-1] == index:
+            if network.readers[producer][-1] == index:
                 del alive[producer]
         found.append(sum(alive.values()))
     return found

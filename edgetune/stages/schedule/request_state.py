@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from edgetune.stages.schedule.network import LayeredNetwork, consumers
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -96,39 +96,6 @@ _MANY = 16
 """From how many tasks on sorting anew is faster than finding a place for each (sorted runs are merged in one pass)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkTables:
-    """The figures of a network that are looked up at every step.
-
-    Args:
-        network: Which.
-        readers: For each layer, the layers that read its outputs.
-        load_ns, execute_ns: What each layer is expected to take alone.
-        execution_bytes: Outputs and scratch of each layer.
-        sources: The layers that read the network's input.
-    """
-
-    network: LayeredNetwork
-    readers: tuple[tuple[int, ...], ...]
-    load_ns: tuple[int, ...]
-    execute_ns: tuple[int, ...]
-    execution_bytes: tuple[int, ...]
-    sources: tuple[int, ...]
-
-    @staticmethod
-    def of(network: LayeredNetwork) -> NetworkTables:
-        """Return the tables of a network."""
-        layers = network.layers
-        return NetworkTables(
-            network,
-            consumers(network),
-            tuple(layer.load_ns for layer in layers),
-            tuple(layer.execute_ns for layer in layers),
-            tuple(layer.output_bytes + layer.scratch_bytes for layer in layers),
-            tuple(index for index, layer in enumerate(layers) if not layer.after),
-        )
-
-
 Residence = Literal["absent", "loading", "resident"]
 
 
@@ -137,14 +104,14 @@ class Weights:
 
     Args:
         name: Of the copy.
-        tables: Of the network.
+        network: Whose.
     """
 
-    __slots__ = ("absent_ns", "begun", "loads", "name", "open", "residence", "tables", "users", "wanting")
+    __slots__ = ("absent_ns", "begun", "loads", "name", "network", "open", "residence", "users", "wanting")
 
-    def __init__(self, name: str, tables: NetworkTables) -> None:
-        self.name, self.tables = name, tables
-        layers = tables.network.layers
+    def __init__(self, name: str, network: LayeredNetwork) -> None:
+        self.name, self.network = name, network
+        layers = network.layers
         self.residence: list[Residence] = ["absent" if layer.weight_bytes else "resident" for layer in layers]
         self.users = [0] * len(layers)
         """The number of running executions of each layer."""
@@ -156,7 +123,7 @@ class Weights:
         """Requests that have executed a layer and are not answered yet."""
         self.loads: dict[int, LayerTask] = {}
         """The loads that are ready, by layer."""
-        self.absent_ns = sum(tables.load_ns)
+        self.absent_ns = sum(network.load_ns)
         """The time to load all layers that are not resident, ns."""
 
     def become(self, layer: int, residence: Residence) -> None:
@@ -164,7 +131,7 @@ class Weights:
         before, self.residence[layer] = self.residence[layer], residence
         gone = (residence != "resident") - (before != "resident")
         if gone:
-            load_ns = self.tables.load_ns[layer] * gone
+            load_ns = self.network.load_ns[layer] * gone
             self.absent_ns += load_ns
             for progress in self.begun.values():
                 if progress.done[layer]:
@@ -172,9 +139,9 @@ class Weights:
 
     def load(self, layer: int, request: int) -> LayerTask:
         """Return the task of loading a layer for a request."""
-        network = self.tables.network
+        network = self.network
         weight_bytes = network.layers[layer].weight_bytes
-        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, self.tables.load_ns[layer])
+        return LayerTask("load", network.name, self.name, layer, request, weight_bytes, network.load_ns[layer])
 
 
 @dataclass(slots=True, eq=False)
@@ -205,11 +172,10 @@ class RequestProgress:
     """The time to load the layers that it has executed and that are not resident any more, ns."""
 
     def __post_init__(self) -> None:
-        tables = self.weights.tables
-        self.network, self.copy, self.left = tables.network, self.weights.name, len(tables.network.layers)
+        self.network, self.copy, self.left = self.weights.network, self.weights.name, len(self.weights.network.layers)
         self.done = bytearray(self.left)
-        self.inputs_left = [len(layer.after) for layer in tables.network.layers]
-        self.execute_left_ns = sum(tables.execute_ns)
+        self.inputs_left = [len(layer.after) for layer in self.network.layers]
+        self.execute_left_ns = sum(self.network.execute_ns)
 
     @property
     def left_ns(self) -> int:
@@ -230,19 +196,18 @@ class RequestProgress:
 
     def execution(self, layer: int) -> LayerTask:
         """Return the task of executing a layer; the first one of a request brings the network's input with it."""
-        tables = self.weights.tables
-        needed = tables.execution_bytes[layer] + (0 if self.executing else self.network.input_bytes)
-        number = self.request.number
-        return LayerTask("execute", self.network.name, self.copy, layer, number, needed, tables.execute_ns[layer])
+        network, number = self.network, self.request.number
+        needed = network.execution_bytes[layer] + (0 if self.executing else network.input_bytes)
+        return LayerTask("execute", network.name, self.copy, layer, number, needed, network.execute_ns[layer])
 
     def note_executed(self, layer: int) -> list[int]:
         """Note that a layer has been executed; return the layers whose inputs are all there now."""
         self.weights.begun[self.request.number] = self
         self.done[layer] = True
         self.left -= 1
-        self.execute_left_ns -= self.weights.tables.execute_ns[layer]
+        self.execute_left_ns -= self.network.execute_ns[layer]
         opened = []
-        for reader in self.weights.tables.readers[layer]:
+        for reader in self.network.readers[layer]:
             self.inputs_left[reader] -= 1
             if self.inputs_left[reader] == 0:
                 opened.append(reader)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from edgetune.stages.schedule.memory_accounting import MemoryAccounting
 from edgetune.stages.schedule.network import LayeredNetwork, least_budget_bytes
-from edgetune.stages.schedule.request_state import NetworkTables, ReadySet, RequestProgress, Weights, earliest_wanting
+from edgetune.stages.schedule.request_state import ReadySet, RequestProgress, Weights, earliest_wanting
 from edgetune.stages.schedule.requests import Request
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -65,12 +65,12 @@ class View:
         self.loads = ReadySet()
         """Loads of weights that a request needs, absent and not being loaded: one task per copy and layer."""
         self.memory = MemoryAccounting(networks)
-        self._tables = {name: NetworkTables.of(network) for name, network in networks.items()}
+        self._networks = networks
         self._least = {name: least_budget_bytes(network) for name, network in networks.items()}
         self._shares_weights = shares_weights
         self._copies: dict[str, Weights] = {}
         if shares_weights:
-            self._copies = {name: Weights(name, tables) for name, tables in self._tables.items()}
+            self._copies = {name: Weights(name, network) for name, network in networks.items()}
         self._resident: dict[tuple[str, int], LayerTask] = {}
         """An unload for all weights that are resident, in the order in which they came in."""
         self._came_in: dict[tuple[str, int], int] = {}
@@ -130,7 +130,7 @@ class View:
         return task
 
     def _new_unload(self, copy: str, layer: int) -> LayerTask:
-        network, freed = self._copies[copy].tables.network.name, self.memory.weights_bytes(copy, layer)
+        network, freed = self._copies[copy].network.name, self.memory.weights_bytes(copy, layer)
         return LayerTask("unload", network, copy, layer, self.wanted_by(copy, layer), freed, 0)
 
 
@@ -156,10 +156,10 @@ class State(View):
         """Register a request that has arrived."""
         self._unloads = None
         self.came.append(request.number)
-        tables = self._tables[request.network]
+        network = self._networks[request.network]
         copy = request.network if self._shares_weights else f"{request.network}#{request.number}"
         if copy not in self._copies:
-            self._copies[copy] = Weights(copy, tables)
+            self._copies[copy] = Weights(copy, network)
         weights = self._copies[copy]
         progress = RequestProgress(request, weights)
         late = bool(self.requests) and request.number < next(reversed(self.requests))
@@ -172,7 +172,7 @@ class State(View):
             heapq.heappush(weights.wanting[layer], request.number)
             self._offer_load(weights, layer)
             self._review(weights, layer)
-        for layer in tables.sources:
+        for layer in network.sources:
             self._open(progress, layer)
 
     def begin(self, task: LayerTask) -> None:

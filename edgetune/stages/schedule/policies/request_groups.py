@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from edgetune.stages.schedule.network import LayeredNetwork, consumers
+from edgetune.stages.schedule.network import LayeredNetwork
 from edgetune.stages.schedule.state import View
 from edgetune.stages.schedule.tasks import LayerTask
 
@@ -30,15 +30,12 @@ class Footprint:
     """
 
     def __init__(self, network: LayeredNetwork) -> None:
-        layers = network.layers
         self.network = network
-        self.all_executed = (1 << len(layers)) - 1
-        self.load_ns = tuple(layer.load_ns for layer in layers)
-        self.execute_ns = tuple(layer.execute_ns for layer in layers)
-        self.before_ns = tuple(accumulate(self.execute_ns, initial=0))
+        self.all_executed = (1 << len(network.layers)) - 1
+        self.before_ns = tuple(accumulate(network.execute_ns, initial=0))
         """The time to execute the layers before each, and at the end that of all layers, ns."""
-        self._readers = [sum(1 << reader for reader in readers) for readers in consumers(network)]
-        self._sources = sum(1 << index for index, layer in enumerate(layers) if not layer.after)
+        self._readers = [sum(1 << reader for reader in readers) for readers in network.readers]
+        self._sources = sum(1 << index for index in network.sources)
         self._known: dict[int, tuple[int, int, int]] = {}
 
     def held(self, executed: int) -> int:
@@ -185,7 +182,7 @@ class RequestGroup:
         left = 0
         for done in self.begun.values():
             left |= all_executed & ~done
-        return sum(self.footprint.load_ns[layer] for layer in self.absent if left >> layer & 1)
+        return sum(self.footprint.network.load_ns[layer] for layer in self.absent if left >> layer & 1)
 
     def takes_ns(self, cores: int) -> float:
         """Return the time of its loads and executions together; a request is on one core at a time."""
@@ -196,7 +193,7 @@ class RequestGroup:
         done, footprint = self.begun.get(number, 0), self.footprint
         if not done:
             return footprint.before_ns[-1]
-        return sum(took_ns for layer, took_ns in enumerate(footprint.execute_ns) if not done >> layer & 1)
+        return sum(took_ns for layer, took_ns in enumerate(footprint.network.execute_ns) if not done >> layer & 1)
 
     def come(self, number: int) -> None:
         """Add a request that came."""
@@ -214,20 +211,20 @@ class RequestGroup:
     def update(self, view: View) -> None:
         """Read again which weights are absent: a load may have failed since."""
         loading = {task.layer for task in view.running if task.kind == "load" and task.copy == self.name}
-        layers = range(len(self.footprint.load_ns))
+        layers = range(len(self.footprint.network.load_ns))
         self.absent = {layer for layer in layers if layer not in loading and not view.resident(self.name, layer)}
-        self.absent_ns = sum(self.footprint.load_ns[layer] for layer in self.absent)
+        self.absent_ns = sum(self.footprint.network.load_ns[layer] for layer in self.absent)
 
     def note(self, task: LayerTask) -> None:
         """Note that a task begins."""
         if task.kind == "load":
             self.absent.discard(task.layer)
-            self.absent_ns -= self.footprint.load_ns[task.layer]
+            self.absent_ns -= self.footprint.network.load_ns[task.layer]
         elif task.kind == "unload":
             self.absent.add(task.layer)
-            self.absent_ns += self.footprint.load_ns[task.layer]
+            self.absent_ns += self.footprint.network.load_ns[task.layer]
         else:
             if task.request not in self.begun:
                 del self.waiting[bisect_left(self.waiting, task.request)]
             self.begun[task.request] = self.begun.get(task.request, 0) | 1 << task.layer
-            self.execute_ns -= self.footprint.execute_ns[task.layer]
+            self.execute_ns -= self.footprint.network.execute_ns[task.layer]

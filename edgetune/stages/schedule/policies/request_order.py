@@ -153,7 +153,7 @@ class NextUse:
         for task in unloads:
             after_ns = self.after_ns(task.network, task.layer)
             if after_ns > later_than_ns and task.bytes:
-                load_ns = self._groups[task.network].footprint.load_ns[task.layer]
+                load_ns = self._groups[task.network].footprint.network.load_ns[task.layer]
                 scored.append((after_ns * task.bytes / max(load_ns, 1), task))
         scored.sort(key=lambda each: each[0], reverse=True)
         chosen: list[LayerTask] = []

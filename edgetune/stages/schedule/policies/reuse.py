@@ -95,7 +95,7 @@ class Reuse(SchedulePolicy):
             task = self._load(group, view)
             if task is None:
                 continue
-            worth = _WORTH * task.duration_ns < group.footprint.execute_ns[task.layer]
+            worth = _WORTH * task.duration_ns < group.footprint.network.execute_ns[task.layer]
             if worth and self._leaves_room(task, order[0], view) and self._make_room(task, order, view):
                 return self._planned.popleft()
         return None
@@ -220,7 +220,7 @@ class Reuse(SchedulePolicy):
         network, footprint = group.footprint.network, group.footprint
         room = view.budget_bytes - footprint.growth(0)
         excess = max(network.weight_bytes - room, 0) / max(network.weight_bytes, 1)
-        reload_ns = sum(footprint.load_ns) * excess
+        reload_ns = sum(footprint.network.load_ns) * excess
         return view.cores + math.ceil(reload_ns * view.cores / max(footprint.before_ns[-1], 1))
 
     def _held(self) -> int:
