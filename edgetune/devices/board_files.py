@@ -268,57 +268,62 @@ class LimitFiles:
             return None
         return ClockLimits(number_in(found, self.low), number_in(found, self.high))
 
+    def read(self, files: BoardFiles) -> ClockLimits:
+        """Return the present limits.
 
-def read_limits(files: BoardFiles, pair: LimitFiles) -> ClockLimits:
-    """Return the present limits.
+        Raises:
+            DeviceError: a file cannot be read.
+        """
+        return ClockLimits(files.number(self.low), files.number(self.high))
 
-    Raises:
-        DeviceError: a file cannot be read.
-    """
-    return ClockLimits(files.number(pair.low), files.number(pair.high))
+    def set(self, files: BoardFiles, wanted: ClockLimits) -> None:
+        """Set both limits unless already set, in an order that every kernel accepts, and read them back.
+
+        Raises:
+            DeviceError: a limit was refused, ignored or clamped (the other is still set, so that as much as possible is
+                restored), or the upper limit is not positive.
+        """
+        before = self.read(files)
+        if before == wanted:
+            return
+        if wanted.high <= 0:
+            raise DeviceError(f"/{self.high} is never set to {wanted.high}", "Linux 4.9 would keep it as a clock of 0")
+        steps = ((self.high, wanted.high, before.high), (self.low, wanted.low, before.low))
+        ordered = steps if wanted.high >= before.low else tuple(reversed(steps))
+        do_all(*(partial(self._set_one, files, *step) for step in ordered))
+
+    def _set_one(self, files: BoardFiles, path: str, value: int, was: int) -> None:
+        files.write(path, str(value))
+        now = files.number(path)
+        if abs(now - value) >= self.grain:
+            raise not_kept(path, str(value), str(was), str(now))
+
+    def pinned(self, files: BoardFiles, table: Sequence[int] = ()) -> int | None:
+        """Return the clock, one of the table if near one, that the limits pin; ``None`` when they leave a range.
+
+        Raises:
+            DeviceError: a file cannot be read.
+        """
+        limits = self.read(files)
+        if limits.high - limits.low > 2 * (self.grain - 1):
+            return None
+        return next((entry for entry in table if abs(entry - limits.low) < self.grain), limits.low)
+
+    def snapshot(self, files: BoardFiles) -> dict[str, str]:
+        """Return both limits as text, for a later restore.
+
+        Raises:
+            DeviceError: a limit cannot be read, or has a value that could not be written back.
+        """
+        limits = self.read(files)
+        if limits.high <= 0:
+            raise DeviceError(
+                f"/{self.high} reads {limits.high}, which could not be put back",
+                "write a clock of the table to it first, e.g. with sudo nvpmodel -m and the present mode",
+            )
+        return {self.low: str(limits.low), self.high: str(limits.high)}
 
 
-def set_limits(files: BoardFiles, pair: LimitFiles, wanted: ClockLimits) -> None:
-    """Set both limits unless already set, in an order that every kernel accepts, and read them back.
-
-    Raises:
-        DeviceError: a limit was refused, ignored or clamped (the other is still set, so that as much as possible is
-            restored), or the upper limit is not positive.
-    """
-    before = read_limits(files, pair)
-    if before == wanted:
-        return
-    if wanted.high <= 0:
-        raise DeviceError(f"/{pair.high} is never set to {wanted.high}", "Linux 4.9 would keep it as a clock of 0")
-    steps = ((pair.high, wanted.high, before.high), (pair.low, wanted.low, before.low))
-    ordered = steps if wanted.high >= before.low else tuple(reversed(steps))
-    do_all(*(partial(_set_one, files, path, value, was, pair.grain) for path, value, was in ordered))
-
-
-def _set_one(files: BoardFiles, path: str, value: int, was: int, grain: int) -> None:
-    files.write(path, str(value))
-    now = files.number(path)
-    if abs(now - value) >= grain:
-        raise not_kept(path, str(value), str(was), str(now))
-
-
-def pinned(limits: ClockLimits, pair: LimitFiles, table: Sequence[int]) -> int | None:
-    """Return the table clock that the limits pin; ``None`` when they leave a range."""
-    if limits.high - limits.low > 2 * (pair.grain - 1):
-        return None
-    return next((entry for entry in table if abs(entry - limits.low) < pair.grain), limits.low)
-
-
-def snapshot_limits(files: BoardFiles, pair: LimitFiles) -> dict[str, str]:
-    """Return both limits as text, for a later restore.
-
-    Raises:
-        DeviceError: a limit cannot be read, or has a value that could not be written back.
-    """
-    limits = read_limits(files, pair)
-    if limits.high <= 0:
-        raise DeviceError(
-            f"/{pair.high} reads {limits.high}, which could not be put back",
-            "write a clock of the table to it first, e.g. with sudo nvpmodel -m and the present mode",
-        )
-    return dict(zip(pair.paths, (str(limits.low), str(limits.high)), strict=True))
+def limit_files(policy: str) -> LimitFiles:
+    """Return the files of the limits, kHz, of a cpufreq policy by its folder."""
+    return LimitFiles(f"{policy}/scaling_min_freq", f"{policy}/scaling_max_freq")

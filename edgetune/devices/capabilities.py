@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from edgetune.artifacts.mode import Mode
+from edgetune.errors import DeviceError
+from edgetune.visible import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,29 @@ class ModeSpace:
     listed: tuple[Mode, ...] | None = None
     withheld: Mapping[str, str] = field(default_factory=dict)
     limited: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_mode(knobs: Mapping[str, float], space: ModeSpace, device: str) -> Mode:
+    """Return the mode of ``knobs`` after checking that the device offers each value.
+
+    Raises:
+        DeviceError: the device lacks a knob, a value is not in its table, or the combination is not listed.
+    """
+    hint = f"`edgetune device {device}` lists what it can set"
+    for knob, value in knobs.items():
+        table = space.knobs.get(knob)
+        if table is None:
+            reason = space.fixed.get(knob, "there is no such knob")
+            raise DeviceError(f"{device} cannot set {one_line(knob, 200)}: {reason}", hint)
+        if value not in table:
+            limit = f": {space.limited[knob]}" if knob in space.limited and value > table[-1] else ""
+            nearest = min(table, key=lambda other: abs(other - value))
+            message = f"{device} offers no {knob} of {value:g}{limit}"
+            raise DeviceError(message, f"the nearest value is {nearest:g}; {hint}")
+    mode = Mode.of(knobs)
+    if space.listed is not None and knobs and mode not in space.listed:
+        raise DeviceError(f"{device} does not offer {mode} together", hint)
+    return mode
 
 
 class ModeControl(Protocol):

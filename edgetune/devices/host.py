@@ -12,15 +12,17 @@ import platform
 from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import ModeSpace
+from edgetune.devices.capabilities import ModeSpace, check_mode
 from edgetune.devices.clock import MonotonicClock
 from edgetune.devices.cpu import CpuLoad, cpu_model, usable_cpus
-from edgetune.devices.cpufreq import Frequency, open_cpu_frequency, open_guarded_frequency
+from edgetune.devices.cpufreq import HostControl
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
+from edgetune.devices.direct_modes import DirectModes
+from edgetune.devices.guardian.client import GuardianModes, guardian_command
 from edgetune.devices.host_sensors import open_rapl, open_thermometer, open_throttle_events
 from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 
 
 class HostModes:
@@ -28,29 +30,21 @@ class HostModes:
 
     Args:
         cores: Cores the workload may have.
-        frequency: The clock knob, or the reason why there is none.
+        clock: Sets the clock.
     """
 
-    def __init__(self, cores: int, frequency: Frequency | str) -> None:
+    def __init__(self, cores: int, clock: GuardianModes | DirectModes) -> None:
         self._cores = cores
-        self._frequency = frequency
+        self._clock = clock
         self._cores_now = cores
-        knobs: dict[str, tuple[float, ...]] = {"cpu_cores": tuple(float(n) for n in range(1, cores + 1))}
-        fixed: dict[str, str] = {}
-        best: dict[str, float] = {"cpu_cores": cores}
-        if isinstance(frequency, str):
-            fixed["cpu_mhz"] = frequency
-        else:
-            knobs["cpu_mhz"] = frequency.choices_mhz
-            best["cpu_mhz"] = knobs["cpu_mhz"][-1]
-        self._space = ModeSpace(
-            knobs=knobs, presets={"default": Mode(cpu_cores=cores), "max": Mode.of(best)}, fixed=fixed
+        offered = clock.space
+        highest = {knob: values[-1] for knob, values in offered.knobs.items()}
+        self.space = ModeSpace(
+            {"cpu_cores": tuple(float(n) for n in range(1, cores + 1)), **offered.knobs},
+            presets={"default": Mode(cpu_cores=cores), "max": Mode.of({"cpu_cores": cores, **highest})},
+            fixed=offered.fixed,
         )
-
-    @property
-    def space(self) -> ModeSpace:
         """The modes that can be set; ``default`` leaves the clock to the governor."""
-        return self._space
 
     def apply(self, mode: Mode) -> Mode:
         """Set ``mode``; without a core count all cores are used, and without a clock its limits are as found.
@@ -58,27 +52,17 @@ class HostModes:
         Raises:
             DeviceError: the host lacks a knob or the number of cores, or the kernel refused the clock.
         """
-        foreign = sorted(set(mode.knobs()) - set(self._space.knobs))
-        if foreign:
-            reason = self._space.fixed.get(foreign[0], "there is no such knob")
-            raise DeviceError(
-                f"this host cannot set {', '.join(foreign)}: {reason}", "edgetune device host lists its knobs"
-            )
-        cores = self._cores if mode.cpu_cores is None else mode.cpu_cores
-        if not 1 <= cores <= self._cores:
-            raise DeviceError(f"this host has {self._cores} usable cores, not {cores}", f"ask for 1 to {self._cores}")
-        if not isinstance(self._frequency, str):
-            if mode.cpu_mhz is None:
-                self._frequency.restore()
-            else:
-                self._frequency.set_mhz(mode.cpu_mhz)
-        self._cores_now = cores
+        check_mode(mode.knobs(), self.space, "host")
+        if mode.cpu_mhz is None:
+            self._clock.restore()
+        else:
+            self._clock.apply(Mode(cpu_mhz=mode.cpu_mhz))
+        self._cores_now = self._cores if mode.cpu_cores is None else mode.cpu_cores
         return self.read()
 
     def read(self) -> Mode:
         """Return the present mode; the clock is ``None`` while the governor moves it."""
-        pinned = None if isinstance(self._frequency, str) else self._frequency.read_mhz()
-        return Mode(cpu_cores=self._cores_now, cpu_mhz=pinned)
+        return Mode(cpu_cores=self._cores_now, cpu_mhz=self._clock.read().cpu_mhz)
 
     def restore(self) -> None:
         """Restore the clock limits.
@@ -87,8 +71,7 @@ class HostModes:
             NotRestoredError: the limits could not be restored.
         """
         self._cores_now = self._cores
-        if not isinstance(self._frequency, str):
-            self._frequency.restore()
+        self._clock.restore()
 
 
 def open_host(root: Path = Path("/")) -> Device:
@@ -98,15 +81,15 @@ def open_host(root: Path = Path("/")) -> Device:
         root: Root of the file system with ``sys`` and ``proc``.
     """
     sysfs = Sysfs(root)
-    return host_device(sysfs, open_guarded_frequency(sysfs))
+    return host_device(sysfs, GuardianModes(guardian_command("host", root), HostControl(sysfs)))
 
 
-def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Device:
+def host_device(sysfs: Sysfs, frequency: GuardianModes | None = None) -> Device:
     """Return the host whose kernel files are in ``sysfs``.
 
     Args:
         sysfs: The kernel's files.
-        frequency: The clock knob, or the reason why there is none; by default a knob set by this process.
+        frequency: Sets the CPU clock; by default this process does.
     """
     clock = MonotonicClock()
     cores = len(usable_cpus(sysfs))
@@ -118,7 +101,7 @@ def host_device(sysfs: Sysfs, frequency: Frequency | str | None = None) -> Devic
         source=LiveSource(ort_providers=("CPUExecutionProvider",), torch_device="cpu"),
         clock=clock,
         power=open_rapl(sysfs, clock),
-        modes=HostModes(cores, open_cpu_frequency(sysfs) if frequency is None else frequency),
+        modes=HostModes(cores, frequency or DirectModes(HostControl(sysfs))),
         temperature=open_thermometer(sysfs),
         throttle=open_throttle_events(sysfs),
         conditions=_conditions(sysfs, model, cores),

@@ -201,13 +201,8 @@ class _RecordedModes:
     """Mode control over the listed modes; setting a mode only records it."""
 
     def __init__(self, space: ModeSpace) -> None:
-        self._space = space
+        self.space = space
         self._listed = {knob_key(mode): mode for mode in space.listed or ()}
-
-    @property
-    def space(self) -> ModeSpace:
-        """The modes in the table."""
-        return self._space
 
     def apply(self, mode: Mode) -> Mode:
         """Return the listed mode equal to ``mode``.

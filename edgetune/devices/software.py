@@ -9,10 +9,6 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
-
-from edgetune.devices.jetson.detect import detect_jetson
-from edgetune.devices.sysfs import Sysfs
 
 
 def software_versions() -> dict[str, str | None]:
@@ -35,21 +31,6 @@ WHEELS = "$JETSON_WHEELS"
 """Placeholder of the address of NVIDIA's index of wheels built for Jetson, which has moved more than once."""
 
 WHERE = "JETSON_WHEELS is the address of NVIDIA's Jetson wheel index: see 'PyTorch for Jetson' on NVIDIA's forum"
-
-
-@dataclass(frozen=True, slots=True)
-class JetsonRelease:
-    """The facts about a Jetson that decide which libraries to install.
-
-    Args:
-        model: Model in the device tree, e.g. ``NVIDIA Jetson AGX Orin Developer Kit``.
-        l4t: Linux for Tegra release, e.g. ``36.4.3``; ``None`` when the release file is missing.
-        jetpack: Major version of JetPack, e.g. 6; ``None`` when the release is unknown.
-    """
-
-    model: str
-    l4t: str | None
-    jetpack: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +65,3 @@ REMEDIES: dict[int, Remedy] = {
     ),
 }
 """By JetPack. Sources: NVIDIA's Jetson wheel index, and "PyTorch for Jetson" on NVIDIA's developer forum."""
-
-
-def detect_board(root: Path = Path("/")) -> JetsonRelease | None:
-    """Return this machine's Jetson release, or ``None`` on any other machine.
-
-    Args:
-        root: Root of the file system; another folder in tests.
-    """
-    found = detect_jetson(Sysfs(root))
-    return None if found is None else JetsonRelease(found.model, found.l4t, found.jetpack)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import select
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -20,6 +18,7 @@ from edgetune import errors, limits
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.processes.messages import decoded, encoded
 from edgetune.processes.privilege import Invoker, invoking_user
+from edgetune.processes.replies import ReplyLines, signal_name
 from edgetune.visible import visible
 
 _LOG_LIMIT_BYTES = 1 << 20
@@ -28,7 +27,6 @@ _LAST_WORDS = 200
 _FAULTHANDLER = ("Fatal Python error", "Traceback (most recent call first)", "Current thread", "Thread 0x")
 _GRACE_S = 2.0
 _KILLED_WITHIN_S = 10.0
-_LONGEST_POLL_S = 3600.0  # poll(2) limits the number of milliseconds
 
 
 class Child:
@@ -78,7 +76,7 @@ class Child:
         finally:
             os.close(commands_read)
             os.close(replies_write)
-        self._pending = b""
+        self._lines = ReplyLines(self._replies)
 
     @property
     def pid(self) -> int:
@@ -104,7 +102,7 @@ class Child:
         """
         self.send(command)
         try:
-            return _answer(self._read_line(deadline_s))
+            return _answer(self._lines.next(deadline_s))
         except EOFError:
             raise self._obituary() from None
 
@@ -132,39 +130,11 @@ class Child:
         Raises:
             InputError, DeviceError: see ``ask``.
         """
-        if b"\n" not in self._pending:
-            try:
-                block = os.read(self._replies, 1 << 16)
-            except BlockingIOError:
-                return
-            if not block:
-                raise self._obituary()
-            self._pending += block
-        while b"\n" in self._pending:
-            line, _, self._pending = self._pending.partition(b"\n")
-            yield _answer(line)
-
-    def _read_line(self, deadline_s: float) -> bytes:
-        """Return the next line from the child.
-
-        Raises:
-            EOFError: the child has ended.
-            TimeoutError: the deadline passed.
-        """
-        poll = select.poll()
-        poll.register(self._replies, select.POLLIN)
-        while b"\n" not in self._pending:
-            left_s = max(deadline_s - time.monotonic(), 0.0)
-            if not poll.poll(min(left_s, _LONGEST_POLL_S) * 1000):
-                if left_s <= 0:
-                    raise TimeoutError
-                continue
-            block = os.read(self._replies, 1 << 16)
-            if not block:
-                raise EOFError
-            self._pending += block
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
+        try:
+            for line in self._lines.arrived():
+                yield _answer(line)
+        except EOFError:
+            raise self._obituary() from None
 
     def _obituary(self) -> EdgetuneError:
         """Wait for the process that closed its pipes and return an error that describes its end."""
@@ -179,7 +149,7 @@ class Child:
             )
         said = "".join(f"; its last words: {words[:_LAST_WORDS]}" for words in self._last_words())
         if code < 0:
-            return InputError(f"the workload crashed: {_signal_name(-code)}{said}", "see --verbose for its output")
+            return InputError(f"the workload crashed: {signal_name(-code)}{said}", "see --verbose for its output")
         return InputError(f"the workload ended its process with exit code {code}{said}", "see --verbose for its output")
 
     def _last_words(self) -> list[str]:
@@ -260,10 +230,3 @@ def _descendants(pid: int) -> list[int]:
     for parent in family:  # grows while it is walked
         family += [other for other, its_parent in parents.items() if its_parent == parent]
     return family[1:]
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -13,7 +13,8 @@ from command_line import assert_two_lines
 
 from edgetune.cli.doctor import show_sudoers
 from edgetune.devices.guardian.client import LAUNCHER
-from edgetune.devices.software import JetsonRelease, detect_board
+from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.sysfs import Sysfs
 from edgetune.testing.fake_board import make_board
 from edgetune.workflows.device import doctor
 from edgetune.workflows.device.doctor import examine_board, journal_row
@@ -39,22 +40,24 @@ def release(l4t: int, revision: str) -> str:
     ("l4t", "revision", "jetpack"), [(32, "7.4", 4), (35, "4.1", 5), (36, "4.3", 6), (38, "2.0", 7), (99, "1.0", None)]
 )
 def test_the_jetpack_follows_from_the_release(tmp_path, l4t, revision, jetpack):
-    board = detect_board(fake_jetson(tmp_path, release(l4t, revision)))
-    assert board == JetsonRelease("NVIDIA Jetson AGX Orin Developer Kit", f"{l4t}.{revision}", jetpack)
+    board = detect_jetson(Sysfs(fake_jetson(tmp_path, release(l4t, revision))))
+    assert board is not None
+    assert (board.model, board.l4t) == ("NVIDIA Jetson AGX Orin Developer Kit", f"{l4t}.{revision}")
+    assert board.jetpack == jetpack
 
 
 def test_a_jetson_without_a_release_file_is_told_by_its_device_tree(tmp_path):
-    board = detect_board(fake_jetson(tmp_path, None))
+    board = detect_jetson(Sysfs(fake_jetson(tmp_path, None)))
     assert board is not None
     assert (board.l4t, board.jetpack) == (None, None)
 
 
 def test_another_arm_board_is_no_jetson(tmp_path):
-    assert detect_board(fake_jetson(tmp_path, None, compatible="raspberrypi,5-model-b\0")) is None
+    assert detect_jetson(Sysfs(fake_jetson(tmp_path, None, compatible="raspberrypi,5-model-b\0"))) is None
 
 
 def test_a_bare_machine_is_no_jetson(tmp_path):
-    assert detect_board(tmp_path) is None
+    assert detect_jetson(Sysfs(tmp_path)) is None
 
 
 def test_jetpack_6_gets_nvidias_wheels(tmp_path, monkeypatch):
@@ -93,8 +96,7 @@ def test_both_onnx_runtimes_are_a_conflict(monkeypatch):
 
 def test_a_python_that_the_wheels_are_not_for_is_told(monkeypatch):
     monkeypatch.setattr(doctor, "version_of", lambda _name: None)
-    board = JetsonRelease("Jetson", "32.7.4", 4)
-    assert any("Python" in sentence and "3.6" in sentence for sentence in doctor.conflicts(board))
+    assert any("Python" in sentence and "3.6" in sentence for sentence in doctor.conflicts(4))
 
 
 def test_permissions_follow_the_files(tmp_path):

@@ -4,8 +4,9 @@ import errno
 
 import pytest
 
-from edgetune.devices.cpufreq import CpuFrequency, open_cpu_frequency
-from edgetune.errors import DeviceError, NotRestoredError
+from edgetune.artifacts.mode import Mode
+from edgetune.devices.cpufreq import HostControl
+from edgetune.errors import DeviceError
 from fakes.sysfs import FakeSysfs, add_cpufreq
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy0"
@@ -16,91 +17,92 @@ def sysfs(tmp_path):
     return FakeSysfs(tmp_path)
 
 
-def knob(sysfs) -> CpuFrequency:
-    found = open_cpu_frequency(sysfs)
-    assert isinstance(found, CpuFrequency), found
-    return found
-
-
 def limits(sysfs, policy=POLICY):
     return [int(sysfs.read(f"{policy}/scaling_{end}_freq")) for end in ("min", "max")]
 
 
+def choices(sysfs):
+    return HostControl(sysfs).space.knobs["cpu_mhz"]
+
+
+def reason(sysfs):
+    return HostControl(sysfs).space.fixed["cpu_mhz"]
+
+
 def test_choices_are_the_listed_ones(sysfs):
     add_cpufreq(sysfs, policies=2)
-    assert knob(sysfs).choices_mhz == (800.0, 1600.0, 2400.0)
+    assert choices(sysfs) == (800.0, 1600.0, 2400.0)
 
 
 def test_choices_without_a_list_are_steps_between_the_ends(sysfs):
     add_cpufreq(sysfs, khz=(750_000, 1_030_000))
     sysfs.remove(f"{POLICY}/scaling_available_frequencies")
-    assert knob(sysfs).choices_mhz == (750.0, 800.0, 900.0, 1000.0, 1030.0)
+    assert choices(sysfs) == (750.0, 800.0, 900.0, 1000.0, 1030.0)
 
 
 def test_up_and_down_never_crosses_minimum_and_maximum(sysfs):
     add_cpufreq(sysfs)
-    cpu = knob(sysfs)
+    cpu = HostControl(sysfs)
     for mhz in (800, 2400, 1600, 800, 1600):
-        cpu.set_mhz(mhz)
+        assert cpu.apply(Mode(cpu_mhz=mhz), {}) == Mode(cpu_mhz=mhz)
         assert limits(sysfs) == [mhz * 1000, mhz * 1000]
-        assert cpu.read_mhz() == mhz
+        assert cpu.read() == Mode(cpu_mhz=mhz)
 
 
 def test_restore_puts_back_what_was_found_and_may_be_repeated(sysfs):
     add_cpufreq(sysfs, policies=2)
     sysfs.put(f"{POLICY}/scaling_max_freq", 1_600_000)
-    cpu = knob(sysfs)
-    cpu.set_mhz(2400)
-    cpu.restore()
-    cpu.restore()
+    cpu = HostControl(sysfs)
+    found = cpu.snapshot()
+    cpu.apply(Mode(cpu_mhz=2400), found)
+    assert cpu.restore(found) == []
+    assert cpu.restore(found) == []
     assert limits(sysfs) == [800_000, 1_600_000]
     assert limits(sysfs, POLICY[:-1] + "1") == [800_000, 2_400_000]
 
 
 def test_unpinned_clock_reads_as_none(sysfs):
     add_cpufreq(sysfs)
-    assert knob(sysfs).read_mhz() is None
+    assert HostControl(sysfs).read() == Mode()
 
 
 def test_clamped_value_is_an_error(sysfs):
     add_cpufreq(sysfs)
-    cpu = knob(sysfs)
+    cpu = HostControl(sysfs)
     sysfs.answer(f"{POLICY}/scaling_max_freq", lambda value: str(max(int(value), 1_600_000)))
     with pytest.raises(DeviceError, match="reads back"):
-        cpu.set_mhz(800)
+        cpu.apply(Mode(cpu_mhz=800), {})
 
 
 def test_refused_value_names_the_reason(sysfs):
     add_cpufreq(sysfs)
-    cpu = knob(sysfs)
+    cpu = HostControl(sysfs)
     sysfs.deny_writing(f"{POLICY}/scaling_max_freq", errno.EBUSY)
     with pytest.raises(DeviceError, match="busy"):
-        cpu.set_mhz(800)
+        cpu.apply(Mode(cpu_mhz=800), {})
 
 
 def test_restore_that_fails_is_told(sysfs):
     add_cpufreq(sysfs)
-    cpu = knob(sysfs)
-    cpu.set_mhz(800)
+    cpu = HostControl(sysfs)
+    found = cpu.snapshot()
+    cpu.apply(Mode(cpu_mhz=800), found)
     sysfs.deny_writing(f"{POLICY}/scaling_max_freq")
-    with pytest.raises(NotRestoredError, match="permission denied") as caught:
-        cpu.restore()
-    assert "800000..2400000" in caught.value.hint
+    (told,) = cpu.restore(found)
+    assert told == f"/{POLICY}/scaling_max_freq refused 2400000: permission denied"
 
 
 def test_read_only_is_a_reason(sysfs):
     add_cpufreq(sysfs)
     sysfs.deny_writing(f"{POLICY}/scaling_min_freq")
-    reason = open_cpu_frequency(sysfs)
-    assert isinstance(reason, str)
-    assert "root" in reason
+    assert "root" in reason(sysfs)
 
 
 def test_no_cpufreq_is_a_reason(sysfs):
-    assert "cpufreq" in str(open_cpu_frequency(sysfs))
+    assert "cpufreq" in reason(sysfs)
 
 
 def test_foreign_content_is_a_reason(sysfs):
     add_cpufreq(sysfs)
     sysfs.put(f"{POLICY}/scaling_min_freq", "<unsupported>")
-    assert "cannot be read" in str(open_cpu_frequency(sysfs))
+    assert "cannot be read" in reason(sysfs)

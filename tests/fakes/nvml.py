@@ -12,8 +12,7 @@ answers "not supported", and that a lost GPU fails every call. Where the referen
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -25,8 +24,8 @@ from edgetune.devices.nvml.gpu import AMPERE, MEMORY_CLOCK, MEMORY_TEMPERATURE, 
 INVALID_ARGUMENT, UNINITIALISED = 2, 1
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-_ON_JETSON = "nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetCudaComputeCapability"
-"""What a Jetson answers beside the count; everything else is not supported there."""
+_FULL_W = 220.0
+"""Power at the highest clocks under load, W."""
 
 
 class FakeNvmlError(Exception):
@@ -47,7 +46,7 @@ class FakeGpu:
         limits_mw: Lowest, default and highest power limit, mW.
         limit_mw: The power limit now.
         enforced_mw: A limit from elsewhere, e.g. out of band; ``None`` when there is none.
-        idle_w, full_w: Power at no clock, and at the highest ones under load.
+        idle_w: Power at no clock.
         load: How busy it is, 0 to 1.
         energy_j: Energy used until a time in seconds, in place of the model of power; an exact answer for tests.
         refresh_ns: How often its energy and power are renewed.
@@ -77,7 +76,6 @@ class FakeGpu:
     limit_mw: int = 230_000
     enforced_mw: int | None = None
     idle_w: float = 20.0
-    full_w: float = 220.0
     load: float = 1.0
     energy_j: Callable[[float], float] | None = None
     refresh_ns: int = 100_000_000
@@ -117,7 +115,7 @@ class FakeGpu:
         """Power now, by an invented law: the square of the graphics clock, a fifth of it the memory's, capped."""
         graphics = self.graphics_mhz / max((max(clocks) for clocks in self.clocks_mhz.values()), default=1)
         memory = self.memory_mhz / max(self.clocks_mhz, default=1)
-        dynamic_w = (self.full_w - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
+        dynamic_w = (_FULL_W - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
         return min(self.idle_w + dynamic_w, self.limit_mw / 1e3)
 
     def energy_until_j(self, time_ns: int) -> float:
@@ -135,9 +133,8 @@ class FakeGpu:
 
 def jetson_gpu() -> FakeGpu:
     """Return the GPU of a Jetson Orin as NVML shows it there."""
-    everything = {name for name in vars(FakeNvml) if name.startswith("nvmlDevice")} - set(_ON_JETSON)
-    kept = {"nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"}
-    return FakeGpu(name="Orin (nvgpu)", unsupported=set(everything - kept))
+    kept = {f"nvmlDeviceGet{what}" for what in ("Count", "HandleByIndex", "Name", "UUID")}
+    return FakeGpu(name="Orin (nvgpu)", unsupported={n for n in vars(FakeNvml) if n.startswith("nvmlDevice")} - kept)
 
 
 def virtual_gpu() -> FakeGpu:
@@ -192,12 +189,6 @@ class FakeNvml:
         self._fails_with = fails_with
         for gpu in self.gpus:
             gpu.note_power(0)
-
-    @contextmanager
-    def changed(self, gpu: FakeGpu) -> Iterator[FakeGpu]:
-        """Change a GPU's load from now on; its energy until now stays what it was."""
-        yield gpu
-        gpu.note_power(self.clock.now_ns())
 
     def nvmlInit(self) -> None:
         """Initialise, or fail as scripted."""

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from edgetune.devices.jetson.control import JetsonControl
 
 
+BEYOND_CAPS = "jetson?beyond-caps=on"
+"""A Jetson of which values above the limits of its power mode are offered too."""
+
+
 def is_guarded(device: str) -> bool:
     """Return whether a guardian sets the modes of devices with this name; the device need not exist."""
     kind, _, index = device.partition(":")
@@ -34,10 +38,8 @@ def open_control(device: str, root: Path) -> BoardControl:
         DeviceError: the device is missing.
     """
     kind, _, index = device.partition(":")
-    if device.partition("?")[0] == "jetson":
-        from edgetune.devices.jetson.options import parse_jetson_options
-
-        return open_jetson_control(Sysfs(root), beyond_caps=parse_jetson_options(device).beyond_caps)
+    if device in ("jetson", BEYOND_CAPS):
+        return open_jetson_control(Sysfs(root), beyond_caps=device == BEYOND_CAPS)
     if kind == "nvidia" and index.isdecimal():
         return _open_nvidia(int(index), root)
     if device == "host":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 from edgetune.devices.guardian.protocol import PROTOCOL, shortened
 from edgetune.errors import DeviceError, EdgetuneError, ExitCode, InputError, NotRestoredError
 from edgetune.processes.privilege import start
+from edgetune.processes.replies import ReplyLines, signal_name
 
 _KINDS: tuple[type[EdgetuneError], ...] = (InputError, DeviceError, NotRestoredError)
 _ERRORS = {kind.__name__: kind for kind in _KINDS}
@@ -97,7 +97,7 @@ class GuardianProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._replies = self._process.stdin, self._process.stdout
-        self._pending = b""
+        self._lines = ReplyLines(self._replies.fileno())
         self._number = 0
         self._code: int | None = None
         self._said: list[str] = []
@@ -141,26 +141,15 @@ class GuardianProcess:
         """Return the reply with this number; skip replies to earlier requests that were interrupted."""
         deadline_s = time.monotonic() + self._patience_s
         while True:
-            reply: dict[str, Any] = json.loads(self._line(deadline_s))
-            if reply["id"] in (number, None):
-                return reply
-
-    def _line(self, deadline_s: float) -> bytes:
-        poll = select.poll()
-        poll.register(self._replies, select.POLLIN)
-        while b"\n" not in self._pending:
-            left_s = deadline_s - time.monotonic()
-            if not poll.poll(max(0.0, left_s) * 1000):  # poll at least once: this process may have been stopped
+            try:
+                reply: dict[str, Any] = json.loads(self._lines.next(deadline_s))
+            except TimeoutError:
                 raise DeviceError(
                     f"the guardian, process {self.pid}, has not answered for {self._patience_s:g} s",
                     "a driver hangs: restart the machine, which undoes every setting",
-                )
-            block = os.read(self._replies.fileno(), 1 << 16)
-            if not block:
-                raise EOFError
-            self._pending += block
-        line, _, self._pending = self._pending.partition(b"\n")
-        return line
+                ) from None
+            if reply["id"] in (number, None):
+                return reply
 
     def end(self) -> int:
         """Close its input, wait until it has restored the board, and return its exit code; idempotent.
@@ -215,12 +204,5 @@ class GuardianProcess:
         hint = "the board is as it was found: run the command again"
         if code == ExitCode.DONE:
             return DeviceError("a signal ended the guardian, which sets modes", hint)
-        how = f"was killed by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
         return DeviceError(f"the guardian, which sets modes, {how}" + (f": {last}" if last else ""), hint)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

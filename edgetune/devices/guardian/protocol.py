@@ -34,9 +34,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plain import plain
 from edgetune.devices.capabilities import ModeSpace
-from edgetune.errors import DeviceError, EdgetuneError, InputError
+from edgetune.errors import EdgetuneError, InputError
 from edgetune.visible import one_line
 
 PROTOCOL = 1
@@ -89,25 +88,6 @@ def parse_request(line: bytes) -> Request:
         raise InputError(f"not a request: {shortened(what)}", _DEFECT) from None
 
 
-def check_mode(knobs: Mapping[str, float], space: ModeSpace, device: str) -> Mode:
-    """Return the mode of ``knobs`` after checking that the device offers each value.
-
-    Raises:
-        DeviceError: the device lacks a knob, a value is not in its table, or the combination is not listed.
-    """
-    hint = f"`edgetune device {device}` lists what it can set"
-    for knob, value in knobs.items():
-        if knob not in space.knobs:
-            reason = space.fixed.get(knob, "there is no such knob")
-            raise DeviceError(f"{device} cannot set {shortened(knob)}: {reason}", hint)
-        if value not in space.knobs[knob]:
-            raise DeviceError(f"{device} offers no {knob} of {value:g}", hint)
-    mode = Mode.of(knobs)
-    if space.listed is not None and knobs and mode not in space.listed:
-        raise DeviceError(f"{device} does not offer {mode} together", hint)
-    return mode
-
-
 def success(number: int, **facts: Any) -> dict[str, Any]:
     """Return the reply to a request that succeeded."""
     return {"id": number, "ok": True, **facts}
@@ -120,12 +100,12 @@ def failure(number: int | None, error: EdgetuneError) -> dict[str, Any]:
 
 
 def space_to_plain(space: ModeSpace) -> dict[str, Any]:
-    """Return a space as plain JSON data."""
+    """Return a space as data that JSON can hold."""
     return {
-        "knobs": plain(space.knobs),
+        "knobs": dict(space.knobs),
         "presets": {name: mode.knobs() for name, mode in space.presets.items()},
         "fixed": dict(space.fixed),
-        "grids": plain(space.grids),
+        "grids": {count: dict(knobs) for count, knobs in space.grids.items()},
         "listed": None if space.listed is None else [mode.knobs() for mode in space.listed],
         "withheld": dict(space.withheld),
         "limited": dict(space.limited),

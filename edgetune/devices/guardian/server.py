@@ -8,14 +8,13 @@ requests --> apply: snapshot --> journal (synced) --> first write ... --> restor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from edgetune.artifacts.mode import Mode
+from edgetune.devices.capabilities import check_mode
 from edgetune.devices.control import (
     BoardControl,
-    Configured,
     RestorePlan,
     Snapshot,
     same_configuration,
@@ -28,7 +27,6 @@ from edgetune.devices.guardian.protocol import (
     LineChannel,
     Stopped,
     StopSignals,
-    check_mode,
     failure,
     parse_request,
     space_to_plain,
@@ -38,14 +36,6 @@ from edgetune.errors import DeviceError, EdgetuneError, NotRestoredError
 
 _PLANS = 4
 """Attempts of a restore while a user changes the configuration."""
-
-
-@runtime_checkable
-class LearningControl(Protocol):
-    """A control whose snapshot may grow while it sets a mode: limits that a cluster shows only while online."""
-
-    learnt: Callable[[Snapshot], None]
-    """Called with the extended snapshot before the added settings are changed."""
 
 
 class Session:
@@ -62,15 +52,14 @@ class Session:
         self._journals = journals
         self._stop = stop
         self._found: Snapshot | None = None
-        self._configuration = configuration_of(control)
+        self._configuration = control.configuration()
         self._settled = self._looked = False
         self.recovered: list[str] = []
         """Sentences about what was restored of earlier runs."""
         self.notes: list[str] = []
         """Sentences about settings of this run that were correctly restored to other values than found."""
         self.device, self.space = control.name, control.space
-        if isinstance(control, LearningControl):
-            control.learnt = self._note
+        control.learnt = self._note
 
     def settle(self) -> None:
         """Restore what an earlier run left, once; called before any other request.
@@ -92,7 +81,7 @@ class Session:
         Raises:
             DeviceError: the configuration has changed.
         """
-        now = configuration_of(self._control)
+        now = self._control.configuration()
         if now != self._configuration:
             raise DeviceError(
                 f"the configuration of {self.device} changed during the run: {told_change(self._configuration, now)}",
@@ -238,15 +227,6 @@ def _execute(request: str, session: Session) -> dict[str, Any]:
     return {}
 
 
-def configuration_of(control: BoardControl) -> str:
-    """Return the device's configuration in force; empty for a device without configurations."""
-    return control.configuration() if isinstance(control, Configured) else ""
-
-
-def _plan(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
-    return control.plan_restore(found, then) if isinstance(control, Configured) else RestorePlan(found)
-
-
 def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestorePlan:
     """Restore every setting within the limits of the configuration in force, and return the plan.
 
@@ -263,9 +243,9 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
     plan, remedy = RestorePlan(found), ""
     try:
         for _ in range(_PLANS):
-            plan = _plan(control, found, then)
+            plan = control.plan_restore(found, then)
             wrong = control.restore(plan.target)
-            if _plan(control, found, then) == plan:
+            if control.plan_restore(found, then) == plan:
                 break
         wrong = [*plan.withheld, *wrong]
         remedy = plan.remedy
@@ -295,7 +275,7 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
     if entry is None:
         return []
     if _outdated(control, journals, entry):
-        change = told_change(entry.configuration, configuration_of(control))
+        change = told_change(entry.configuration, control.configuration())
         done = f"nothing of {entry.device} was put back, for {change}"
     else:
         done = _told_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration))
@@ -307,7 +287,7 @@ def _outdated(control: BoardControl, journals: Journals, entry: GuardianJournalE
     """Whether the machine has restarted since the journal and the device's configuration has changed."""
     if not (entry.configuration and journals.restarted_since(entry)):
         return False
-    return not same_configuration(entry.configuration, configuration_of(control))
+    return not same_configuration(entry.configuration, control.configuration())
 
 
 def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
@@ -317,9 +297,9 @@ def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
         if entry is None:
             return ""
         if _outdated(control, journals, entry):
-            change = told_change(entry.configuration, configuration_of(control))
+            change = told_change(entry.configuration, control.configuration())
             return f"{_describe(entry)}{_told_restart(journals, entry)}: nothing would be put back, for {change}"
-        plan, now = _plan(control, entry.snapshot, entry.configuration), control.snapshot()
+        plan, now = control.plan_restore(entry.snapshot, entry.configuration), control.snapshot()
     except EdgetuneError as error:
         return error.message
     differing = [

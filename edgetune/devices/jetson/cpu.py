@@ -13,17 +13,11 @@ offline, so that an offline cluster keeps the limits that were found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import ClassVar
 
-from edgetune.devices.board_files import (
-    BoardFiles,
-    ClockLimits,
-    LimitFiles,
-    pinned,
-    read_limits,
-    set_limits,
-    snapshot_limits,
-)
+from edgetune.devices.board_files import BoardFiles, ClockLimits, LimitFiles, limit_files
 from edgetune.devices.control import Snapshot
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
@@ -103,9 +97,14 @@ def online(files: BoardFiles, cores: Cores) -> frozenset[int]:
     return cores.fixed | {core for core in cores.switchable if files.read(online_file(core)) == "1"}
 
 
-def choose(count: int, cores: Cores, found: Mapping[str, str]) -> frozenset[int]:
-    """Return the ``count`` cores to run, chosen in the order that the module docstring describes."""
-    ran = {core for core in cores.switchable if found.get(online_file(core)) == "1"} | cores.fixed
+def choose(count: int | None, cores: Cores, found: Mapping[str, str]) -> frozenset[int]:
+    """Return the ``count`` cores to run, chosen in the order that the module docstring describes.
+
+    ``None`` means the cores that were found running.
+    """
+    ran = cores.fixed | {core for core in cores.switchable if found.get(online_file(core)) == "1"}
+    if count is None:
+        return ran
     ordered = sorted(cores.numbers, key=lambda core: (core not in cores.fixed, core not in ran, core))
     return frozenset(ordered[:count])
 
@@ -143,11 +142,6 @@ class CpufreqPolicy:
         return limit_files(self.folder)
 
 
-def limit_files(folder: str) -> LimitFiles:
-    """Return the files of the limits, kHz, of the policy in ``folder``."""
-    return LimitFiles(f"{folder}/scaling_min_freq", f"{folder}/scaling_max_freq")
-
-
 def possible_limits(cores: Cores) -> dict[LimitFiles, int]:
     """Return the limit files of every possible policy, hidden ones too, each with the core that names the policy."""
     return {limit_files(f"{FOLDER}/cpufreq/policy{core}"): core for core in cores.numbers}
@@ -172,41 +166,41 @@ def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:
         return ()
 
 
-def common_table(sysfs: Sysfs) -> tuple[int, ...]:
-    """Return the clocks common to all policies that list clocks, kHz, ascending."""
-    tables = [set(table) for policy in policies(sysfs) if (table := table_khz(sysfs, policy))]
-    return tuple(sorted(set.intersection(*tables))) if tables else ()
-
-
+@dataclass(frozen=True, slots=True)
 class CpuClock:
     """The limits of all clusters.
 
     Args:
-        files: The board's files.
-        cores: Its cores.
+        cores: The board's cores.
+        table: Clocks that all clusters have, kHz, ascending.
     """
 
-    def __init__(self, files: BoardFiles, cores: Cores) -> None:
-        self._files = files
-        self._cores = cores
+    per_mhz: ClassVar[int] = 1_000
+    cores: Cores
+    table: tuple[int, ...]
 
-    def snapshot(self) -> Snapshot:
+    @property
+    def settable(self) -> tuple[str, ...]:
+        """Files that are written, hidden limits of offline clusters included."""
+        return tuple(path for pair in possible_limits(self.cores) for path in pair.paths)
+
+    def snapshot(self, files: BoardFiles) -> Snapshot:
         """Return the limits of every policy whose limits are readable.
 
         Raises:
             DeviceError: the limits of a policy with an online core are not readable.
         """
-        running = online(self._files, self._cores)
+        running = online(files, self.cores)
         found: Snapshot = {}
-        for policy in policies(self._files.sysfs):
+        for policy in policies(files.sysfs):
             try:
-                found |= snapshot_limits(self._files, policy.limits)
+                found |= policy.limits.snapshot(files)
             except DeviceError:
                 if policy.cores & running:
                     raise
             else:
                 running -= policy.cores
-        if running and self._files.sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
+        if running and files.sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
             first = min(running)
             raise DeviceError(
                 f"no policy below /{FOLDER}/cpufreq tells that it sets core {first}, which runs",
@@ -215,11 +209,17 @@ class CpuClock:
         return found
 
     def apply(
-        self, khz: int | None, wanted: frozenset[int], found: Snapshot, learnt: Callable[[Snapshot], None]
+        self,
+        files: BoardFiles,
+        khz: int | None,
+        wanted: frozenset[int],
+        found: Snapshot,
+        learnt: Callable[[Snapshot], None],
     ) -> None:
         """Pin the clusters of the cores in ``wanted`` to ``khz``; all other clusters get the limits found.
 
         Args:
+            files: The board's files.
             khz: Clock, kHz; ``None`` restores the limits found.
             wanted: Cores to run.
             found: Snapshot; limits that were hidden are added to it.
@@ -228,57 +228,54 @@ class CpuClock:
         Raises:
             DeviceError: a cluster does not have the clock, or a limit was refused, ignored or clamped.
         """
-        running = online(self._files, self._cores)
-        for policy in policies(self._files.sysfs):
+        running = online(files, self.cores)
+        for policy in policies(files.sysfs):
             if not policy.cores & running:
                 continue
             before = policy.limits.in_snapshot(found)
             if khz is None or not policy.cores & wanted:
                 if before is not None:
-                    set_limits(self._files, policy.limits, before)
+                    policy.limits.set(files, before)
                 continue
-            if khz not in table_khz(self._files.sysfs, policy):
+            if khz not in table_khz(files.sysfs, policy):
                 raise DeviceError(f"/{policy.folder} has no clock of {khz} kHz", "choose one that all clusters have")
             if before is None:
-                found |= snapshot_limits(self._files, policy.limits)
+                found |= policy.limits.snapshot(files)
                 learnt(found)
-            set_limits(self._files, policy.limits, ClockLimits(khz, khz))
+            policy.limits.set(files, ClockLimits(khz, khz))
 
-    def read_khz(self) -> int | None:
+    def read(self, files: BoardFiles) -> int | None:
         """Return the clock that all online clusters are pinned to, kHz; ``None`` when there is none.
 
         Raises:
             DeviceError: a file of a running cluster cannot be read.
         """
-        running = online(self._files, self._cores)
-        clocks = {
-            pinned(read_limits(self._files, policy.limits), policy.limits, ())
-            for policy in policies(self._files.sysfs)
-            if policy.cores & running
-        }
+        running = online(files, self.cores)
+        clocks = {policy.limits.pinned(files) for policy in policies(files.sysfs) if policy.cores & running}
         return clocks.pop() if len(clocks) == 1 else None
 
-    def _wake(self, pair: LimitFiles, core: int, limits: ClockLimits) -> None:
-        """Switch on the core that a policy is named after, unless the policy already shows ``limits``.
-
-        Raises:
-            DeviceError: the core does not come online.
-        """
-        try:
-            if read_limits(self._files, pair) == limits:
-                return
-        except DeviceError:
-            pass  # hidden, for its cores are off
-        if online_file(core) in self._files.settable:
-            switch_on(self._files, [core])
-
-    def restore_found(self, pair: LimitFiles, core: int, found: Snapshot) -> None:
-        """Restore the limits of one policy, if necessary by switching on one of its cores.
+    def restore_limits(self, files: BoardFiles, pair: LimitFiles, core: int, found: Snapshot) -> None:
+        """Restore the limits of one policy; if they are hidden or differ, first switch on the core that names it.
 
         Raises:
             DeviceError: the core does not come online, or a limit was refused, ignored or clamped.
         """
         limits = pair.in_snapshot(found)
-        if limits is not None:
-            self._wake(pair, core, limits)
-            set_limits(self._files, pair, limits)
+        if limits is None:
+            return
+        with suppress(DeviceError):  # hidden, for its cores are off
+            if pair.read(files) == limits:
+                return
+        if online_file(core) in files.settable:
+            switch_on(files, [core])
+        pair.set(files, limits)
+
+
+def find_cpu(sysfs: Sysfs, cores: Cores) -> CpuClock | str:
+    """Return the CPU clock, or the reason why it cannot be set."""
+    found = policies(sysfs)
+    if not found:
+        return f"/{FOLDER}/cpufreq shows no policy: this kernel does not set the CPU clock"
+    tables = [set(table) for policy in found if (table := table_khz(sysfs, policy))]
+    common = tuple(sorted(set.intersection(*tables))) if tables else ()
+    return CpuClock(cores, common) if common else "the clusters list no clock that all of them have"

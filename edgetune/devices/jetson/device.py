@@ -17,7 +17,7 @@ from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
-from edgetune.devices.guardian.controls import open_jetson_control
+from edgetune.devices.guardian.controls import BEYOND_CAPS, open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
@@ -143,9 +143,7 @@ def open_jetson_at(root: Path = Path("/"), name: str = "jetson") -> Device:
         DeviceError: this machine is no Jetson.
     """
     sysfs = Sysfs(root)
-    kind = (
-        f"{name.partition('?')[0]}?beyond-caps=on" if parse_jetson_options(name).beyond_caps else name.partition("?")[0]
-    )
+    kind = BEYOND_CAPS if parse_jetson_options(name).beyond_caps else "jetson"
     return open_jetson(sysfs, name, guardian_command(kind, root), ask=not holds_root() and root == Path("/"))
 
 

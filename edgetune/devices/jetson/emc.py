@@ -18,18 +18,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-from edgetune.devices.board_files import (
-    BoardFiles,
-    ClockLimits,
-    LimitFiles,
-    do_all,
-    number_in,
-    pinned,
-    read_limits,
-    set_limits,
-    snapshot_limits,
-)
+from edgetune.devices.board_files import BoardFiles, ClockLimits, LimitFiles, do_all, number_in
 from edgetune.devices.control import Snapshot
 from edgetune.devices.jetson.gpu import CLASS, THOR, devfreq_limits, devfreq_table
 from edgetune.devices.sysfs import Sysfs, why
@@ -131,12 +122,12 @@ class LimitedRate:
         return self.limits.paths
 
     def snapshot(self, files: BoardFiles) -> Snapshot:
-        """Return the limits; errors as ``snapshot_limits``."""
-        return snapshot_limits(files, self.limits)
+        """Return the limits; errors as ``LimitFiles.snapshot``."""
+        return self.limits.snapshot(files)
 
     def held_hz(self, files: BoardFiles) -> int | None:
         """Return the rate, Hz, that the limits pin; ``None`` when they leave a range."""
-        return pinned(read_limits(files, self.limits), self.limits, ())
+        return self.limits.pinned(files)
 
     def hold(self, files: BoardFiles, hz: int) -> None:
         """Set both limits to the rate and verify it for a second.
@@ -146,15 +137,15 @@ class LimitedRate:
         """
         if self.held_hz(files) == hz:
             return
-        set_limits(files, self.limits, ClockLimits(hz, hz))
+        self.limits.set(files, ClockLimits(hz, hz))
         if trouble := _trouble(files, self.now, hz):
             raise DeviceError(f"/{self.limits.high} was set to {hz} but {trouble}", _ADVICE)
 
     def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
-        """Restore the limits; errors as ``set_limits``."""
+        """Restore the limits; errors as ``LimitFiles.set``."""
         limits = self.limits.in_snapshot(found)
         if limits is not None:
-            set_limits(files, self.limits, limits)
+            self.limits.set(files, limits)
 
 
 def _trouble(files: BoardFiles, path: str, hz: int) -> str:
@@ -203,32 +194,122 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class EmcFiles:
-    """The files that set the memory clock.
+class EmcClock:
+    """The memory clock and its cap.
 
     Args:
         rate: The files that pin the rate.
         cap: The file of the cap; ``None`` where there is none.
-        table_hz: Rates on offer, Hz, ascending.
+        table: Rates on offer, Hz, ascending.
     """
 
+    per_mhz: ClassVar[int] = 1_000_000
     rate: LockedRate | LimitedRate
     cap: Cap | None
-    table_hz: tuple[int, ...]
+    table: tuple[int, ...]
 
     @property
     def settable(self) -> tuple[str, ...]:
         """Files that are written."""
         return (*self.rate.settable, *([] if self.cap is None else [self.cap.path]))
 
+    def capped_hz(self, files: BoardFiles) -> float:
+        """Return the highest rate that the cap allows now, Hz."""
+        return float("inf") if self.cap is None else self.cap.ceiling(files.number(self.cap.path))
 
-def find_emc(sysfs: Sysfs) -> EmcFiles | str:
-    """Return the files that set the memory clock, or the reason why there are none."""
+    def snapshot(self, files: BoardFiles) -> Snapshot:
+        """Return the values that pin the rate, and the cap.
+
+        Raises:
+            DeviceError: a file cannot be read.
+        """
+        found = self.rate.snapshot(files)
+        if self.cap is not None:
+            found[self.cap.path] = files.read(self.cap.path)
+        return found
+
+    def meant(self, found: Mapping[str, str]) -> Snapshot:
+        """Return the snapshot without the rate if the snapshot says that the rate was unlocked.
+
+        A snapshot merged from two may hold a rate that only the later one found locked.
+        """
+        if not isinstance(self.rate, LockedRate) or found.get(self.rate.lock) == "1":
+            return dict(found)
+        return {path: value for path, value in found.items() if path != self.rate.rate}
+
+    def apply(self, files: BoardFiles, hz: int | None, found: Mapping[str, str]) -> None:
+        """Pin the memory to a rate, with the cap as found or raised to the rate; or restore what was found.
+
+        Args:
+            files: The board's files.
+            hz: Rate, Hz; ``None`` restores what was found.
+            found: Snapshot.
+
+        Raises:
+            DeviceError: a write was refused, or the rate was ignored or drifted off; the lock is then restored.
+        """
+        if hz is None:
+            self.restore(files, found)
+            return
+        self._raise_cap(files, hz)
+        try:
+            self.rate.hold(files, hz)
+        except DeviceError:
+            with suppress(DeviceError):  # report the first error only
+                self.rate.restore(files, found)
+            raise
+        self._cap_as_found(files, found, at_least_hz=hz)
+
+    def restore(self, files: BoardFiles, found: Mapping[str, str]) -> None:
+        """Restore the rate's files, then the cap; a locked rate above the present cap needs the cap raised first.
+
+        Raises:
+            DeviceError: a write was refused, or a value ignored or clamped; everything else was restored.
+        """
+        do_all(
+            partial(self._make_room, files, found),
+            partial(self.rate.restore, files, found),
+            partial(self._cap_as_found, files, found),
+        )
+
+    def _make_room(self, files: BoardFiles, found: Mapping[str, str]) -> None:
+        if isinstance(self.rate, LockedRate) and self.rate.rate in found:
+            self._raise_cap(files, number_in(found, self.rate.rate))
+
+    def _raise_cap(self, files: BoardFiles, hz: int) -> None:
+        if self.cap is not None and self.capped_hz(files) < hz:
+            self.cap.set(files, hz)
+
+    def _cap_as_found(self, files: BoardFiles, found: Mapping[str, str], at_least_hz: int = 0) -> None:
+        if self.cap is not None and self.cap.path in found:
+            value = number_in(found, self.cap.path)
+            self.cap.set(files, at_least_hz if self.cap.ceiling(value) < at_least_hz else value)
+
+    def now(self, files: BoardFiles, path: str, value: str) -> str:
+        """Return the present text of a file; for a locked rate within 1 kHz of ``value``, return ``value``.
+
+        Raises:
+            DeviceError: the file cannot be read.
+        """
+        if not isinstance(self.rate, LockedRate) or path != self.rate.rate:
+            return files.read(path)
+        now = files.number(self.rate.now)
+        return value if value.isdecimal() and abs(now - int(value)) < GRAIN_HZ else str(now)
+
+    def read(self, files: BoardFiles) -> int | None:
+        """Return the table rate that the memory is pinned to, Hz; ``None`` when it is not pinned; errors as ``now``."""
+        held = self.rate.held_hz(files)
+        near = (hz for hz in self.table if held is not None and abs(hz - held) < GRAIN_HZ)
+        return next(near, held)
+
+
+def find_emc(sysfs: Sysfs) -> EmcClock | str:
+    """Return the memory clock, or the reason why it cannot be set."""
     cap = next((cap for cap in (Cap(_CLK_CAP, False), Cap(_ISO_CAP, True)) if _readable(sysfs, cap.path)), None)
     thor = bool(sysfs.glob(f"{CLASS}/{THOR}"))
     ways = (_bwmgr, _bpmp) if thor else (_bpmp, _t210)  # Orin on JetPack 7 has bwmgr too; prefer the lock
     found = next((found for way in ways if (found := way(sysfs)) is not None), None)
-    return _absent(sysfs) if found is None else EmcFiles(found[0], cap, found[1])
+    return _absent(sysfs) if found is None else EmcClock(found[0], cap, found[1])
 
 
 def _bwmgr(sysfs: Sysfs) -> tuple[LimitedRate, tuple[int, ...]] | None:
@@ -288,109 +369,3 @@ def _absent(sysfs: Sysfs) -> str:
     if not sysfs.glob(f"{_DEBUG}/*"):
         return f"/{_DEBUG} is empty: as root, mount -t debugfs none /{_DEBUG}"
     return f"/{_DEBUG} has no memory clock of a kind known here"
-
-
-class EmcClock:
-    """The memory clock and its cap.
-
-    Args:
-        files: The board's files.
-        where: The files of the memory clock.
-    """
-
-    def __init__(self, files: BoardFiles, where: EmcFiles) -> None:
-        self._files = files
-        self._where = where
-
-    @property
-    def capped_hz(self) -> float:
-        """The highest rate that the cap allows now, Hz."""
-        cap = self._where.cap
-        return float("inf") if cap is None else cap.ceiling(self._files.number(cap.path))
-
-    def snapshot(self) -> Snapshot:
-        """Return the values that pin the rate, and the cap.
-
-        Raises:
-            DeviceError: a file cannot be read.
-        """
-        found = self._where.rate.snapshot(self._files)
-        if self._where.cap is not None:
-            found[self._where.cap.path] = self._files.read(self._where.cap.path)
-        return found
-
-    def meant(self, found: Mapping[str, str]) -> Snapshot:
-        """Return the snapshot without the rate if the snapshot says that the rate was unlocked.
-
-        A snapshot merged from two may hold a rate that only the later one found locked.
-        """
-        rate = self._where.rate
-        if not isinstance(rate, LockedRate) or found.get(rate.lock) == "1":
-            return dict(found)
-        return {path: value for path, value in found.items() if path != rate.rate}
-
-    def apply(self, hz: int | None, found: Mapping[str, str]) -> None:
-        """Pin the memory to a rate, with the cap as found or raised to the rate; or restore what was found.
-
-        Args:
-            hz: Rate, Hz; ``None`` restores what was found.
-            found: Snapshot.
-
-        Raises:
-            DeviceError: a write was refused, or the rate was ignored or drifted off; the lock is then restored.
-        """
-        if hz is None:
-            self.restore_found(found)
-            return
-        self._raise_cap(hz)
-        try:
-            self._where.rate.hold(self._files, hz)
-        except DeviceError:
-            with suppress(DeviceError):  # report the first error only
-                self._where.rate.restore(self._files, found)
-            raise
-        self._cap_as_found(found, at_least_hz=hz)
-
-    def restore_found(self, found: Mapping[str, str]) -> None:
-        """Restore the rate's files, then the cap; a locked rate above the present cap needs the cap raised first.
-
-        Raises:
-            DeviceError: a write was refused, or a value ignored or clamped; everything else was restored.
-        """
-        rate = self._where.rate
-        steps: list[Callable[[], None]] = []
-        if isinstance(rate, LockedRate) and rate.rate in found:
-            path = rate.rate
-            steps.append(lambda: self._raise_cap(number_in(found, path)))
-        steps += [lambda: rate.restore(self._files, found), lambda: self._cap_as_found(found)]
-        do_all(*steps)
-
-    def _raise_cap(self, hz: int) -> None:
-        cap = self._where.cap
-        if cap is not None and self.capped_hz < hz:
-            cap.set(self._files, hz)
-
-    def _cap_as_found(self, found: Mapping[str, str], at_least_hz: int = 0) -> None:
-        cap = self._where.cap
-        if cap is None or cap.path not in found:
-            return
-        value = number_in(found, cap.path)
-        cap.set(self._files, at_least_hz if cap.ceiling(value) < at_least_hz else value)
-
-    def now(self, path: str, value: str) -> str:
-        """Return the present text of a file; for a locked rate within 1 kHz of ``value``, return ``value``.
-
-        Raises:
-            DeviceError: the file cannot be read.
-        """
-        rate = self._where.rate
-        if not isinstance(rate, LockedRate) or path != rate.rate:
-            return self._files.read(path)
-        now = self._files.number(rate.now)
-        return value if value.isdecimal() and abs(now - int(value)) < GRAIN_HZ else str(now)
-
-    def read_hz(self) -> int | None:
-        """Return the table rate that the memory is pinned to, Hz; ``None`` when it is not pinned; errors as ``now``."""
-        held = self._where.rate.held_hz(self._files)
-        near = (hz for hz in self._where.table_hz if held is not None and abs(hz - held) < GRAIN_HZ)
-        return next(near, held)

@@ -12,17 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-from edgetune.devices.board_files import (
-    BoardFiles,
-    ClockLimits,
-    LimitFiles,
-    do_all,
-    pinned,
-    read_limits,
-    set_limits,
-    snapshot_limits,
-)
+from edgetune.devices.board_files import BoardFiles, ClockLimits, LimitFiles, do_all
 from edgetune.devices.control import Snapshot
 from edgetune.devices.sysfs import Sysfs
 
@@ -36,27 +28,78 @@ THOR = "gpu-gpc-0"
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFiles:
-    """The files that set the GPU clock.
+class GpuClock:
+    """The GPU's limits.
 
     Args:
         limits: Files of the limits, Hz.
         power: File that keeps the GPU awake (``on``) or lets it sleep (``auto``); ``None`` where there is none.
-        table_hz: Clocks, Hz, ascending.
+        table: Clocks, Hz, ascending.
     """
 
+    per_mhz: ClassVar[int] = 1_000_000
     limits: LimitFiles
     power: str | None
-    table_hz: tuple[int, ...]
+    table: tuple[int, ...]
 
     @property
     def settable(self) -> tuple[str, ...]:
         """Files that are written."""
         return (*self.limits.paths, *([] if self.power is None else [self.power]))
 
+    def snapshot(self, files: BoardFiles) -> Snapshot:
+        """Return the limits and the value of ``power/control``.
 
-def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
-    """Return the files that set the GPU clock, or the reason why there are none."""
+        Raises:
+            DeviceError: a file cannot be read.
+        """
+        found = self.limits.snapshot(files)
+        if self.power is not None:
+            found[self.power] = files.read(self.power)
+        return found
+
+    def apply(self, files: BoardFiles, hz: int | None, found: Snapshot) -> None:
+        """Pin the GPU clock, or restore the limits found.
+
+        Args:
+            files: The board's files.
+            hz: Clock, Hz; ``None`` restores the limits found.
+            found: Snapshot.
+
+        Raises:
+            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped; the rest was done.
+        """
+        wanted = self.limits.in_snapshot(found) if hz is None else ClockLimits(hz, hz)
+        power = self.power if self.power in found else None  # never change a file that the snapshot lacks
+        steps: list[Callable[[], None]] = []
+        if wanted is not None:
+            steps.append(partial(self._set, files, wanted, power))
+        if power is not None:
+            steps.append(partial(files.set, power, found[power]))
+        do_all(*steps)
+
+    def _set(self, files: BoardFiles, wanted: ClockLimits, power: str | None) -> None:
+        """Wake the GPU and set the limits unless already set; set them too if the GPU cannot be woken.
+
+        Raises:
+            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped.
+        """
+        if self.limits.read(files) == wanted:
+            return
+        wake = [] if power is None else [partial(files.set, power, "on")]
+        do_all(*wake, partial(self.limits.set, files, wanted))
+
+    def read(self, files: BoardFiles) -> int | None:
+        """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not pinned.
+
+        Raises:
+            DeviceError: the limits cannot be read.
+        """
+        return self.limits.pinned(files, self.table)
+
+
+def find_gpu(sysfs: Sysfs) -> GpuClock | str:
+    """Return the GPU clock, or the reason why it cannot be set."""
     folder = _folder(sysfs)
     if folder is None:
         return (
@@ -68,7 +111,7 @@ def find_gpu(sysfs: Sysfs) -> GpuFiles | str:
         return f"/{folder}/available_frequencies lists no clock"
     candidates = (f"{folder}/device", "sys/devices/gpu.0", "sys/devices/platform/gpu.0")
     power = next((f"{device}/power/control" for device in candidates if sysfs.text(f"{device}/power/control")), None)
-    return GpuFiles(devfreq_limits(folder), power, table)
+    return GpuClock(devfreq_limits(folder), power, table)
 
 
 def devfreq_limits(folder: str) -> LimitFiles:
@@ -94,65 +137,3 @@ def _folder(sysfs: Sysfs) -> str | None:
         lambda entry: "gpu" in entry.rpartition("/")[2],
     )
     return next((entry for rule in rules for entry in entries if rule(entry)), None)
-
-
-class GpuClock:
-    """The GPU's limits.
-
-    Args:
-        files: The board's files.
-        where: The files of the GPU clock.
-    """
-
-    def __init__(self, files: BoardFiles, where: GpuFiles) -> None:
-        self._files = files
-        self._where = where
-
-    def snapshot(self) -> Snapshot:
-        """Return the limits and the value of ``power/control``.
-
-        Raises:
-            DeviceError: a file cannot be read.
-        """
-        found = snapshot_limits(self._files, self._where.limits)
-        if self._where.power is not None:
-            found[self._where.power] = self._files.read(self._where.power)
-        return found
-
-    def apply(self, hz: int | None, found: Snapshot) -> None:
-        """Pin the GPU clock, or restore the limits found.
-
-        Args:
-            hz: Clock, Hz; ``None`` restores the limits found.
-            found: Snapshot.
-
-        Raises:
-            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped; the rest was done.
-        """
-        wanted = self._where.limits.in_snapshot(found) if hz is None else ClockLimits(hz, hz)
-        power = self._where.power if self._where.power in found else None  # never change a file that the snapshot lacks
-        steps: list[Callable[[], None]] = []
-        if wanted is not None:
-            steps.append(partial(self._set, wanted, power))
-        if power is not None:
-            steps.append(partial(self._files.set, power, found[power]))
-        do_all(*steps)
-
-    def _set(self, wanted: ClockLimits, power: str | None) -> None:
-        """Wake the GPU and set the limits unless already set; set them too if the GPU cannot be woken.
-
-        Raises:
-            DeviceError: the GPU could not be woken, or a limit was refused, ignored or clamped.
-        """
-        if read_limits(self._files, self._where.limits) == wanted:
-            return
-        wake = [] if power is None else [partial(self._files.set, power, "on")]
-        do_all(*wake, partial(set_limits, self._files, self._where.limits, wanted))
-
-    def read_hz(self) -> int | None:
-        """Return the clock that the GPU is pinned to, Hz; ``None`` when it is not pinned.
-
-        Raises:
-            DeviceError: the limits cannot be read.
-        """
-        return pinned(read_limits(self._files, self._where.limits), self._where.limits, self._where.table_hz)

@@ -23,18 +23,15 @@ from dataclasses import dataclass
 
 from edgetune.artifacts.mode import KNOBS, Mode
 from edgetune.devices.capabilities import ModeSpace
-from edgetune.devices.jetson.cpu import FOLDER, Cores, common_table, find_cores, online_file, policies, possible_limits
-from edgetune.devices.jetson.emc import Cap, EmcFiles, find_emc
-from edgetune.devices.jetson.gpu import GpuFiles, find_gpu
+from edgetune.devices.jetson.cpu import Cores, CpuClock, find_cores, find_cpu, online_file, policies
+from edgetune.devices.jetson.emc import Cap, EmcClock, find_emc
+from edgetune.devices.jetson.gpu import GpuClock, find_gpu
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, is_mask
 from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
 from edgetune.devices.sysfs import Sysfs
 
 Tables = Mapping[str, tuple[float, ...]]
 """Values that the board offers for each knob, ascending, MHz for clocks; knobs that the board lacks are left out."""
-
-_KHZ_PER_MHZ = 1_000
-_HZ_PER_MHZ = 1_000_000
 
 _CPU_OF_CLOCK = re.compile(r"/cpu/(?:cpufreq/policy|cpu)([0-9]+)/")
 _CPU_OF_CORE = re.compile(r"/cpu/cpu([0-9]+)/online\Z")
@@ -113,13 +110,13 @@ def _cpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...], of
         cpu = _CPU_OF_CLOCK.search(" ".join(param.declared("MAX_FREQ")))
         limit = _clock(model, param)
         if cpu and int(cpu[1]) not in off and limit is not None and table:
-            found.append(_nearest(limit, _KHZ_PER_MHZ, table))
+            found.append(_nearest(limit, CpuClock.per_mhz, table))
     return min(found, default=None)
 
 
 def _gpu_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
     limit = _clock(model, nvpmodel.config.params.get("GPU"))
-    return None if limit is None or not table else _nearest(limit, _HZ_PER_MHZ, table)
+    return None if limit is None or not table else _nearest(limit, GpuClock.per_mhz, table)
 
 
 def _mem_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) -> float | None:
@@ -131,7 +128,7 @@ def _mem_mhz(nvpmodel: Nvpmodel, model: PowerModel, table: tuple[float, ...]) ->
         return table[-1] if path.endswith("/emc_iso_cap") else None
     if limit >= UNCAPPED:
         return table[-1]
-    below = [mhz for mhz in table if round(mhz * _HZ_PER_MHZ) <= limit]
+    below = [mhz for mhz in table if round(mhz * EmcClock.per_mhz) <= limit]
     return below[-1] if below else table[0]
 
 
@@ -165,59 +162,43 @@ def _number(text: str) -> int | str:
         return int(text) if text.isascii() and text.isdecimal() else text
 
 
-KHZ_PER_MHZ = 1_000
-HZ_PER_MHZ = 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class JetsonKnobs:
-    """The knobs of a board, whether or not this user may set them.
+    """The knobs of a board, whether or not this user may set them; ``None`` for a clock that the kernel does not set.
 
     Args:
         cores: The cores.
-        cpu_khz: Clocks that all clusters have, kHz, ascending, or the reason why there are none.
-        gpu: The files of the GPU clock, or the reason why it cannot be set.
-        emc: The files of the memory clock, or the reason why it cannot be set.
+        cpu, gpu, emc: The clocks.
+        reasons: Reason why a knob cannot be set, by knob.
     """
 
     cores: Cores
-    cpu_khz: tuple[int, ...] | str
-    gpu: GpuFiles | str
-    emc: EmcFiles | str
+    cpu: CpuClock | None
+    gpu: GpuClock | None
+    emc: EmcClock | None
+    reasons: Mapping[str, str]
+
+    @property
+    def clocks(self) -> dict[str, CpuClock | GpuClock | EmcClock]:
+        """The clocks that can be set, by knob."""
+        clocks = {"cpu_mhz": self.cpu, "gpu_mhz": self.gpu, "mem_mhz": self.emc}
+        return {knob: clock for knob, clock in clocks.items() if clock is not None}
 
     @property
     def emc_cap(self) -> Cap | None:
         """The cap on the memory clock; ``None`` without a settable memory clock or without a cap file."""
-        return None if isinstance(self.emc, str) else self.emc.cap
+        return None if self.emc is None else self.emc.cap
 
     @property
     def tables(self) -> dict[str, tuple[float, ...]]:
         """Every value that the board lists, by knob, ascending; clocks in MHz, caps ignored."""
-        tables: dict[str, tuple[float, ...]] = {"cpu_cores": tuple(map(float, self.cores.counts))}
-        if not isinstance(self.cpu_khz, str):
-            tables["cpu_mhz"] = tuple(khz / KHZ_PER_MHZ for khz in self.cpu_khz)
-        if not isinstance(self.gpu, str):
-            tables["gpu_mhz"] = tuple(hz / HZ_PER_MHZ for hz in self.gpu.table_hz)
-        if not isinstance(self.emc, str):
-            tables["mem_mhz"] = tuple(hz / HZ_PER_MHZ for hz in self.emc.table_hz)
-        return tables
-
-    @property
-    def reasons(self) -> dict[str, str]:
-        """Reason why a knob cannot be set, by knob."""
-        told = {"cpu_mhz": self.cpu_khz, "gpu_mhz": self.gpu, "mem_mhz": self.emc}
-        return {knob: reason for knob, reason in told.items() if isinstance(reason, str)}
+        clocks = {knob: tuple(value / clock.per_mhz for value in clock.table) for knob, clock in self.clocks.items()}
+        return {"cpu_cores": tuple(map(float, self.cores.counts)), **clocks}
 
     @property
     def files(self) -> dict[str, tuple[str, ...]]:
-        """Every file that setting a knob may write, by knob, hidden limits of offline clusters included."""
-        limits = [path for pair in possible_limits(self.cores) for path in pair.paths]
-        return {
-            "cpu_cores": self.cores.settable,
-            "cpu_mhz": () if isinstance(self.cpu_khz, str) else tuple(limits),
-            "gpu_mhz": () if isinstance(self.gpu, str) else self.gpu.settable,
-            "mem_mhz": () if isinstance(self.emc, str) else self.emc.settable,
-        }
+        """Every file that setting a knob may write, by knob."""
+        return {"cpu_cores": self.cores.settable, **{knob: clock.settable for knob, clock in self.clocks.items()}}
 
 
 def find_knobs(sysfs: Sysfs) -> JetsonKnobs:
@@ -226,13 +207,16 @@ def find_knobs(sysfs: Sysfs) -> JetsonKnobs:
     Raises:
         DeviceError: the kernel does not list the cores.
     """
-    return JetsonKnobs(find_cores(sysfs), _cpu(sysfs), find_gpu(sysfs), find_emc(sysfs))
-
-
-def _cpu(sysfs: Sysfs) -> tuple[int, ...] | str:
-    if not policies(sysfs):
-        return f"/{FOLDER}/cpufreq shows no policy: this kernel does not set the CPU clock"
-    return common_table(sysfs) or "the clusters list no clock that all of them have"
+    cores = find_cores(sysfs)
+    cpu, gpu, emc = find_cpu(sysfs, cores), find_gpu(sysfs), find_emc(sysfs)
+    found = {"cpu_mhz": cpu, "gpu_mhz": gpu, "mem_mhz": emc}
+    return JetsonKnobs(
+        cores,
+        None if isinstance(cpu, str) else cpu,
+        None if isinstance(gpu, str) else gpu,
+        None if isinstance(emc, str) else emc,
+        {knob: reason for knob, reason in found.items() if isinstance(reason, str)},
+    )
 
 
 def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]:
@@ -241,12 +225,12 @@ def limits_in_force(knobs: JetsonKnobs, sysfs: Sysfs) -> dict[str, float | None]
     The limits in force replace the unknown limits of the mode; only an explicit option exceeds them.
     """
     cpu = [khz for policy in policies(sysfs) if (khz := sysfs.read_int(policy.limits.high)) is not None]
-    gpu_hz = None if isinstance(knobs.gpu, str) else sysfs.read_int(knobs.gpu.limits.high)
+    gpu_hz = None if knobs.gpu is None else sysfs.read_int(knobs.gpu.limits.high)
     on = [core for core in knobs.cores.switchable if sysfs.read_int(online_file(core)) == 1]
     return {
         "cpu_cores": float(len(knobs.cores.fixed) + len(on)),
-        "cpu_mhz": max(cpu) / KHZ_PER_MHZ if cpu else None,
-        "gpu_mhz": None if gpu_hz is None else gpu_hz / HZ_PER_MHZ,
+        "cpu_mhz": max(cpu) / CpuClock.per_mhz if cpu else None,
+        "gpu_mhz": None if gpu_hz is None else gpu_hz / GpuClock.per_mhz,
     }
 
 

@@ -11,14 +11,11 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
 from edgetune.devices.control import RestorePlan, Snapshot, same_configuration, told_change
-from edgetune.devices.jetson import cpu as cpu_cores
-from edgetune.devices.jetson.cpu import Cores, CpuClock, online_file, possible_limits
-from edgetune.devices.jetson.emc import EmcClock, LimitedRate, LockedRate
-from edgetune.devices.jetson.gpu import GpuClock
+from edgetune.devices.jetson.cpu import online_file, possible_limits, switch_off, switch_on
+from edgetune.devices.jetson.emc import LimitedRate, LockedRate
 from edgetune.devices.jetson.knobs import JetsonKnobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, noted_mode, read_nvpmodel
 from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
@@ -161,9 +158,9 @@ class ModeValues:
                 return tuple(sorted(map(int, self._sysfs.read(listed.lstrip("/")).split())))
             except (OSError, ValueError):
                 continue  # path of another kernel, or of an offline cluster
-        if path.endswith("_freq") and "/cpufreq/" in path and not isinstance(self._knobs.cpu_khz, str):
-            return self._knobs.cpu_khz
-        return () if isinstance(self._knobs.gpu, str) else self._knobs.gpu.table_hz
+        if path.endswith("_freq") and "/cpufreq/" in path and self._knobs.cpu is not None:
+            return self._knobs.cpu.table
+        return () if self._knobs.gpu is None else self._knobs.gpu.table
 
     def _cap(self, limit: int, found: Mapping[str, str]) -> str | None:
         """Return the memory cap of the mode; ``None`` for 0, which would be the lowest rate and is never intended.
@@ -173,7 +170,7 @@ class ModeValues:
         the snapshot.
         """
         cap, emc = self._knobs.emc_cap, self._knobs.emc
-        if cap is None or isinstance(emc, str):
+        if cap is None or emc is None:
             return None
         if cap.zero_is_none:
             return str(limit)
@@ -183,9 +180,9 @@ class ModeValues:
         if limit >= UNCAPPED:
             capped_then = self._earlier is None or self._earlier.get("EMC", "MAX_FREQ") != limit
             earlier = now is None or (capped_then and str(now) == found.get(cap.path))
-            return str(emc.table_hz[-1] if earlier else now)
-        allowed = [hz for hz in emc.table_hz if hz <= limit] or [emc.table_hz[0]]
-        same = now is not None and [hz for hz in emc.table_hz if hz <= now] == allowed
+            return str(emc.table[-1] if earlier else now)
+        allowed = [hz for hz in emc.table if hz <= limit] or [emc.table[0]]
+        same = now is not None and [hz for hz in emc.table if hz <= now] == allowed
         return str(now if same else allowed[-1])
 
 
@@ -198,9 +195,9 @@ def _model_of(configuration: str, nvpmodel: Nvpmodel) -> PowerModel | None:
 def limit_pairs(knobs: JetsonKnobs) -> Iterator[LimitFiles]:
     """Yield each pair of limits that edgetune may set."""
     yield from possible_limits(knobs.cores)
-    if not isinstance(knobs.gpu, str):
+    if knobs.gpu is not None:
         yield knobs.gpu.limits
-    if not isinstance(knobs.emc, str) and isinstance(knobs.emc.rate, LimitedRate):
+    if knobs.emc is not None and isinstance(knobs.emc.rate, LimitedRate):
         yield knobs.emc.rate.limits
 
 
@@ -230,12 +227,12 @@ def within(found: Snapshot, bound: Callable[[str], str | None], knobs: JetsonKno
 def _rate_within_cap(target: Snapshot, knobs: JetsonKnobs) -> Snapshot:
     """Return the target with the locked memory rate reduced to its cap, so that a restore does not raise the cap."""
     cap, emc = knobs.emc_cap, knobs.emc
-    if cap is None or isinstance(emc, str) or not isinstance(emc.rate, LockedRate) or emc.rate.rate not in target:
+    if cap is None or emc is None or not isinstance(emc.rate, LockedRate) or emc.rate.rate not in target:
         return target
     ceiling = cap.ceiling(int(target[cap.path])) if cap.path in target else float("inf")
     if int(target[emc.rate.rate]) <= ceiling:
         return target
-    allowed = [hz for hz in emc.table_hz if hz <= ceiling] or [emc.table_hz[0]]
+    allowed = [hz for hz in emc.table if hz <= ceiling] or [emc.table[0]]
     return {**target, emc.rate.rate: str(allowed[-1])}
 
 
@@ -247,48 +244,40 @@ def _rank(text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class BoardParts:
-    """The settable parts of a board; ``None`` for a clock that cannot be set."""
-
-    files: BoardFiles
-    cores: Cores
-    cpu: CpuClock | None
-    gpu: GpuClock | None
-    emc: EmcClock | None
-
-
 class BoardRestore:
     """One attempt to restore a board.
 
     Args:
-        parts: The settable parts of the board.
+        files: The board's files.
+        knobs: The board's knobs.
         found: The values to restore.
     """
 
-    def __init__(self, parts: BoardParts, found: Snapshot) -> None:
-        self._parts = parts
-        self._found = dict(found) if parts.emc is None else parts.emc.meant(found)
+    def __init__(self, files: BoardFiles, knobs: JetsonKnobs, found: Snapshot) -> None:
+        self._files = files
+        self._knobs = knobs
+        self._found = dict(found) if knobs.emc is None else knobs.emc.meant(found)
         self._trouble: list[str] = []
         self._seen_right: set[str] = set()
 
     def run(self) -> list[str]:
         """Restore all settings, then read each; return a sentence for each that differs."""
-        if self._parts.emc is not None:
-            self._attempt(self._parts.emc.restore_found, self._found)
-        if self._parts.gpu is not None:
-            self._attempt(self._parts.gpu.apply, None, self._found)
-        for core in self._parts.cores.switchable:
-            if self._found.get(online_file(core)) == "1":
-                self._attempt(cpu_cores.switch_on, self._parts.files, [core])
-        if self._parts.cpu is not None:
-            for pair, core in possible_limits(self._parts.cores).items():
-                if self._attempt(self._parts.cpu.restore_found, pair, core, self._found):
+        files, knobs, found = self._files, self._knobs, self._found
+        if knobs.emc is not None:
+            self._attempt(knobs.emc.restore, files, found)
+        if knobs.gpu is not None:
+            self._attempt(knobs.gpu.apply, files, None, found)
+        for core in knobs.cores.switchable:
+            if found.get(online_file(core)) == "1":
+                self._attempt(switch_on, files, [core])
+        if knobs.cpu is not None:
+            for pair, core in possible_limits(knobs.cores).items():
+                if self._attempt(knobs.cpu.restore_limits, files, pair, core, found):
                     self._seen_right.update(pair.paths)
-        for core in reversed(self._parts.cores.switchable):
-            if self._found.get(online_file(core)) == "0":
-                self._attempt(cpu_cores.switch_off, self._parts.files, [core])
-        return [told for path, value in self._found.items() if (told := self._difference(path, value))]
+        for core in reversed(knobs.cores.switchable):
+            if found.get(online_file(core)) == "0":
+                self._attempt(switch_off, files, [core])
+        return [told for path, value in found.items() if (told := self._difference(path, value))]
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> bool:
         """Run an action and return whether it succeeded; keep the message of an error."""
@@ -301,10 +290,11 @@ class BoardRestore:
 
     def _difference(self, path: str, value: str) -> str | None:
         """Return a sentence about a setting that differs from its target; ``None`` if it does not."""
-        if path not in self._parts.files.settable:
+        if path not in self._files.settable:
             return f"/{path} is not put back to {value}: the board shows no such setting now"
         try:
-            now = self._parts.files.read(path) if self._parts.emc is None else self._parts.emc.now(path, value)
+            emc = self._knobs.emc
+            now = self._files.read(path) if emc is None else emc.now(self._files, path, value)
         except DeviceError as error:
             # limits of a cluster that is offline again were verified while it was online
             return None if path in self._seen_right else f"{error.message}; it was {value}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.capabilities import ModeSpace
+from edgetune.devices.capabilities import ModeSpace, check_mode
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.control import BoardControl, Snapshot
 from edgetune.devices.nvml.gpu import (
@@ -25,7 +25,7 @@ from edgetune.devices.nvml.gpu import (
     NoPermissionError,
     NotSupportedError,
 )
-from edgetune.errors import DeviceError, NotRestoredError
+from edgetune.errors import DeviceError
 
 NEEDS_ROOT = "setting it needs root: edgetune doctor"
 _STEP_MW = 5000
@@ -146,8 +146,8 @@ LOCKS = (
 )
 
 
-class NvmlControl:
-    """Sets modes of one GPU; a ``devices.control.BoardControl``.
+class NvmlControl(BoardControl):
+    """Sets modes of one GPU.
 
     Args:
         gpu: The GPU.
@@ -185,8 +185,8 @@ class NvmlControl:
         Raises:
             DeviceError: a value is not on offer, this process lacks permission, or the driver refused or ignored it.
         """
-        self._require(mode)
         wanted = mode.knobs()
+        check_mode(wanted, self.space, self.name)
         for lock in self._locks:
             if lock.knob in wanted:
                 self._set_lock(lock, wanted[lock.knob])
@@ -225,20 +225,6 @@ class NvmlControl:
             except DeviceError as error:
                 wrong.append(f"the power limit of {self.name} is not {int(found[_LIMIT]) / 1e3:g} W: {error.message}")
         return wrong
-
-    def _require(self, mode: Mode) -> None:
-        for knob, value in mode.knobs().items():
-            if knob not in self.space.knobs:
-                reason = self.space.fixed.get(knob, "there is no such knob")
-                raise DeviceError(
-                    f"{self.name} cannot set {knob}: {reason}", f"edgetune device {self.name} lists its knobs"
-                )
-            if value not in self.space.knobs[knob]:
-                low, high = self.space.knobs[knob][0], self.space.knobs[knob][-1]
-                raise DeviceError(
-                    f"{self.name} has no {knob} of {value:g}",
-                    f"it has {len(self.space.knobs[knob])} from {low:g} to {high:g}: edgetune device {self.name}",
-                )
 
     def _change(self, knob: str, function: str, *arguments: int) -> None:
         """Call an NVML function that changes a setting; ``knob`` is for the message."""
@@ -297,44 +283,3 @@ class NvmlControl:
                 f"{enforced_mw / 1e3:g} W holds it down",
                 "ask whoever manages this machine; lower limits can be set",
             )
-
-
-class DirectModes:
-    """A ``ModeControl`` over a ``BoardControl`` in the same process; nothing is restored if the process is killed.
-
-    Args:
-        control: Sets the board's knobs.
-    """
-
-    def __init__(self, control: BoardControl) -> None:
-        self._control = control
-        self._found: Snapshot | None = None
-
-    @property
-    def space(self) -> ModeSpace:
-        """The modes that can be set."""
-        return self._control.space
-
-    def apply(self, mode: Mode) -> Mode:
-        """Set ``mode`` and return the mode read back; the first call takes the snapshot for the restore.
-
-        Raises:
-            DeviceError: the device refused the mode, or reads back another.
-        """
-        if self._found is None:
-            self._found = self._control.snapshot()
-        return self._control.apply(mode, self._found)
-
-    def read(self) -> Mode:
-        """Return the present knobs."""
-        return self._control.read()
-
-    def restore(self) -> None:
-        """Restore every setting.
-
-        Raises:
-            NotRestoredError: a setting is not as it was found.
-        """
-        wrong = [] if self._found is None else self._control.restore(self._found)
-        if wrong:
-            raise NotRestoredError("; ".join(wrong), "restart the machine, which resets every GPU")

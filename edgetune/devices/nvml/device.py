@@ -14,12 +14,14 @@ from edgetune.devices.capabilities import ModeControl
 from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.cpu import CpuLoad
 from edgetune.devices.device import Device, DeviceKind, Listing, LiveSource
+from edgetune.devices.direct_modes import DirectModes
 from edgetune.devices.guardian.client import guardian_command, open_guardian_modes
 from edgetune.devices.guardian.lock import Exclusive
-from edgetune.devices.nvml.control import DirectModes, NvmlControl
+from edgetune.devices.jetson.detect import detect_jetson
+from edgetune.devices.nvml.control import NvmlControl
 from edgetune.devices.nvml.gpu import Gpu, gpu_count, load_nvml, text, unusable
 from edgetune.devices.nvml.sensors import GpuTelemetry, open_power, open_thermometer, open_throttling
-from edgetune.devices.software import detect_board, software_versions
+from edgetune.devices.software import software_versions
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError, InputError
 from edgetune.processes.privilege import holds_root
@@ -48,7 +50,7 @@ def open_nvml_device(
         DeviceError: nvidia-ml-py or the driver is missing, no GPU has this number, or it is a Jetson's.
     """
     gpu = Gpu(load_nvml(library), index)
-    refused = unusable(gpu, on_jetson=detect_board(root) is not None)
+    refused = unusable(gpu, on_jetson=detect_jetson(Sysfs(root)) is not None)
     if refused is not None:
         raise refused
     clock = clock or MonotonicClock()
@@ -86,7 +88,7 @@ def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, De
     Raises:
         DeviceError: nvidia-ml-py or the driver is missing.
     """
-    nvml, on_jetson = load_nvml(library), detect_board(root) is not None
+    nvml, on_jetson = load_nvml(library), detect_jetson(Sysfs(root)) is not None
     found: list[tuple[str, DeviceError | None]] = []
     for index in range(gpu_count(nvml)):
         try:

@@ -14,14 +14,14 @@ import numpy as np
 from edgetune.artifacts.layers import LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpsTable
-from edgetune.devices.capabilities import Absent, ModeSpace
+from edgetune.devices.capabilities import Absent, check_mode
 from edgetune.devices.device import Device, Minibatches
 from edgetune.devices.twin import timeline as noises
 from edgetune.devices.twin.constants import TwinFile, list_boards, load_board, load_file
 from edgetune.devices.twin.physics import Clocks, layer_times, predict, static_power
 from edgetune.devices.twin.timeline import TwinPowerSensor, TwinTimeline
 from edgetune.devices.twin.work import work_of
-from edgetune.errors import DeviceError, InputError
+from edgetune.errors import InputError
 from edgetune.units import format_duration
 
 _NO_HEAT = "the twin has no thermal model"
@@ -225,22 +225,11 @@ class _Modes:
     """Power modes of an opened twin; only values of the board's tables."""
 
     def __init__(self, board: _Board) -> None:
-        self._board, self._found = board, board.mode
-
-    @property
-    def space(self) -> ModeSpace:
-        """The modes that can be set."""
-        return self._board.space
+        self._board, self._found, self.space = board, board.mode, board.space
 
     def apply(self, mode: Mode) -> Mode:
         """Set ``mode``; knobs that it leaves out keep their value."""
-        for knob, value in mode.knobs().items():
-            allowed = self._board.space.knobs.get(knob)
-            if allowed is None:
-                raise DeviceError(f"the twin has no {knob}", f"its knobs: {', '.join(self._board.space.knobs)}")
-            if value not in allowed:
-                nearest = min(allowed, key=lambda other: abs(other - value))
-                raise DeviceError(f"{knob} cannot be {value:g} on this board", f"the nearest value is {nearest:g}")
+        check_mode(mode.knobs(), self.space, f"twin:{self._board.twin.board}")
         wanted = Mode.of({**self._board.mode.knobs(), **mode.knobs()})
         if wanted != self._board.mode:
             self._board.set_mode(wanted)

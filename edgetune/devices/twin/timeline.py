@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -78,10 +78,11 @@ class _Piece:
 
 @dataclass(slots=True)
 class TwinRecording:
-    """Readings taken while it is open, the first one refresh interval after ``start_ns``."""
+    """Readings taken while it is open, oldest first, the first one refresh interval after ``start_ns``."""
 
     start_ns: int
     readings: list[PowerReading] = field(default_factory=list)
+    failure: None = None
 
 
 class TwinTimeline:
@@ -172,42 +173,13 @@ class TwinTimeline:
 
 
 class TwinPowerSensor:
-    """The twin's view of the board's total input power."""
+    """The twin's view of the board's total input power; times are s of virtual time."""
 
     def __init__(self, timeline: TwinTimeline, sensing: Sensing, source: str) -> None:
-        self._timeline, self._sensing, self._source = timeline, sensing, source
-
-    @property
-    def source(self) -> str:
-        """The quantity that the readings cover."""
-        return self._source
-
-    @property
-    def refresh_s(self) -> float:
-        """Interval between readings, s of virtual time."""
-        return self._sensing.refresh_s
-
-    @property
-    def settle_s(self) -> float:
-        """Time until readings represent a new load, s of virtual time."""
-        return self._sensing.settle_s
-
-    @contextmanager
-    def record(self) -> Iterator[_ReadOnly]:
-        """Record the readings that are due while the context is open."""
-        with self._timeline.record() as recording:
-            yield _ReadOnly(recording)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadOnly:
-    recording: TwinRecording
-    failure: None = None
-
-    @property
-    def readings(self) -> Sequence[PowerReading]:
-        """Readings so far, oldest first."""
-        return tuple(self.recording.readings)
+        self.source = source
+        self.refresh_s = sensing.refresh_s
+        self.settle_s = sensing.settle_s
+        self.record = timeline.record
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
 from edgetune.devices.jetson.power import BoardPower, open_board_power
 from edgetune.devices.jetson.sensors import open_board_thermometer
 from edgetune.devices.jetson.throttle import open_board_throttle
-from edgetune.devices.software import REMEDIES, JetsonRelease, detect_board
+from edgetune.devices.software import REMEDIES
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
 from edgetune.processes.privilege import as_root, holds_root
@@ -67,8 +67,8 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def inventory(board: JetsonRelease | None) -> list[Library]:
-    """Return every library of the core and of the extras, with the remedy for those that are missing."""
+def inventory(jetpack: int | None) -> list[Library]:
+    """Return every library of the core and of the extras, with the remedy for missing ones."""
     found = []
     for name in CORE:
         version = version_of(name)
@@ -76,20 +76,20 @@ def inventory(board: JetsonRelease | None) -> list[Library]:
     for extra, names, purpose in EXTRAS:
         name = next((name for name in names if version_of(name)), names[0])
         version = version_of(name)
-        found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, board)))
+        found.append(Library(name, extra, purpose, version, None if version else _remedy(extra, name, jetpack)))
     return found
 
 
-def _remedy(extra: str, name: str, board: JetsonRelease | None) -> str:
-    if board is not None and board.jetpack in REMEDIES and extra in ("ort", "torch"):
-        remedy = REMEDIES[board.jetpack]
+def _remedy(extra: str, name: str, jetpack: int | None) -> str:
+    if jetpack in REMEDIES and extra in ("ort", "torch"):
+        remedy = REMEDIES[jetpack]
         return next((command for command in remedy.commands if name in command), remedy.note)
-    if extra == "cuda" and board is not None and board.jetpack == 6:
+    if extra == "cuda" and jetpack == 6:
         return "pip install 'edgetune[cuda12]'"  # its driver is one of CUDA 12
     return f"pip install 'edgetune[{extra}]'"
 
 
-def conflicts(board: JetsonRelease | None) -> list[str]:
+def conflicts(jetpack: int | None) -> list[str]:
     """Return the conflicts between libraries, each as one sentence with its remedy."""
     found = []
     if version_of("onnxruntime") and version_of("onnxruntime-gpu"):
@@ -97,7 +97,7 @@ def conflicts(board: JetsonRelease | None) -> list[str]:
             "onnxruntime and onnxruntime-gpu are both installed and overwrite each other's files: "
             "pip uninstall both, then install one"
         )
-    remedy = REMEDIES.get(board.jetpack) if board is not None and board.jetpack is not None else None
+    remedy = REMEDIES.get(jetpack or 0)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     if remedy is not None and remedy.python != here:
         found.append(f"this is Python {here}; NVIDIA's wheels for this JetPack are for {remedy.python}: {remedy.note}")
@@ -243,19 +243,20 @@ def examine(root: Path) -> dict[str, Any]:
     """
     from edgetune.workflows.device.guardian_permission import examine_guardian
 
-    board, release = examine_board(root), detect_board(root)
+    board = examine_board(root)
+    jetpack = None if board is None else board["jetpack"]
     listings = discover.list_devices() if root == Path("/") else []
     here = [item.name for item in listings if item.available and ":FILE" not in item.name]
     guarded = guarded_devices(here, root, jetson=board is not None)
-    remedy = REMEDIES.get(release.jetpack) if release is not None and release.jetpack is not None else None
+    remedy = REMEDIES.get(jetpack or 0)
     return {
         "edgetune": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "board": board,
         "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
-        "libraries": [dataclasses.asdict(library) for library in inventory(release)],
-        "conflicts": conflicts(release),
+        "libraries": [dataclasses.asdict(library) for library in inventory(jetpack)],
+        "conflicts": conflicts(jetpack),
         "devices": [dataclasses.asdict(listing) for listing in listings],
         "abilities": {name: abilities(name) for name in here if name != "jetson"},
         "permissions": permissions(root) if board is None else [],

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from edgetune.devices.jetson.catalog import board_names, load_board
-from edgetune.devices.software import detect_board
+from edgetune.devices.jetson.detect import detect_jetson
 from edgetune.errors import InputError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_clock import FakeClock
@@ -150,7 +150,7 @@ def test_every_board_says_what_it_is(as_released, name, release):
     raw = (kernel.root / "proc/device-tree/model").read_bytes()
     assert raw.endswith(b"\0")
     assert b"\n" not in raw
-    found = detect_board(kernel.root)
+    found = detect_jetson(kernel)
     assert found is not None
     assert found.model == load_board(name).models[0]
     assert found.jetpack == JETPACKS[release]

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from edgetune.artifacts.mode import Mode
-from edgetune.devices.cpufreq import HostControl, open_guarded_frequency
+from edgetune.devices.cpufreq import HostControl
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import apply_line, guard, request_line
@@ -59,7 +59,7 @@ def test_what_cannot_be_put_back_is_told(sysfs):
     control.apply(Mode(cpu_mhz=1600), found)
     sysfs.deny_writing(f"{POLICIES[1]}/scaling_max_freq", errno.EBUSY)
     (told,) = control.restore(found)
-    assert f"{POLICIES[1]}: the device is busy" in told
+    assert f"{POLICIES[1]}/scaling_max_freq refused 2400000: the device is busy" in told
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,26 @@ def test_what_no_snapshot_of_it_says_is_never_written(sysfs, found):
     assert sysfs.writes == []
 
 
-def test_a_kernel_without_cpufreq_is_an_error(tmp_path):
-    with pytest.raises(DeviceError, match="offers no cpufreq"):
-        HostControl(FakeSysfs(tmp_path))
+def test_without_cpufreq_there_is_nothing_to_set_and_nothing_to_put_back(tmp_path):
+    control = HostControl(FakeSysfs(tmp_path))
+    assert "offers no cpufreq" in control.space.fixed["cpu_mhz"]
+    with pytest.raises(DeviceError, match="host cannot set cpu_mhz: this kernel offers no cpufreq"):
+        control.apply(Mode(cpu_mhz=1600), {})
+    assert (control.read(), control.snapshot(), control.restore({})) == (Mode(), {}, [])
+
+
+def test_what_was_found_before_cpufreq_went_away_is_told(sysfs, tmp_path):
+    told, _ = HostControl(FakeSysfs(tmp_path / "other")).restore(HostControl(sysfs).snapshot())
+    assert told.startswith(f"/{POLICIES[0]} is not put back to 800000 and 2400000: this kernel offers no cpufreq")
 
 
 def test_the_clock_of_a_jetson_is_left_to_the_guardian_of_the_board(tmp_path):
     kernel = make_board(tmp_path, "jetson-orin-nano-8gb")
-    with pytest.raises(DeviceError, match="--device jetson"):
-        HostControl(kernel)
-    assert "--device jetson" in open_guarded_frequency(kernel)
+    control, before = HostControl(kernel), kernel.settings()
+    assert "--device jetson" in control.space.fixed["cpu_mhz"]
+    policy = f"{POLICIES[0]}/scaling"
+    assert len(control.restore({f"{policy}_min_freq": "729600", f"{policy}_max_freq": "729600"})) == 1
+    assert kernel.settings() == before
 
 
 def test_a_guardian_puts_it_back_at_the_end(sysfs):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
+from edgetune.devices.control import BoardControl
 from edgetune.devices.guardian.program import run
 from edgetune.devices.sysfs import Sysfs, why
 from edgetune.errors import DeviceError
@@ -94,7 +95,7 @@ def power_cut(root):
         (root / path).write_text(value + "\n")
 
 
-class ToyControl:
+class ToyControl(BoardControl):
     name = "toy"
 
     def __init__(self, kernel):

@@ -3,7 +3,6 @@
 import pytest
 
 from edgetune.devices.jetson.detect import detect_jetson
-from edgetune.devices.software import JetsonRelease, detect_board
 from fakes.sysfs import FakeSysfs
 
 ORIN = ("nvidia,p3737-0000+p3701-0005", "nvidia,p3701-0005", "nvidia,tegra234")
@@ -147,9 +146,3 @@ def test_bytes_that_are_no_text_are_no_answer(tmp_path):
 @pytest.mark.parametrize("compatible", [(), ("raspberrypi,5-model-b", "brcm,bcm2712")])
 def test_another_machine_is_none(tmp_path, compatible):
     assert detect_jetson(board(tmp_path, compatible, l4t=None)) is None
-    assert detect_board(tmp_path) is None
-
-
-def test_what_to_install_is_decided_by_the_same_facts(tmp_path):
-    board(tmp_path)
-    assert detect_board(tmp_path) == JetsonRelease("Jetson AGX Orin", "36.4.3", 6)

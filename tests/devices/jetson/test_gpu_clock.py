@@ -26,7 +26,7 @@ def test_the_gpu_is_found_under_every_name(bench, board, kernel, name):
     gpu = find_gpu(at.kernel)
     assert gpu.limits.low == f"sys/class/devfreq/{name}/min_freq"
     assert gpu.power == f"sys/class/devfreq/{name}/device/power/control"
-    assert gpu.table_hz == tuple(khz * 1000 for khz in at.kernel.board.gpu_khz)
+    assert gpu.table == tuple(khz * 1000 for khz in at.kernel.board.gpu_khz)
 
 
 def add_devfreq(sysfs, name, *, compatible=None, node=None):
@@ -48,7 +48,7 @@ def test_the_node_of_the_gpu_goes_before_names(tmp_path):
     sysfs.put("sys/devices/platform/gpu.0/of_node/compatible", "nvidia,ga10b\0")
     gpu = find_gpu(sysfs)
     assert gpu.limits.low == "sys/class/devfreq/c/min_freq"
-    assert gpu.table_hz == (100_000_000, 200_000_000, 300_000_000)
+    assert gpu.table == (100_000_000, 200_000_000, 300_000_000)
     assert gpu.power is None
 
 
