@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -99,17 +100,8 @@ class Sysfs:
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Order ``cpu2`` before ``cpu10``."""
-    pieces, number = [], ""
-    for character in text + "\0":
-        if character.isdigit():
-            number += character
-            continue
-        if number:
-            pieces.append((int(number), ""))
-            number = ""
-        pieces.append((-1, character))
-    return pieces
+    """Return a key that orders ``cpu2`` before ``cpu10``, and letters before numbers."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"[0-9]+|[^0-9]", text + "\0")]
 
 
 def why(error: OSError) -> str:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from edgetune.devices.capabilities import Absent, ModeControl, ModeReader, PowerReading, Telemetry
+from edgetune.devices.capabilities import Absent, ModeControl, ModeReader, PowerReading
 from edgetune.devices.device import Device
 from edgetune.errors import DeviceError
 
@@ -85,30 +85,21 @@ Readings = Mapping[str, Mapping[str, float | str | None]]
 """Readings by group and name; a group's name ends in the unit of its numbers."""
 
 
-class FromCapabilities:
-    """Telemetry of the present mode, the hottest zone and the throttle counter of a device.
+def read_telemetry(device: Device) -> Readings:
+    """Return the present readings: the device's own, else its mode, hottest zone and throttle counter.
 
-    Power is left out, because an energy sensor needs an interval.
+    Power is left out of the latter, because an energy sensor needs an interval.
     """
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-
-    def read(self) -> Readings:
-        """Return the present readings of the capabilities."""
-        device, found = self._device, dict[str, dict[str, float | str | None]]()
-        if mode := present_mode(device.modes):
-            found["mode"] = mode
-        if not isinstance(device.temperature, Absent):
-            found["temperature_c"] = {"hottest": device.temperature.read_c()}
-        if not isinstance(device.throttle, Absent):
-            found["throttling_events"] = {"since boot": device.throttle.read()}
-        return found
-
-
-def telemetry_of(device: Device) -> Telemetry:
-    """Return the device's own telemetry, else that of its capabilities."""
-    return device.telemetry or FromCapabilities(device)
+    if device.telemetry is not None:
+        return device.telemetry.read()
+    found: dict[str, dict[str, float | str | None]] = {}
+    if mode := present_mode(device.modes):
+        found["mode"] = mode
+    if not isinstance(device.temperature, Absent):
+        found["temperature_c"] = {"hottest": device.temperature.read_c()}
+    if not isinstance(device.throttle, Absent):
+        found["throttling_events"] = {"since boot": device.throttle.read()}
+    return found
 
 
 def present_mode(modes: ModeControl | Absent) -> dict[str, float | str | None]:

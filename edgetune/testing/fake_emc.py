@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from functools import partial
 
 from edgetune.devices.clock import Clock
 from edgetune.testing.fake_cpu import number
@@ -86,14 +86,14 @@ def answers(files: KernelFiles, board: FakeBoard, clock: Clock) -> dict[str, Ans
 
     found = {
         ISO_CAP: Answer(write=lambda value: files.put(ISO_CAP, number(value))),
-        CLK_CAP: Answer(write=_clk_cap(files, board)),
+        CLK_CAP: Answer(write=partial(_clk_cap, files, board)),
         f"{_BWMGR}/cur_freq": Answer(read=rate),
-        f"{_BWMGR}/min_freq": Answer(write=_bwmgr(files, board, "min")),
-        f"{_BWMGR}/max_freq": Answer(write=_bwmgr(files, board, "max")),
+        f"{_BWMGR}/min_freq": Answer(write=partial(_bwmgr, files, board, "min")),
+        f"{_BWMGR}/max_freq": Answer(write=partial(_bwmgr, files, board, "max")),
         f"{_T210}/clk_rate": Answer(read=rate),
         f"{_T210}/clk_update_rate": Answer(read=rate),  # what was written last is not shown; not verified
         f"{DEBUGFS}/clk/emc/clk_rate": Answer(read=rate),
-        f"{_EMC}/rate": Answer(read=rate, write=_set_rate(files, board, clock)),
+        f"{_EMC}/rate": Answer(read=rate, write=partial(_set_rate, files, board, clock)),
     }
     if board.debugfs == "locked":
         found |= {path: Answer(_locked, lambda _: refuse(errno.EPERM)) for path in files.files_below(DEBUGFS)}
@@ -104,17 +104,14 @@ def _locked() -> str:
     refuse(errno.EPERM)
 
 
-def _clk_cap(files: KernelFiles, board: FakeBoard) -> Callable[[str], None]:
-    def write(value: str) -> None:
-        try:
-            hz = int(value, 0)  # kstrtoul with base 0
-        except ValueError:
-            refuse(errno.EINVAL, CLK_CAP)
-        if hz < 0 or board.cap_refused:
-            refuse(errno.EINVAL, CLK_CAP)
-        files.put(CLK_CAP, _round_down(board, hz))
-
-    return write
+def _clk_cap(files: KernelFiles, board: FakeBoard, value: str) -> None:
+    try:
+        hz = int(value, 0)  # kstrtoul with base 0
+    except ValueError:
+        refuse(errno.EINVAL, CLK_CAP)
+    if hz < 0 or board.cap_refused:
+        refuse(errno.EINVAL, CLK_CAP)
+    files.put(CLK_CAP, _round_down(board, hz))
 
 
 def _round_down(board: FakeBoard, hz: int) -> int:
@@ -122,27 +119,21 @@ def _round_down(board: FakeBoard, hz: int) -> int:
     return max((khz * 1000 for khz in board.emc_khz if khz * 1000 <= hz), default=board.emc_khz[0] * 1000)
 
 
-def _bwmgr(files: KernelFiles, board: FakeBoard, end: str) -> Callable[[str], None]:
-    def write(value: str) -> None:
-        first, last = board.emc_khz[0] * 1000, board.emc_khz[-1] * 1000
-        files.put(f"{_BWMGR}/{end}_freq", min(max(number(value) or (first if end == "min" else last), first), last))
-
-    return write
+def _bwmgr(files: KernelFiles, board: FakeBoard, end: str, value: str) -> None:
+    first, last = board.emc_khz[0] * 1000, board.emc_khz[-1] * 1000
+    files.put(f"{_BWMGR}/{end}_freq", min(max(number(value) or (first if end == "min" else last), first), last))
 
 
-def _set_rate(files: KernelFiles, board: FakeBoard, clock: Clock) -> Callable[[str], None]:
-    def write(value: str) -> None:
-        """Accept a rate in the table, within the cap and under lock; else succeed without effect."""
-        if not value.isdecimal() or board.bpmp_ignores or files.raw(f"{_EMC}/mrq_rate_locked") != "1":
-            return
-        if board.bpmp_wants_halt and files.raw(f"{_BPMP}/bwmgr/bwmgr_halt") != "1":
-            return
-        hz = int(value)
-        if hz % 1000 == 0 and hz // 1000 in board.emc_khz and hz <= ceiling_hz(files, board):
-            files.hide("emc.rate", hz)
-            files.hide("emc.since", clock.now_ns())
-
-    return write
+def _set_rate(files: KernelFiles, board: FakeBoard, clock: Clock, value: str) -> None:
+    """Accept a rate in the table, within the cap and under lock; else succeed without effect."""
+    if not value.isdecimal() or board.bpmp_ignores or files.raw(f"{_EMC}/mrq_rate_locked") != "1":
+        return
+    if board.bpmp_wants_halt and files.raw(f"{_BPMP}/bwmgr/bwmgr_halt") != "1":
+        return
+    hz = int(value)
+    if hz % 1000 == 0 and hz // 1000 in board.emc_khz and hz <= ceiling_hz(files, board):
+        files.hide("emc.rate", hz)
+        files.hide("emc.since", clock.now_ns())
 
 
 def ceiling_hz(files: KernelFiles, board: FakeBoard) -> int:

@@ -100,7 +100,7 @@ def test_the_seed_reaches_the_twin(monkeypatch: pytest.MonkeyPatch) -> None:
     def remember(name: str, *, seed: int) -> None:
         seeds.append((name, seed))
 
-    monkeypatch.setattr("edgetune.devices.twin.open_twin", remember)
+    monkeypatch.setattr("edgetune.devices.twin.device.open_twin", remember)
     open_device("twin:orin-agx?noise=on", seed=7)
     assert seeds == [("twin:orin-agx?noise=on", 7)]
 

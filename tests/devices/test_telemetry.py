@@ -7,7 +7,7 @@ import pytest
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Minibatches
-from edgetune.devices.telemetry import FromCapabilities, present_mode, telemetry_of
+from edgetune.devices.telemetry import present_mode, read_telemetry
 from edgetune.errors import DeviceError
 from edgetune.testing.fake_clock import FakeClock
 from fakes.device import FakeModes, FakeSource, FakeThermometer, FakeThrottle, fake_device
@@ -46,25 +46,22 @@ def test_a_device_with_telemetry_of_its_own_shows_that(device):
         def read(self):
             return {"clocks_mhz": {"gpu": 1.0}}
 
-    own = Own()
-    assert telemetry_of(replace(device, telemetry=own)) is own
-    assert isinstance(telemetry_of(device), FromCapabilities)
+    assert read_telemetry(replace(device, telemetry=Own())) == {"clocks_mhz": {"gpu": 1.0}}
 
 
 def test_a_device_that_can_do_nothing_shows_nothing(device):
-    assert telemetry_of(device).read() == {}
+    assert read_telemetry(device) == {}
 
 
 def test_capabilities_are_shown_with_the_unit_in_the_name_of_the_group(device):
     able = replace(device, modes=Reader(), temperature=FakeThermometer([41.5, None]), throttle=FakeThrottle([2, 3]))
-    telemetry = telemetry_of(able)
-    assert telemetry.read() == {
+    assert read_telemetry(able) == {
         "mode": {"gpu_mhz": 600.0},
         "temperature_c": {"hottest": 41.5},
         "throttling_events": {"since boot": 2},
     }
-    assert telemetry.read()["temperature_c"] == {"hottest": None}
-    assert telemetry.read()["throttling_events"] == {"since boot": 3}
+    assert read_telemetry(able)["temperature_c"] == {"hottest": None}
+    assert read_telemetry(able)["throttling_events"] == {"since boot": 3}
 
 
 def test_a_clock_that_is_not_pinned_has_no_value():

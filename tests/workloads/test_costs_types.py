@@ -13,7 +13,7 @@ from onnx_graphs import model, node
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import flops_by_precision
 from edgetune.artifacts.roofline import Roof
-from edgetune.devices.twin import open_twin
+from edgetune.devices.twin.device import open_twin
 from edgetune.stages.roofline.placement import place
 from edgetune.workloads.costs import model_table
 

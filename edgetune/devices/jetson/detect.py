@@ -45,8 +45,6 @@ class Jetson:
         jetpack: Major version of JetPack, e.g. 6.
         kernel: Release of the kernel, e.g. ``5.15.148-tegra``.
         kernel_generation: Its first two numbers, e.g. ``5.15``.
-        thor_gpu: Whether the GPU is driven as on Thor (``gpu-gpc-0``). JetPack 7 does not imply this: on Orin it
-            keeps the older driver.
         container: Evidence of a container, where nvpmodel reports success without effect; ``None`` outside one.
         notes: Unusual facts about the board, for the user.
     """
@@ -60,7 +58,6 @@ class Jetson:
     jetpack: int | None
     kernel: str | None
     kernel_generation: str | None
-    thor_gpu: bool
     container: str | None
     notes: tuple[str, ...] = ()
 
@@ -87,7 +84,6 @@ def detect_jetson(sysfs: Sysfs) -> Jetson | None:
         jetpack=_JETPACK_OF_L4T.get(int(l4t[1])) if l4t else None,
         kernel=kernel,
         kernel_generation=_generation(kernel),
-        thor_gpu=os.path.isdir(sysfs.root / "sys/class/devfreq/gpu-gpc-0"),
         container=_container(sysfs),
     )
     return replace(found, notes=tuple(_notes(found)))

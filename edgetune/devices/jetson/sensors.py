@@ -52,24 +52,6 @@ class BoardThermometer:
                 return junction_c
         return max((value for value in self.read_all().values() if value is not None), default=None)
 
-    @property
-    def critical_c(self) -> float | None:
-        """Shutdown temperature of the board, degrees Celsius: the junction's, else the lowest of any zone."""
-        if self._junction is not None:
-            junction_c = self._critical_c(self._junction)
-            if junction_c is not None:
-                return junction_c
-        found = (self._critical_c(folder) for folder in self._zones.values())
-        return min((value for value in found if value is not None), default=None)
-
-    def _critical_c(self, folder: str) -> float | None:
-        """Return the lowest critical trip point of a zone."""
-        found = []
-        for path in self._sysfs.glob(f"{folder}/trip_point_*_type"):
-            if self._sysfs.text(path) == "critical":
-                found.append(_read_c(self._sysfs, path.removesuffix("_type") + "_temp"))
-        return min((value for value in found if value is not None), default=None)
-
 
 def _read_c(sysfs: Sysfs, path: str) -> float | None:
     """Return degrees Celsius; ``None`` for a failed read or a negative value, which means that the sensor is off."""

@@ -82,23 +82,6 @@ def _modes(control: NvmlControl, library: Any, may_set: bool) -> ModeControl:
     return open_guardian_modes(guardian_command(control.name), control, ask=not may_set)
 
 
-def list_gpus(library: Any = None, root: Path = Path("/")) -> list[tuple[str, DeviceError | None]]:
-    """Return the name of each GPU of NVML, and the error if it cannot be measured, in the order of their numbers.
-
-    Raises:
-        DeviceError: nvidia-ml-py or the driver is missing.
-    """
-    nvml, on_jetson = load_nvml(library), detect_jetson(Sysfs(root)) is not None
-    found: list[tuple[str, DeviceError | None]] = []
-    for index in range(gpu_count(nvml)):
-        try:
-            gpu = Gpu(nvml, index)
-            found.append((gpu.name, unusable(gpu, on_jetson=on_jetson)))
-        except DeviceError as error:  # a lost GPU does not hide the others
-            found.append(("NVIDIA GPU", error))
-    return found
-
-
 def _source(gpu: Gpu) -> LiveSource:
     """Return the source that runs workloads on this GPU only.
 
@@ -176,15 +159,30 @@ def nvidia_listings(library: Any = None, root: Path = Path("/")) -> list[Listing
         root: Root of the file system.
     """
     try:
-        gpus = list_gpus(library, root)
+        nvml = load_nvml(library)
+        count = gpu_count(nvml)
     except DeviceError as failure:
         error = missing_nvidia(failure, root)
-        reason = f"{error.message}: {error.hint}" if error is failure else error.message
+        reason = _reason(error) if error is failure else error.message
         return [Listing(f"nvidia:{index}", "NVIDIA GPU", False, reason) for index in range(max(nvidia_gpus(root), 1))]
-    if not gpus:
+    if not count:
         return [Listing("nvidia:0", "NVIDIA GPU", False, "no NVIDIA GPU here: the driver knows none")]
-    reasons = ["" if refused is None else f"{refused.message}: {refused.hint}" for _, refused in gpus]
-    return [Listing(f"nvidia:{index}", gpus[index][0], not reason, reason) for index, reason in enumerate(reasons)]
+    on_jetson = detect_jetson(Sysfs(root)) is not None
+    found = []
+    for index in range(count):
+        name, refused = "NVIDIA GPU", None
+        try:
+            gpu = Gpu(nvml, index)
+            name = gpu.name
+            refused = unusable(gpu, on_jetson=on_jetson)
+        except DeviceError as error:  # a lost GPU does not hide the others
+            refused = error
+        found.append(Listing(f"nvidia:{index}", name, refused is None, "" if refused is None else _reason(refused)))
+    return found
+
+
+def _reason(error: DeviceError) -> str:
+    return f"{error.message}: {error.hint}"
 
 
 def open_nvidia(name: str, library: Any = None, root: Path = Path("/")) -> Device:

@@ -1,8 +1,8 @@
 """Digital twins: a board's time and power from a physical model, calibrated on published measurements.
 
-    open_twin("twin:orin-agx")                    a device on a virtual clock
-    calibration.check(tables, NAME)               each published figure with the twin's value
-    calibration.calibrate(tables, NAME)           the constants, fitted to another set of operator tables
+    device.open_twin("twin:orin-agx")             a device on a virtual clock
+    calibration.check(twin, tables)               each published figure with the twin's value
+    calibration.calibrate(twin, tables)           the constants, fitted to another set of operator tables
 
 ``tables`` is ``(network, task, batch_size) -> OpsTable``: this layer computes no costs of networks. NumPy, SciPy and
 PyYAML are imported on first use.
@@ -10,24 +10,8 @@ PyYAML are imported on first use.
 
 from __future__ import annotations
 
-import difflib
-
 from edgetune.devices.device import Device, DeviceKind, Listing
-from edgetune.errors import InputError
-
-
-def list_boards() -> tuple[str, ...]:
-    """Return the boards that have a twin."""
-    from edgetune.devices.twin import constants
-
-    return constants.list_boards()
-
-
-def open_twin(name: str, *, seed: int = 0, noise: bool = False) -> Device:
-    """Open a twin; see ``edgetune.devices.twin.device``."""
-    from edgetune.devices.twin import device
-
-    return device.open_twin(name, seed=seed, noise=noise)
+from edgetune.devices.twin.constants import list_boards
 
 
 def _listings() -> list[Listing]:
@@ -35,13 +19,8 @@ def _listings() -> list[Listing]:
 
 
 def _open(name: str, seed: int) -> Device:
-    board = name.removeprefix("twin").removeprefix(":").partition("?")[0]
-    boards = list_boards()
-    if board not in boards:
-        near = difflib.get_close_matches(board, boards, n=1)
-        known = f"known: {', '.join(f'twin:{b}' for b in boards)}"
-        hint = f"did you mean twin:{near[0]}? {known}" if near else known
-        raise InputError(f"there is no twin of {board!r}" if board else f"{name!r} names no board", hint)
+    from edgetune.devices.twin.device import open_twin  # NumPy
+
     return open_twin(name, seed=seed)
 
 

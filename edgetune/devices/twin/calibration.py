@@ -47,23 +47,16 @@ class CheckRow:
     source: str
 
 
-def check(tables: Tables, name: str = "twin:orin-agx") -> list[CheckRow]:
+def check(twin: TwinFile, tables: Tables) -> list[CheckRow]:
     """Compare every published figure of the board with the twin, in the order of the file.
 
     Args:
+        twin: The twin's constants.
         tables: Returns FP32 operator tables by network, task and batch size.
-        name: A twin, as for ``open_twin``.
 
     Raises:
-        InputError: the twin does not exist, or its board has no published figures.
+        InputError: the board has no published figures.
     """
-    from edgetune.devices.twin.device import load_twin
-
-    return check_file(load_twin(name)[0], tables)
-
-
-def check_file(twin: TwinFile, tables: Tables) -> list[CheckRow]:
-    """Return the rows of ``check`` for constants in hand."""
     anchors, _ = load_anchors()
     if anchors.board != twin.board:
         raise InputError(f"there are no published figures for {twin.board!r}", f"only for {anchors.board}")
@@ -193,18 +186,15 @@ SIGMA_COMPARED_ONLY = 0.4
 """Standard deviation of a figure: as a share of its tolerance, and of the figure itself where it has none."""
 
 
-def calibrate(tables: Tables, name: str = "twin:orin-agx", *, progress: Progress | None = None) -> TwinFile:
-    """Return the twin ``name`` with constants fitted to ``tables``, and its leave-one-network-out errors.
+def calibrate(twin: TwinFile, tables: Tables, *, progress: Progress | None = None) -> TwinFile:
+    """Return the twin with constants fitted to ``tables``, and its leave-one-network-out errors.
 
     Args:
+        twin: The twin whose board, knobs and assumed constants to keep.
         tables: Returns FP32 operator tables by network, task and batch size.
-        name: The twin whose board, knobs and assumed constants to keep, as for ``open_twin``.
         progress: Called with one line per step.
     """
-    from edgetune.devices.twin.device import load_twin
-
     say = progress or (lambda _line: None)
-    twin, _ = load_twin(name)
     digest = load_anchors()[1]
     bench = _bench(twin, tables)
     say("fitting the roofs")
@@ -226,15 +216,9 @@ def calibrate(tables: Tables, name: str = "twin:orin-agx", *, progress: Progress
     return twin.with_values(fitted, origin)
 
 
-def leave_one_out(
-    tables: Tables, name: str = "twin:orin-agx", *, progress: Progress | None = None
-) -> tuple[LeftOut, ...]:
+def leave_one_out(twin: TwinFile, tables: Tables, *, progress: Progress | None = None) -> tuple[LeftOut, ...]:
     """Return the twin's deviations from each network's figures after a fit without them."""
-    from edgetune.devices.twin.device import load_twin
-
-    twin, _ = load_twin(name)
-    bench = _bench(twin, tables)
-    return _leave_out_each(bench, twin.values, progress or (lambda _line: None))
+    return _leave_out_each(_bench(twin, tables), twin.values, progress or (lambda _line: None))
 
 
 def _bench(twin: TwinFile, tables: Tables) -> AnchorEvaluator:

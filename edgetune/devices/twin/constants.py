@@ -6,6 +6,7 @@ another one from the user's own operator tables, which ``twin:BOARD?constants=FI
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -269,8 +270,11 @@ def load_board(board: str) -> tuple[TwinFile, str]:
     Raises:
         InputError: no twin has this name.
     """
-    if board not in list_boards():
-        raise InputError(f"there is no twin of {board!r}", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
+    boards = list_boards()
+    if board not in boards:
+        near = difflib.get_close_matches(board, boards, n=1)
+        known = f"known: {', '.join(f'twin:{b}' for b in boards)}"
+        raise InputError(f"there is no twin of {board!r}", f"did you mean twin:{near[0]}? {known}" if near else known)
     data = (resources.files(__package__) / "constants" / f"{board}.yaml").read_bytes()
     return parse(data, f"{board}.yaml"), hashlib.sha256(data).hexdigest()
 

@@ -75,7 +75,7 @@ def load_twin(name: str) -> tuple[TwinFile, str]:
 
 def _parse(name: str) -> tuple[str, dict[str, str]]:
     """Split ``twin:BOARD?option=value&...``."""
-    board, _, query = name.removeprefix("twin:").partition("?")
+    board, _, query = name.removeprefix("twin").removeprefix(":").partition("?")
     if not board:
         raise InputError(f"{name!r} names no board", f"known: {', '.join(f'twin:{b}' for b in list_boards())}")
     options = dict(parse_qsl(query, keep_blank_values=True))

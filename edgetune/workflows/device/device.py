@@ -15,7 +15,7 @@ from edgetune.devices.guardian.client import LAUNCHER, GuardianModes, left_behin
 from edgetune.devices.guardian.controls import is_guarded
 from edgetune.devices.guardian.lock import hold_to_restore
 from edgetune.devices.guardian.units import guardian_units
-from edgetune.devices.telemetry import Readings, telemetry_of
+from edgetune.devices.telemetry import Readings, read_telemetry
 from edgetune.errors import DeviceError, InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.device.foreground import run_command
@@ -157,9 +157,9 @@ def watch(opts: WatchOptions) -> tuple[Device, Iterator[Readings]]:
 
 
 def _readings(device: Device, every_s: float, count: int | None) -> Iterator[Readings]:
-    telemetry, done = telemetry_of(device), 0
+    done = 0
     while count is None or done < count:
         if done:
             time.sleep(every_s)
-        yield telemetry.read()
+        yield read_telemetry(device)
         done += 1

@@ -46,8 +46,9 @@ def check(name: str, *, leave_one_out: bool) -> TwinCheck:
         InputError: the device is not a twin.
     """
     _require_twin(name)
-    figures, fit = calibration.check(tables, name), load_twin(name)[0].fit
-    return TwinCheck(figures, calibration.leave_one_out(tables, name) if leave_one_out else fit.leave_one_out, fit)
+    twin, _ = load_twin(name)
+    left_out = calibration.leave_one_out(twin, tables) if leave_one_out else twin.fit.leave_one_out
+    return TwinCheck(calibration.check(twin, tables), left_out, twin.fit)
 
 
 def calibrate(name: str, output: str) -> Path:
@@ -58,7 +59,7 @@ def calibrate(name: str, output: str) -> Path:
     """
     _require_twin(name)
     Target(Path(output)).check("set of constants", "--calibrate")
-    return write_atomically(dump(calibration.calibrate(tables, name)).encode(), output)
+    return write_atomically(dump(calibration.calibrate(load_twin(name)[0], tables)).encode(), output)
 
 
 def _require_twin(name: str) -> None:

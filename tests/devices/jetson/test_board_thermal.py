@@ -74,24 +74,6 @@ def test_zones_of_the_same_name_are_both_shown(sysfs):
     assert open_board_thermometer(sysfs).read_all() == {"cpu-thermal": 40.0, "cpu-thermal (thermal_zone3)": 45.0}
 
 
-def test_critical_temperatures_are_the_boards_own(sysfs):
-    add_zones(sysfs, cpu_thermal=40_000, tj_thermal=41_000)
-    for number, (cpu, junction) in enumerate([("passive", "active"), ("critical", "critical")]):
-        sysfs.put(f"sys/class/thermal/thermal_zone0/trip_point_{number}_type", cpu)
-        sysfs.put(f"sys/class/thermal/thermal_zone1/trip_point_{number}_type", junction)
-        sysfs.put(f"sys/class/thermal/thermal_zone0/trip_point_{number}_temp", 90_000 + 12_500 * number)
-        sysfs.put(f"sys/class/thermal/thermal_zone1/trip_point_{number}_temp", 60_000 + 44_500 * number)
-    thermometer = open_board_thermometer(sysfs)
-    assert thermometer.critical_c == 104.5
-    sysfs.deny_reading("sys/class/thermal/thermal_zone1/trip_point_1_type", errno.EAGAIN)
-    assert thermometer.critical_c == 102.5
-
-
-def test_no_trip_points_are_no_critical_temperature(sysfs):
-    add_zones(sysfs, cpu_thermal=40_000)
-    assert open_board_thermometer(sysfs).critical_c is None
-
-
 def test_no_zones_are_absent_with_a_reason(sysfs):
     add_zones(sysfs, PMIC_Die=100_000)
     assert isinstance(open_board_thermometer(sysfs), Absent)
@@ -106,4 +88,3 @@ def test_every_board_has_a_temperature_whatever_is_gated(tmp_path, name, kernel)
     gated = [zone for zone, value in thermometer.read_all().items() if value is None]
     assert set(gated) == set(fake_thermal.gated(kernel.board))
     assert "PMIC-Die" not in thermometer.read_all()
-    assert thermometer.critical_c == (114.5 if name == "jetson-agx-thor" else 104.5)  # as the fake kernel has it

@@ -35,7 +35,7 @@ def tables(network, task, batch_size):
 
 @lru_cache(maxsize=1)
 def rows():
-    return check(tables)
+    return check(TWIN, tables)
 
 
 def row(name):
@@ -150,7 +150,7 @@ def test_a_class_that_one_network_shows_is_guessed_without_it():
 
 @pytest.mark.slow
 def test_the_leave_one_out_table_is_reproduced():
-    again = {row.network: row for row in leave_one_out(tables)}
+    again = {row.network: row for row in leave_one_out(TWIN, tables)}
     for row in TWIN.fit.leave_one_out:
         assert again[row.network].time_pct == pytest.approx(row.time_pct, abs=2)
         assert again[row.network].power_pct == pytest.approx(row.power_pct, abs=2)

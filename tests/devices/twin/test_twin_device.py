@@ -11,8 +11,8 @@ from twin_tables import LOW, MAXN, mixed
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.device import Device
-from edgetune.devices.twin import list_boards, open_twin
-from edgetune.devices.twin.constants import dump, load_board
+from edgetune.devices.twin.constants import dump, list_boards, load_board
+from edgetune.devices.twin.device import open_twin
 from edgetune.devices.twin.physics import Clocks, predict
 from edgetune.devices.twin.work import work_of
 from edgetune.errors import DeviceError, InputError
@@ -229,7 +229,7 @@ def test_two_processes_agree_to_the_nanosecond():
     here = Path(__file__).parent
     program = (
         f"import sys; sys.path.insert(0, {str(here)!r})\n"
-        "from twin_tables import mixed\nfrom edgetune.devices.twin import open_twin\n"
+        "from twin_tables import mixed\nfrom edgetune.devices.twin.device import open_twin\n"
         f"print(open_twin({NOISY!r}).source.open(mixed()).run(50).end_ns)"
     )
     printed = {subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
