@@ -59,7 +59,7 @@ def _is_safetensors(head: bytes) -> bool:
 _TORCH_EXPORT = "torch.onnx.export(model, (example,), '{onnx}')"
 
 TABLE = ForeignKind(
-    "a table, not a network",
+    "a table, not an ONNX model",
     "to search it, leave --device out; to look its points up: --device recorded:{file}, and the network's name",
     (".parquet", ".csv"),
     mark=_starts(b"PAR1"),

@@ -73,7 +73,7 @@ FILES = [
     ("net.h5", content(b"\x89HDF\r\n\x1a\n" + bytes(64)), "Keras", "format='onnx'"),
     ("net.keras", keras, "Keras", "format='onnx'"),
     ("net.safetensors", safetensors, "weights, and no graph", "torch.onnx.export(model"),
-    ("sweep.parquet", content(b"PAR1" + bytes(64)), "table, not a network", "--device recorded:"),
+    ("sweep.parquet", content(b"PAR1" + bytes(64)), "table, not an ONNX model", "--device recorded:"),
     ("saved", folder("saved_model.pb", "variables"), "TensorFlow model", "tf2onnx.convert --saved-model"),
     ("llama", folder("config.json", "model.safetensors"), "Hugging Face", "optimum-cli export onnx"),
 ]
