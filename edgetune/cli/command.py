@@ -76,6 +76,8 @@ class DefaultGroup(LazyGroup):
 
 _CONTEXT = "ctx"
 _HEADINGS = get_args(Group)
+_LAST = ("batch_axis", "dim", "root", "seed", "force")
+"""Fields whose options come last in their group: few people need them."""
 
 
 @options_class
@@ -94,7 +96,9 @@ class AnswerTerminal:
 class QuietTerminal(AnswerTerminal):
     """The terminal options of a command without details."""
 
-    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
+    quiet: Annotated[
+        bool, Option("On standard error only errors, and the SIMULATED label.", ("--quiet", "-q"), "Output")
+    ] = False
 
 
 @options_class
@@ -133,7 +137,7 @@ class GroupedDefaultGroup(DefaultGroup):
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:
     """Write a section per group of a command's options, in the order of ``_HEADINGS``; the arguments come first."""
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in _HEADINGS}}
-    for parameter in command.get_params(ctx):
+    for parameter in sorted(command.get_params(ctx), key=lambda each: each.name in _LAST):
         record = parameter.get_help_record(ctx)
         if record is not None:
             argument = parameter.param_type_name == "argument"

@@ -132,7 +132,8 @@ def units(opts: UnitsOptions, terminal: AnswerTerminal) -> None:
       edgetune device units jetson --write units
       sudo groupadd --system edgetune; sudo usermod -aG edgetune "$USER"
       sudo cp units/* /etc/systemd/system
-      sudo systemctl enable --now edgetune-restore-jetson.service edgetune-guardian-jetson.socket
+      sudo systemctl enable --now edgetune-restore-jetson.service \\
+        edgetune-guardian-jetson.socket
     """
     from edgetune.workflows.device import device as workflow
 

@@ -18,11 +18,13 @@ def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Conte
 
     \b
       edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16
-      edgetune roofline zoo:resnet50 --device twin:orin-agx --precision fp32,fp16 --plot roofs.svg
+      edgetune roofline zoo:resnet50 --device twin:orin-agx \\
+        --precision fp32,fp16 --plot roofs.svg
       edgetune roofline --device host --quick -o host.yaml
       edgetune roofline model.onnx --device host --peaks host.yaml
       edgetune roofline zoo:resnet50 --device twin:orin-agx --tune 5% -o plan.yaml
-      edgetune roofline llm:config.json --device twin:orin-agx --precision fp16 --context 512,2048,8192
+      edgetune roofline llm:config.json --device twin:orin-agx \\
+        --precision fp16 --context 512,2048,8192
     """
     if opts.model is opts.device is None and not (opts.root or opts.peaks or opts.output or terminal.dry_run):
         print_document(ctx.get_help())

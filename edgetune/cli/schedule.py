@@ -49,7 +49,8 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
     \b
       edgetune schedule run jobs.yaml --memory 512MiB -o timeline.parquet
       edgetune schedule run jobs.yaml --policy bulk,masa,reuse --turns 5
-      edgetune schedule run jobs.yaml --simulate --costs costs.parquet --plot gantt.svg
+      edgetune schedule run jobs.yaml --simulate --costs costs.parquet \\
+        --plot gantt.svg
     """
     from edgetune.cli.plot import report_finished
     from edgetune.cli.schedule_report import report_answer, report_plan, show_timeline
@@ -133,7 +134,8 @@ def generate(opts: GenerationOptions, terminal: Terminal) -> None:
     Two files are written: a table of what layers take, and jobs that name it. The same options make the same networks.
 
     \b
-      edgetune schedule generate --networks 5 --shape branches --weights log:1MiB:100MiB
+      edgetune schedule generate --networks 5 --shape branches \\
+        --weights log:1MiB:100MiB
       edgetune schedule run made.yaml --simulate --policy masa,reuse
     """
     from edgetune.cli.schedule_report import report_generated
@@ -151,7 +153,8 @@ def robustness(opts: RobustnessOptions, terminal: Terminal) -> None:
     order is to that without noise: 1 the same, 0 unrelated, -1 reversed.
 
     \b
-      edgetune schedule robustness jobs.yaml --costs costs.parquet --noise 0.1,0.25,0.5
+      edgetune schedule robustness jobs.yaml --costs costs.parquet \\
+        --noise 0.1,0.25,0.5
     """
     from edgetune.cli.schedule_report import report_robustness
     from edgetune.workflows.schedule.robustness import compare_with_noise

@@ -72,8 +72,10 @@ def shrink(opts: ShrinkOptions, terminal: Terminal) -> None:
     fill it most, and are not too many to launch.
 
     \b
-      edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 -o kept.parquet --figure kept.svg
-      edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 --gpu rtx-2060
+      edgetune schedule kernels shrink conv.cu --grid 14,14 --block 16,16 \\
+        -o kept.parquet --figure kept.svg
+      edgetune schedule kernels shrink conv.cu -k conv --grid 196 --block 256 \\
+        --gpu rtx-2060
     """
     from edgetune.cli.elastic_table_report import report_pieces
     from edgetune.cli.plot import draw_kept
@@ -94,8 +96,10 @@ def simulate(opts: SimulateOptions, terminal: PlanningTerminal) -> None:
 
     \b
       edgetune schedule kernels simulate tasks.yaml
-      edgetune schedule kernels simulate tasks.yaml --policy sequential,multistream,elastic --gpu xavier
-      edgetune schedule kernels simulate tasks.yaml -o kernels.parquet --plot gantt.svg --view gantt:elastic@0s-50ms
+      edgetune schedule kernels simulate tasks.yaml \\
+        --policy sequential,multistream,elastic --gpu xavier
+      edgetune schedule kernels simulate tasks.yaml -o kernels.parquet \\
+        --plot gantt.svg --view gantt:elastic@0s-50ms
     """
     from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
     from edgetune.cli.plot import report_finished
@@ -119,8 +123,10 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
 
     \b
       edgetune schedule kernels run tasks.yaml
-      edgetune schedule kernels run tasks.yaml --policy sequential,multistream,elastic --duration 10s
-      edgetune schedule kernels run tasks.yaml --sms 16 --blocks -o kernels.parquet --plot gantt.svg
+      edgetune schedule kernels run tasks.yaml \\
+        --policy sequential,multistream,elastic --duration 10s
+      edgetune schedule kernels run tasks.yaml --sms 16 --blocks \\
+        -o kernels.parquet --plot gantt.svg
     """
     from edgetune.cli.kernel_report import report_answer, report_plan, show_kernel_timeline
     from edgetune.cli.plot import report_finished

@@ -188,15 +188,29 @@ def _cell(cell: object) -> str:
 
 
 def page(markdown: str) -> None:
-    """Print a page of the manual: laid out on a terminal, at most 100 columns wide; as it is written in a pipe."""
+    """Print a page of the manual: laid out on a terminal, at most 100 columns wide; as it is written in a pipe.
+
+    What is longer than the terminal goes through the pager: that of ``$PAGER``, else less.
+    """
     if not sys.stdout.isatty():
         print_document(markdown)
         return
+    import pydoc
+    import shutil
+
     from rich.markdown import Markdown
 
     from edgetune.cli.console import console
 
-    console(sys.stdout).print(Markdown(markdown, hyperlinks=False), width=min(terminal_width(), 100))
+    shown = console(sys.stdout)
+    with shown.capture() as captured:
+        shown.print(Markdown(markdown, hyperlinks=False), width=min(terminal_width(), 100))
+    text = captured.get()
+    if text.count("\n") < shutil.get_terminal_size().lines:
+        write(text, sys.stdout)
+        return
+    os.environ.setdefault("LESS", "FRX")  # as git does: with colours, and the page stays when less ends
+    pydoc.pager(text)
 
 
 _FOLDS = 3

@@ -36,7 +36,8 @@ def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
     """Replay a family of problems against tables and hold each strategy's answers against the best there is.
 
     \b
-      edgetune search evaluate train-*.parquet --family train --strategies roofline:10,gmd,random:250
+      edgetune search evaluate train-*.parquet --family train \\
+        --strategies roofline:10,gmd,random:250
 
     Strategies that ignore budgets while they measure (random, nn, als, pareto) measure once and answer every problem
     from that; all others search for each problem anew.

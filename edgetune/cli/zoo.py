@@ -79,7 +79,7 @@ class ExportOptions:
     ] = None
     seed: options.Seed = 0
     force: options.Force = False
-    quiet: Annotated[bool, Option("Say nothing on standard error but errors.", ("--quiet", "-q"), "Output")] = False
+    quiet: Annotated[bool, Option("On standard error only errors.", ("--quiet", "-q"), "Output")] = False
 
 
 @command(app)

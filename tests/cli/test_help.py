@@ -7,6 +7,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
 from typing import Annotated
 
 import pytest
+from hints import commands
 
 from edgetune.cli.app import COMMANDS
 from edgetune.cli.schedule_kernels import app as kernels
@@ -82,6 +83,13 @@ def test_every_strategy_is_named_where_one_is_chosen_or_judged(edgetune):
     assert set(STRATEGIES) <= named
     once = judging[judging.index("ignore budgets") :]
     assert [name for name, kind in STRATEGIES.items() if kind.budget_free and name not in once] == []
+
+
+def test_help_fits_a_terminal_of_80_columns(monkeypatch, edgetune):
+    monkeypatch.setenv("COLUMNS", "80")
+    for path in commands():
+        text = edgetune(*path, "--help").out
+        assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
 def test_only_the_subcommand_that_is_asked_for_is_built(monkeypatch, edgetune):

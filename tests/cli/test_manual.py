@@ -35,13 +35,22 @@ def test_a_pipe_gets_the_page_as_it_is_written(edgetune, topic):
 
 @pytest.mark.parametrize("topic", ["security", "first-steps"])
 def test_a_terminal_gets_it_laid_out(tmp_path, topic):
-    code, shown = Terminal(80).run("help", topic, cwd=tmp_path)
+    code, shown = Terminal(80).run("help", topic, cwd=tmp_path, env={"PAGER": "cat", "MANPAGER": ""})
     out = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
     lines = out.splitlines()
     assert code == 0
     assert any(line.strip() == topic.replace("-", " ").capitalize() for line in lines)
     assert max(map(len, lines)) <= 80
     assert "**" not in out
+
+
+@pytest.mark.parametrize(("rows", "paged"), [(24, True), (1000, False)])
+def test_a_page_longer_than_the_terminal_goes_through_the_pager(tmp_path, rows, paged):
+    pager = {"PAGER": "cat > paged; echo the pager ended", "MANPAGER": ""}
+    code, shown = Terminal(80, rows).run("help", "security", cwd=tmp_path, env=pager)
+    assert code == 0
+    assert (b"the pager ended" in shown) == (b"Security" not in shown) == paged
+    assert (tmp_path / "paged").exists() == paged
 
 
 def test_an_unknown_topic_names_the_known_ones(edgetune):

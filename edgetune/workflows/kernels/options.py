@@ -125,7 +125,7 @@ class ShareOptions:
         str | None,
         Option(
             "sequential, multistream, barrier, elastic, or several. Default: that of the file.",
-            ("--policy", "-p"), "Problem", "LIST",
+            ("--policy", "-p"), metavar="LIST",
         ),
     ] = None  # fmt: skip
     duration: Annotated[
@@ -197,9 +197,9 @@ class BenchOptions:
         Sequence[str],
         Option("A, B, C or D. Default: all four.", metavar="WORKLOAD", argument=True, repeatable=True),
     ] = field(default=(), kw_only=False)
-    policy: Annotated[
-        str, Option("Policies, in the order of the first turn.", ("--policy", "-p"), "Problem", "LIST")
-    ] = "sequential,multistream,barrier,elastic"
+    policy: Annotated[str, Option("Policies, in the order of the first turn.", ("--policy", "-p"), metavar="LIST")] = (
+        "sequential,multistream,barrier,elastic"
+    )
     duration: Annotated[
         str | float, Option("How long requests come, in each run.", group="Problem", metavar="TIME")
     ] = "1s"

@@ -108,7 +108,7 @@ class MergeOptions:
 
     tables: Annotated[
         Sequence[str],
-        Option("Profiles, the oldest first; - for one.", metavar="TABLE...", argument=True, repeatable=True),
+        Option("Profiles, the oldest first; - for one.", metavar="PROFILE", argument=True, repeatable=True),
     ] = field(kw_only=False)
     output: Annotated[
         str | None, Option("One of the tables may be it. Default: a pipe.", ("-o", "--output"), "Files", "FILE")

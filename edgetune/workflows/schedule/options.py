@@ -105,7 +105,7 @@ class LayerProfileOptions:
     models: Annotated[
         Sequence[str],
         Option(
-            "Prepared folders, folders of them, ONNX files, or zoo:NAME.", metavar="MODEL...", argument=True,
+            "Prepared folders, folders of them, ONNX files, or zoo:NAME.", metavar="MODEL", argument=True,
             repeatable=True,
         ),
     ]  # fmt: skip
@@ -131,7 +131,7 @@ class PreparationOptions:
     """The options of ``edgetune schedule prepare``."""
 
     models: Annotated[
-        Sequence[str], Option("ONNX files, or zoo:NAME.", metavar="MODEL...", argument=True, repeatable=True)
+        Sequence[str], Option("ONNX files, or zoo:NAME.", metavar="MODEL", argument=True, repeatable=True)
     ]
     output: Annotated[
         str, Option("Each network goes into a folder of its name there.", ("-o", "--output"), "Files", "DIR")
