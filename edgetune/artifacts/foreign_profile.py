@@ -7,7 +7,6 @@ rows would be merged.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
 from edgetune.artifacts.rows import rows_of
 from edgetune.artifacts.table_checks import finite_table, refuse_twice, typed_table
+from edgetune.choices import closest, nearest
 from edgetune.errors import InputError
 
 LEFT_OUT = "-"
@@ -158,17 +158,14 @@ def _named(table: Any, theirs: str) -> Meaning | None:
 def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meaning | None:
     """Return the meaning stated for a column; ``None`` if it is to be ignored."""
     if theirs not in names:
-        near = difflib.get_close_matches(theirs, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {_listed(names)}"
+        hint = nearest(theirs, names, listed=f"it has {_listed(names)}")
         raise InputError(f"--column: {name} has no column {theirs!r}", hint)
     if ours == LEFT_OUT:
         return None
     meaning = meaning_of(ours)
     if meaning is None:
-        near = difflib.get_close_matches(normal(ours), OURS, n=1)
         known = f"a profile has {', '.join((*REQUIRED_COLUMNS, *SETTINGS, 'power_w', 'energy_j'))}"
-        hint = f"did you mean {near[0]}?" if near else known
-        raise InputError(f"--column: a profile has no column {ours!r}", hint)
+        raise InputError(f"--column: a profile has no column {ours!r}", nearest(normal(ours), OURS, listed=known))
     own = unit_in(theirs, meaning.column)
     if own is not None and own != (1, 1) and ours == meaning.column:
         return Meaning(meaning.column, *own)
@@ -207,7 +204,8 @@ def _probable(ours: str, unknown: Sequence[str]) -> list[str]:
     """Return the probable candidates for a profile's column: its name without the unit, or a similar name."""
     stems = [theirs for theirs in unknown if units_of(ours) and normal(theirs) in stems_of(ours)]
     spelled = {normal(theirs): theirs for theirs in unknown}
-    return stems + [spelled[near] for near in difflib.get_close_matches(ours, spelled, n=1, cutoff=0.7)]
+    near = closest(ours, spelled, likeness=0.7)
+    return stems if near is None else [*stems, spelled[near]]
 
 
 def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:

@@ -14,25 +14,26 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from edgetune.artifacts.artifact import Artifact, Raw, Table
-from edgetune.artifacts.columns import Column, columns_of
+from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.convergence import Convergence
 from edgetune.artifacts.csv_format import csv_table
 from edgetune.artifacts.document import Document
 from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.artifacts.evaluation import Evaluation
-from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.json_format import has_rows, json_table
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.artifacts.kernel_timeline import KernelTimeline
-from edgetune.artifacts.kinds import DOCUMENT, KINDS, TABLE, Format, article, class_of, current_version, kind_of
+from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of, current_version, format_of, kind_of
 from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Profile
+from edgetune.artifacts.recognition import columns_by_kind
 from edgetune.artifacts.roofline import Roofline
 from edgetune.artifacts.run import Run
 from edgetune.artifacts.timeline import Timeline
@@ -120,8 +121,12 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
 
 
 def write(artifact: Artifact, target: Path | str) -> Path:
-    """Write an artifact; see ``Artifact.save``."""
-    return artifact.save(target)
+    """Write an artifact to a file that the command has checked, in the format of its ending, and return its path.
+
+    Raises:
+        InputError: see ``write_atomically``.
+    """
+    return write_atomically(artifact.to_bytes(format_of(target, artifact.header.kind)), target)
 
 
 def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:
@@ -234,11 +239,6 @@ def document_kind(data: bytes) -> str:
 def text_of(data: bytes) -> str:
     """Return the text of a file in UTF-8, with or without a byte order mark."""
     return data.decode("utf-8-sig")
-
-
-def columns_by_kind() -> dict[str, tuple[Column, ...]]:
-    """Return the columns of every kind of table."""
-    return {name: columns_of(class_of(name).ROW) for name, kind in KINDS.items() if kind.endings == TABLE}
 
 
 def columns_kind(table: Any) -> str | None:

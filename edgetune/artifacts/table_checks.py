@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from edgetune.artifacts.columns import Column, Limit, arrow_type, columns_of
+from edgetune.choices import closest
 from edgetune.errors import InputError
 
 _MOST_S, _MOST = 1e10, 1e30
@@ -56,9 +56,8 @@ def missing_column(wanted: str, names: list[str], *, name: str) -> InputError:
     if other is not None:
         found, remedy = other
         return InputError(message, f"{found} looks like {wanted} in another unit: {remedy} and rename it")
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
-    if close:
-        return InputError(message, f"rename {close[0]}, if that is what it holds")
+    if near := closest(wanted, names, likeness=0.7):
+        return InputError(message, f"rename {near}, if that is what it holds")
     return InputError(message, f"found: {', '.join(names[:12]) or 'no columns'}{', ...' if len(names) > 12 else ''}")
 
 

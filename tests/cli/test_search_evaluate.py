@@ -133,7 +133,7 @@ def test_stopped_half_way_what_was_done_is_told_and_kept(edgetune, train, tmp_pa
 
 
 BAD = {
-    "family": (("--family", "trian"), "did you mean 'train'"),
+    "family": (("--family", "trian"), "did you mean train"),
     "strategy": (("--strategies", "rofline"), "did you mean roofline"),
     "points": (("--strategies", "random:many"), "whole number"),
     "grid": (("--grid", "fulcum"), "fulcrum"),
