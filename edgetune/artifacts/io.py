@@ -9,35 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from edgetune.artifacts.artifact import Artifact, Raw, Table
 from edgetune.artifacts.columns import columns_of
-from edgetune.artifacts.convergence import Convergence
 from edgetune.artifacts.csv_format import csv_table
 from edgetune.artifacts.document import Document
-from edgetune.artifacts.elastic_table import ElasticTable
-from edgetune.artifacts.evaluation import Evaluation
 from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.json_format import has_rows, json_table
-from edgetune.artifacts.kernel_tasks import KernelTasks
-from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of, current_version, format_of, kind_of
-from edgetune.artifacts.layer_costs import LayerCosts
-from edgetune.artifacts.ops import OpsTable
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Profile
 from edgetune.artifacts.recognition import columns_by_kind
-from edgetune.artifacts.roofline import Roofline
-from edgetune.artifacts.run import Run
-from edgetune.artifacts.timeline import Timeline
-from edgetune.artifacts.trace import Trace
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -57,21 +43,6 @@ def read(kind: type[A], source: str) -> A:
         InputError: the file is unreadable or of another kind, a key is unknown or missing, or a value is impossible.
     """
     return from_bytes(read_source(source), kind=kind, name=name_of(source))
-
-
-read_trace = partial(read, Trace)
-read_ops = partial(read, OpsTable)
-read_plan = partial(read, Plan)
-read_convergence = partial(read, Convergence)
-read_evaluation = partial(read, Evaluation)
-read_roofline = partial(read, Roofline)
-read_run = partial(read, Run)
-read_timeline = partial(read, Timeline)
-read_layer_costs = partial(read, LayerCosts)
-read_elastic_table = partial(read, ElasticTable)
-read_jobs = partial(read, Jobs)
-read_kernel_timeline = partial(read, KernelTimeline)
-read_kernel_tasks = partial(read, KernelTasks)
 
 
 def read_profile(source: str, columns: Mapping[str, str] | None = None) -> Profile:

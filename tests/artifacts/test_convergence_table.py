@@ -60,7 +60,7 @@ def test_file_round_trip_and_units(tmp_path) -> None:
 
     written = table(run(32, 2.5, duration_s=1.5), run(64, None, reason="0.7 at best"))
     io.write(written, tmp_path / "c.parquet")
-    assert io.read_convergence(str(tmp_path / "c.parquet")) == written
+    assert io.read(Convergence, str(tmp_path / "c.parquet")) == written
     schema = pq.read_schema(tmp_path / "c.parquet")
     units = {field.name: (field.metadata or {}).get(b"unit") for field in schema}
     assert units["epochs"] == b"epoch"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.errors import InputError
 
@@ -180,5 +181,5 @@ def test_a_plan_asked_for_is_not_a_roofline(tmp_path: Path) -> None:
     path = tmp_path / "roofline.yaml"
     io.write(_ROOFLINE, path)
     with pytest.raises(InputError, match="is a roofline, not a plan"):
-        io.read_plan(str(path))
-    assert io.read_roofline(str(path)) == _ROOFLINE
+        io.read(Plan, str(path))
+    assert io.read(Roofline, str(path)) == _ROOFLINE
