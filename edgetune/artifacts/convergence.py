@@ -143,11 +143,6 @@ class Epochs:
     absent: dict[int, str]
 
 
-def epochs_by_batch(table: Convergence, *, average: Callable[[Sequence[float]], float] = fmean) -> dict[int, float]:
-    """Return the epochs until the target by batch size; see ``epochs_of``."""
-    return epochs_of(table, average=average).by_batch
-
-
 def epochs_of(
     table: Convergence, *, name: str = "the table", average: Callable[[Sequence[float]], float] = fmean
 ) -> Epochs:

@@ -83,12 +83,12 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
         return profile_of_bytes(data, columns, name=name)
     form = sniff(data, name=name)
     if form == "yaml":
-        return _of_kind(data, document_kind(data), name=name)
+        return from_bytes(data, kind=document_kind(data), name=name)  # type: ignore[no-any-return]
     table, head = table_in(data, form, name=name)
     kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
     if kind not in KINDS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
-    return _of_kind(data, kind, name=name)
+    return from_bytes(data, kind=kind, name=name)  # type: ignore[no-any-return]
 
 
 def write(artifact: Artifact, target: Path | str) -> Path:
@@ -98,11 +98,6 @@ def write(artifact: Artifact, target: Path | str) -> Path:
         InputError: see ``write_atomically``.
     """
     return write_atomically(artifact.to_bytes(format_of(target, artifact.header.kind)), target)
-
-
-def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:
-    """Return the file's bytes; see ``Artifact.to_bytes``."""
-    return artifact.to_bytes(form)
 
 
 @overload
@@ -120,11 +115,8 @@ def from_bytes(data: bytes, *, kind: type[A] | str, name: str) -> Any:
     Raises:
         InputError: see ``read``.
     """
-    return _of_kind(data, kind if isinstance(kind, str) else kind_of(kind), name=name)
-
-
-def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
     form = sniff(data, name=name)
+    kind = kind if isinstance(kind, str) else kind_of(kind)
     artifact: type[Any] = class_of(kind)
     if issubclass(artifact, Document):
         if form in ("parquet", "json"):
@@ -141,7 +133,7 @@ def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
         raise InputError(f"{name} is YAML, but a {kind} is a table", _as_written(kind))
     table, head = table_in(data, form, [column.name for column in columns_of(artifact.ROW)], name=name)
     if head is not None:
-        return artifact.read(upgrade(Raw(head, table), kind=kind, name=name), name=name)  # type: ignore[no-any-return]
+        return artifact.read(upgrade(Raw(head, table), kind=kind, name=name), name=name)
     return _foreign(artifact, table, data, kind=kind, name=name)
 
 

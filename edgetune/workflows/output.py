@@ -73,7 +73,7 @@ class Target:
             io.write(artifact, self.path)
             return
         if not self.discards:
-            write_bytes(io.to_bytes(artifact))
+            write_bytes(artifact.to_bytes())
 
     def report(self, reporter: Reporter) -> None:
         """Report that the file is written; do nothing for standard output."""

@@ -41,7 +41,7 @@ SHARED = st.tuples(
 def test_runs_come_back_in_order_to_the_last_bit(shared, seed):
     random = np.random.default_rng(seed)
     before = Evaluation(HEADER, tuple(a_run(random, each) for each in shared))
-    after = io.from_bytes(io.to_bytes(before), kind="evaluation", name="e")
+    after = io.from_bytes(before.to_bytes(), kind="evaluation", name="e")
     assert after.header == before.header
     assert len(after.runs) == len(before.runs)
     for one, other in zip(before.runs, after.runs, strict=True):

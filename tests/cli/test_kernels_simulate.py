@@ -189,7 +189,7 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
         for left in range(8)
     ]
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu})
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, tuple(rows))))
+    (tasks / "kept.parquet").write_bytes(ElasticTable(header, tuple(rows)).to_bytes())
     options = ("--policy", "elastic", "--quiet", "-o")
     assert edgetune(*SIMULATE, *options, "without.parquet").code == 0
     ended = edgetune(*SIMULATE, *options, "with.parquet", "--kept", "kept.parquet")
@@ -210,7 +210,7 @@ def test_pieces_that_nothing_looks_up_are_told(edgetune, tasks):
     gpu = {"name": "orin-nano", "sm_count": 8, "threads_per_sm": 1536}
     row = ElasticRow("c", "c__grid", (48, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
     table = ElasticTable(Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu}), (row,))
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(table))
+    (tasks / "kept.parquet").write_bytes(table.to_bytes())
     words = ("--kept", "kept.parquet", "--dry-run")
     assert "--kept is not used: only the policy elastic" in edgetune(*SIMULATE, *words).err
     assert "kept.parquet is not used: it has no kernel" in edgetune(*SIMULATE, *words, "--policy", "elastic").err
@@ -253,7 +253,7 @@ def test_who_stops_it_is_told_what_ran_and_what_did_not(edgetune, tasks, monkeyp
 def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": {"sm_count": 16, "threads_per_sm": 1536}})
     row = ElasticRow("c", "c__grid", (49, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, (row,))))
+    (tasks / "kept.parquet").write_bytes(ElasticTable(header, (row,)).to_bytes())
     ended = edgetune(*SIMULATE, "--kept", "kept.parquet")
     assert_two_lines(ended, 2)
     assert "kept.parquet is for 16 multiprocessors" in ended.err

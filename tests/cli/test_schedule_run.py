@@ -54,7 +54,7 @@ def measured_costs(path):
         "faces", "faces", "other", 8 << 20, 1000, 0.4, 0.1, peak_bytes=20 << 20, resident_bytes=10 << 20,
         unload_s=0.25, form="default",
     )  # fmt: skip
-    path.write_bytes(io.to_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer, whole))))
+    path.write_bytes(LayerCosts(Header.new("layer_costs", 1, conditions=told), (layer, whole)).to_bytes())
 
 
 def simulate(edgetune, file, *more):
@@ -310,7 +310,7 @@ def test_the_group_lists_its_commands_and_corrects_misspelt_ones(edgetune):
     assert all(name in ended.out for name in ("run", "prepare", "profile", "graph", "generate", "robustness"))
     misspelt = edgetune("schedule", "rum")
     assert_two_lines(misspelt, 2)
-    assert "'run'" in misspelt.err
+    assert "did you mean run?" in misspelt.err
 
 
 def test_every_policy_is_named_where_one_is_chosen(edgetune):
