@@ -13,6 +13,7 @@ from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, Field
+from difflib import get_close_matches
 from functools import wraps
 from numbers import Real
 from operator import index
@@ -34,7 +35,6 @@ from typing import (
 )
 
 from edgetune.artifacts.files import IN_MEMORY
-from edgetune.choices import closest
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
@@ -104,22 +104,22 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
             name = function.__name__
             values: dict[str, Any] = dict(given)
             if args:
-                raise TypeError(f"{name}() takes one argument without a name; write {first}, then names")
+                raise TypeError(f"{name}() takes one positional argument: write {first}, then keyword arguments")
             if source is not None:
                 values[first] = source
             for each in values.keys() - known.keys():
-                near = closest(each, known)
-                hint = f"; did you mean {near!r}?" if near else ""
+                near = get_close_matches(each, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise TypeError(f"{name}() has no option {each!r}{hint}")
             if (known[first][0].default is MISSING or known[first][2].repeatable) and values.get(first) is None:
                 raise TypeError(f"{name}() needs {first}: {known[first][2].help}")
             if values.get("plot") is not None or values.get("view") is not None:
                 raise InputError(
                     "plot and view are for the command line",
-                    "edgetune.report([result], 'page.html') draws what is returned",
+                    "edgetune.report([result], 'page.html') draws the returned result",
                 )
             if values.get("output") == "-":
-                raise InputError("standard output is the program's own", "name a file, or use what is returned")
+                raise InputError("standard output is the program's own", "name a file, or use the returned result")
             with _LOCK, TemporaryDirectory(prefix=IN_MEMORY) as folder:
                 checked = {each: _checked(each, value, *known[each][1:], folder) for each, value in values.items()}
                 opts = kind(**checked)

@@ -59,7 +59,7 @@ def parse_quantity(text: str | float, units: Mapping[str, float], *, what: str, 
         raise InputError(f"{what} has an unknown unit {unit!r}", f"known: {', '.join(units)}; e.g. {example}")
     value = number * units[unit]
     if not 0 < value <= _MOST:
-        raise InputError(f"{what} is too {'large' if value else 'small'} to reckon with: {text!r}", f"e.g. {example}")
+        raise InputError(f"{what} is too {'large' if value else 'small'} to compute with: {text!r}", f"e.g. {example}")
     return value
 
 

@@ -46,7 +46,7 @@ def test_letters_of_every_script_stay(text):
         ("\ud800", r"\ud800"),
     ],
 )
-def test_what_is_not_shown_as_itself_is_an_escape(text, shown):
+def test_invisible_characters_become_escapes(text, shown):
     assert visible(text) == shown
     assert not is_visible(text)
 

@@ -60,7 +60,7 @@ def read_arrivals(source: str) -> Arrivals:
         lines = lines[1:]
     values = [_value(cells, place, f"{name}, line {number}") for number, cells in lines]
     if not values:
-        raise InputError(f"{name} has no requests", "there is a header line and nothing else")
+        raise InputError(f"{name} has no requests", "add a row for each request below the header")
     if unit == "rate":
         return Arrivals(name, tuple(values), rates=True)
     for (number, _), before, value in zip(lines[1:], values, values[1:], strict=False):
@@ -85,7 +85,7 @@ def _value(cells: list[str], place: int, where: str) -> float:
     value = _number(cells[place]) if place < len(cells) else None
     if value is None or not 0 <= value <= _MOST:
         given = repr(cells[place]) if place < len(cells) else "nothing"
-        raise InputError(f"{where}: {given} is neither a time nor a rate", "numbers of at least zero are")
+        raise InputError(f"{where}: {given} is neither a time nor a rate", "give a number of at least zero")
     return value
 
 

@@ -90,7 +90,7 @@ class ElasticTable(Table):
         made = super(ElasticTable, cls).from_table(header, table, name=name)
         gpu = header.conditions.get("gpu")
         if not isinstance(gpu, dict) or not all(_count(gpu.get(key)) for key in ("sm_count", "threads_per_sm")):
-            raise InputError(f"{name} does not say for which GPU it is: no sm_count and threads_per_sm", _AGAIN)
+            raise InputError(f"{name} does not name its GPU: no sm_count and threads_per_sm", _AGAIN)
         if not made.rows:
             raise InputError(f"{name} has no rows", _AGAIN)
         for number, row in enumerate(made.rows, start=1):

@@ -50,5 +50,5 @@ def require_utf8(path: Path) -> None:
     if not is_utf8(path):
         raise InputError(
             f"ONNX Runtime opens only files whose whole path is UTF-8, and {path.resolve()} is not",
-            "rename the file, or the folder that is named so",
+            "rename the file or folder whose name is not UTF-8",
         )

@@ -11,6 +11,7 @@ jobs:
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from edgetune.artifacts.columns import NonNegativeInt, PositiveFloat, PositiveIn
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
-from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -155,7 +155,7 @@ class Jobs(Document):
                 or job, two jobs of one name, a cycle of ``after``, times that do not ascend, or an invalid quantity.
                 Two networks of one name are a duplicate key, which the YAML loader refuses.
         """
-        header = Header.of(stated(raw.head), name=name)
+        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
         document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
         limits.check("networks", len(document.networks), name)
         limits.check("jobs", len(document.jobs), name)
@@ -210,9 +210,9 @@ def _job(said: _Job, networks: Iterable[str], *, name: str) -> Job:
     if not said.networks:
         raise InputError(f"{where} names no networks", f"known here: {', '.join(networks)}")
     for network in said.networks:
-        _refuse_unless_known(network, networks, f"{where} is for a network {network!r} that there is not")
+        _refuse_unless_known(network, networks, f"{where} names an unknown network, {network!r}")
     if twice := sorted({each for each in said.networks if said.networks.count(each) > 1}):
-        raise InputError(f"{where} names {twice[0]} twice", "an arrival is for a network once; raise count instead")
+        raise InputError(f"{where} names {twice[0]} twice", "name each network once; count gives more requests")
     listed = () if isinstance(said.arrivals, str) else said.arrivals
     times_s = tuple(_listed_s(word, where=where) for word in listed)
     for before_s, time_s in pairwise(times_s):
@@ -244,7 +244,8 @@ def _listed_s(word: str, *, where: str) -> float:
 def _refuse_unless_known(word: str, words: Iterable[str], message: str) -> None:
     known = list(words)
     if word not in known:
-        raise InputError(message, nearest(word, known, listed=f"known here: {', '.join(known)}"))
+        near = difflib.get_close_matches(word, known, n=1)
+        raise InputError(message, f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}")
 
 
 def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
@@ -255,7 +256,7 @@ def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:
         raise InputError(f"{name}: two jobs are called {twice}", "give each a name of its own")
     for job in jobs:
         for other in job.after:
-            message = f"{name}, job {job.name} is after a job {other!r} that there is not"
+            message = f"{name}, job {job.name} waits for an unknown job, {other!r}"
             _refuse_unless_known(other, by_name, message)
     try:
         TopologicalSorter({job.name: job.after for job in jobs}).prepare()

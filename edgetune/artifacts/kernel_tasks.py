@@ -16,6 +16,7 @@ networks:
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -26,7 +27,6 @@ from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
-from edgetune.choices import closest
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -203,7 +203,7 @@ class KernelTasks(Document):
                 network, two tasks of one name, a launch of no blocks, a quantity that cannot be parsed.
         """
         document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
-        header = Header.of(stated(raw.head), name=name)
+        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
         limits.check("networks", len(document.networks), name)
         limits.check("jobs", len(document.tasks), name)
         if not document.tasks:
@@ -248,9 +248,9 @@ def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tupl
 def _check_network(word: str, known: list[str], where: str) -> None:
     if word.startswith(MDTB) or word in known:
         return
-    near = closest(word, known)
-    hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
-    raise InputError(f"{where} asks a network {word!r} that there is not", hint)
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
+    raise InputError(f"{where} names an unknown network, {word!r}", hint)
 
 
 def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
@@ -263,7 +263,7 @@ def _network(key: str, said: str | _Network, *, name: str) -> KernelNetwork:
             f"{where} has {which}", "write mdtb: alexnet, or calls: [{kernel: k, grid: [49], block: [64]}]"
         )
     if said.mdtb is not None and (said.source or said.buffers):
-        raise InputError(f"{where} is of the benchmark, and has a source or buffers", "leave them out")
+        raise InputError(f"{where} is a network of the benchmark, and has a source or buffers", "leave them out")
     if said.sizes and said.mdtb is None:
         raise InputError(f"{where} has sizes, which are for networks of the benchmark", "leave them out")
     limits.check("kernel_calls", len(said.calls), where)
@@ -303,7 +303,7 @@ def _check_argument(argument: str | Mapping[str, float], buffers: list[str], whe
             raise InputError(f"{where}: argument {argument!r} is no buffer of the network", f"known: {known}")
     elif len(argument) != 1 or next(iter(argument)) not in VALUES:
         hint = f"write a buffer's name, or a value with its type, one of {', '.join(VALUES)}: {{int: 5}}"
-        raise InputError(f"{where}: nothing is known of the argument {dict(argument)}", hint)
+        raise InputError(f"{where}: unknown argument {dict(argument)}", hint)
 
 
 def _dim(sizes: tuple[int, ...], what: str) -> tuple[int, int, int]:

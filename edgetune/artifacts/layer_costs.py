@@ -147,9 +147,14 @@ def _checked(rows: Sequence[LayerCostRow], *, name: str) -> Iterator[LayerCostRo
         before = seen.setdefault(of, {})
         _check_figures(row, where)
         if row.form != "layers" and before:
-            raise InputError(f"{where}: there is a row for {row.network} as a whole already", "a form has one row")
+            raise InputError(
+                f"{where}: there is already a row for {row.network} as a whole",
+                "keep one row for each form of the network",
+            )
         if row.layer in before:
-            raise InputError(f"{where}: network {row.network} has a layer {row.layer!r} already", "names are unique")
+            raise InputError(
+                f"{where}: network {row.network} has a layer {row.layer!r} already", "give each layer a unique name"
+            )
         index = len(before)
         if row.index is not None and row.index != index:
             raise InputError(

@@ -24,7 +24,9 @@ from edgetune.processes.file_lock import try_lock
 _ENDING = ".rows.json"
 _FLUSH_EVERY_S = 1.0
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-UNFINISHED = DataWarning("unfinished", "the run ended before its file was written; rows are there as far as they came")
+UNFINISHED = DataWarning(
+    "unfinished", "the run ended before its file was complete; the rows written until then are kept"
+)
 
 
 class RowsFile:

@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from edgetune.choices import closest
 from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
@@ -48,9 +47,13 @@ class DefaultGroup(LazyGroup):
             ctx.args = args
             return args
         if args and not args[0].startswith("-"):
-            near = closest(args[0], self.list_commands(ctx), likeness=_NEAR)
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=_NEAR)
             if near and not Path(args[0]).exists():
-                raise InputError(f"there is neither a command nor a file called {args[0]!r}", f"did you mean {near}?")
+                raise InputError(
+                    f"there is neither a command nor a file called {args[0]!r}", f"did you mean {near[0]}?"
+                )
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 
@@ -81,7 +84,7 @@ _LAST = ("batch_axis", "dim", "root", "seed", "force")
 class AnswerTerminal:
     """The terminal options of a command with few reports, unknown to workflows."""
 
-    json: Annotated[bool, Option("Answer in JSON, for machines.", ("--json",), "Output")] = False
+    json: Annotated[bool, Option("Print the answer as JSON.", ("--json",), "Output")] = False
 
     @property
     def screen(self) -> Screen:
@@ -102,7 +105,7 @@ class QuietTerminal(AnswerTerminal):
 class Terminal(QuietTerminal):
     """The terminal options of most commands."""
 
-    verbose: Annotated[bool, Option("Say more; show a traceback on an unexpected error.", group="Output")] = False
+    verbose: Annotated[bool, Option("Print more; show a traceback on an unexpected error.", group="Output")] = False
 
 
 @options_class
@@ -110,7 +113,7 @@ class PlanningTerminal(Terminal):
     """The terminal options of a command with a dry run."""
 
     dry_run: Annotated[
-        bool, Option("Say what would be measured and how long it may take.", ("--dry-run",), "Output")
+        bool, Option("Print what would be measured and how long it may take.", ("--dry-run",), "Output")
     ] = False
 
 

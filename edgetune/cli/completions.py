@@ -180,7 +180,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def completions(
     shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")] = "bash",
-    write: Annotated[str | None, typer.Option(metavar="FOLDER", help="Write all three scripts there instead.")] = None,
+    write: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write all three scripts into this folder instead.")
+    ] = None,
 ) -> None:
     """Print the completion script of a shell.
 

@@ -22,7 +22,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 class InterleaveTerminal(PlanningTerminal):
     """How the command answers."""
 
-    explain: Annotated[bool, Option("Say where each millisecond of a cycle goes, and run nothing.", group="Output")] = (
+    explain: Annotated[bool, Option("Explain where each millisecond of a cycle goes; run nothing.", group="Output")] = (
         False
     )
 
@@ -94,6 +94,8 @@ def _report_plan(setup: "InterleaveSetup", planned: "InterleaveJob", terminal: I
     if setup.opts.plot is None:
         return
     if planned.cycle is None or planned.goals is None:
-        raise InputError("a plan is drawn for one workload that answers, and these share no cycle", "leave --plot out")
+        raise InputError(
+            "--plot draws the plan of one inference workload, and these workloads share no cycle", "leave --plot out"
+        )
     cycle, budget_s = planned.cycle, planned.goals.latency_budget_s
     write_drawing(lambda: planned_figure(cycle, budget_s, simulated=setup.simulated), setup.opts.plot, terminal.screen)

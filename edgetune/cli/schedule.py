@@ -36,7 +36,7 @@ def schedule(ctx: typer.Context) -> None:
 class RunTerminal(Terminal):
     """Of a command that can say what it would run."""
 
-    dry_run: Annotated[bool, Option("Say what would run, and what it needs.", ("--dry-run",), "Output")] = False
+    dry_run: Annotated[bool, Option("Print what would run and what it needs.", ("--dry-run",), "Output")] = False
 
 
 @command(app)
@@ -67,7 +67,7 @@ def run(opts: ScheduleOptions, terminal: RunTerminal) -> None:
 class PrepareTerminal(Terminal):
     """Of a command that can say what it would write."""
 
-    dry_run: Annotated[bool, Option("Say what would be written, and write nothing.", ("--dry-run",), "Output")] = False
+    dry_run: Annotated[bool, Option("Print what would be written; write nothing.", ("--dry-run",), "Output")] = False
 
 
 @command(app)

@@ -54,20 +54,22 @@ class ShowOptions:
         ),
     ]
     column: options.Column = ()
-    rows: Annotated[int, Option("Most rows to print; 0 prints all.", (), "Output", "N", least=0)] = 500
+    rows: Annotated[int, Option("Largest number of rows to print; 0 prints all.", (), "Output", "N", least=0)] = 500
     output: Annotated[
         str | None,
-        Option("Write it instead, as .csv, .json, .parquet or .yaml.", ("-o", "--output"), "Files", "FILE"),
+        Option(
+            "Write the contents to FILE (.csv, .json, .parquet or .yaml) instead.", ("-o", "--output"), "Files", "FILE"
+        ),
     ] = None
     plot: Annotated[
         str | None,
-        Option("Draw it instead: .svg, .png, .pdf; a roofline or a run also .html.", (), "Files", "FIGURE"),
+        Option("Draw a figure instead: .svg, .png, .pdf; a roofline or a run also .html.", (), "Files", "FIGURE"),
     ] = None
     view: Annotated[
         str | None,
         Option(
-            "Of a trace: steps, front, trajectory; of a run: latency, timeline, cycle, or timeline:ENGINE; of a "
-            "timeline: gantt, gantt:POLICY@2s-5s, responses; of a roofline: clocks.",
+            "Figure to draw. Trace: steps, front, trajectory. Run: latency, timeline, cycle, timeline:ENGINE. "
+            "Timeline: gantt, gantt:POLICY@2s-5s, responses. Roofline: clocks.",
             (), "Files", "VIEW",
         ),
     ] = None  # fmt: skip
@@ -87,7 +89,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """
     import yaml
 
-    from edgetune.artifacts.io import read_any
+    from edgetune.artifacts.io import read_any, to_bytes
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
@@ -106,10 +108,10 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
         draw(lambda name: read_any(name, said), file, plot, opts.view)
         return
     if opts.view is not None:
-        raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+        raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
     artifact = read_any(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
-        document = artifact.to_bytes().decode()
+        document = to_bytes(artifact).decode()
         answer(yaml.safe_load(document)) if terminal.json else print_document(document)
         return
     if terminal.json:
@@ -132,7 +134,7 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
     from edgetune.workflows.output import check_outputs, wrote
 
     if output == "-":
-        raise InputError("the ending of a file's name says the format, and - has none", "e.g. -o out.csv")
+        raise InputError("the ending of the file name gives the format, and - has no ending", "e.g. -o out.csv")
     artifact = read_any(file, columns)
     check_outputs({"-o": output}, [file], {"-o": artifact.header.kind})
     write(artifact, output)

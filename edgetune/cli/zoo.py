@@ -20,7 +20,7 @@ app = LazyApp()
 
 @app.callback()
 def zoo(
-    ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for machines.")] = False
+    ctx: typer.Context, json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False
 ) -> None:
     """List the networks defined in edgetune, and export them as ONNX files.
 
@@ -72,7 +72,7 @@ def show_networks(*, json: bool) -> None:
 class ExportOptions:
     """The options of ``edgetune zoo export``."""
 
-    name: Annotated[str, Option("As edgetune zoo lists it.", metavar="NETWORK", argument=True)]
+    name: Annotated[str, Option("Name of the network, as edgetune zoo lists it.", metavar="NETWORK", argument=True)]
     output: Annotated[str | None, Option("Default: NETWORK.onnx.", ("-o", "--output"), "Files", "FILE")] = None
     batch_size: Annotated[
         int | None, Option("Fix the batch size. Default: left open.", (), "Problem", "N", least=1)

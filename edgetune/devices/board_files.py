@@ -155,10 +155,12 @@ class BoardFiles:
 
     def _attempt(self, path: str, value: str) -> OSError | None:
         if path not in self.settable:
-            raise DeviceError(f"/{path} is no setting of this board", "what is to be put back was found on another one")
+            raise DeviceError(
+                f"/{path} is no setting of this board", "the settings to restore were found on another board"
+            )
         if not _VALUE.fullmatch(value):
             raise DeviceError(
-                f"/{path} is never set to {value!r}", "what is to be put back is damaged: restart the board"
+                f"/{path} is never set to {value!r}", "the settings to restore are damaged: restart the board"
             )
         try:
             self.sysfs.write(path, value)
@@ -177,7 +179,7 @@ def number_in(found: Mapping[str, str], path: str) -> int:
         return int(found[path])
     except ValueError:
         raise DeviceError(
-            f"/{path} is never set to {found[path]!r}", "what was noted is damaged: restart the board"
+            f"/{path} is never set to {found[path]!r}", "the recorded settings are damaged: restart the board"
         ) from None
 
 
@@ -222,7 +224,7 @@ def not_kept(path: str, value: str, before: str, back: str) -> DeviceError:
 def _unreadable(path: str, error: OSError | UnicodeDecodeError) -> DeviceError:
     reason = why(error) if isinstance(error, OSError) else "it holds no text"
     denied = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM)
-    hint = "what cannot be read cannot be put back: see dmesg, or restart the board"
+    hint = "a setting that cannot be read cannot be restored: see dmesg, or restart the board"
     if denied:
         hint = "reading it needs root"
     return DeviceError(f"/{path} cannot be read: {reason}", hint)

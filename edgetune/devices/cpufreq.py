@@ -78,7 +78,7 @@ class HostControl(BoardControl):
             for pair in self._policies.values():
                 pair.set(self._files, ClockLimits(khz, khz))
         elif wrong := self.restore(found):
-            raise DeviceError(wrong[0], "look for a power daemon that sets it too")
+            raise DeviceError(wrong[0], "look for a power daemon that also sets it")
         return self.read()
 
     def read(self) -> Mode:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
-from edgetune.choices import closest
 from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 from edgetune.plugins import Registry
@@ -60,7 +60,7 @@ def auto_name() -> str:
             for listing in kind.listings():
                 if listing.available:
                     return listing.name
-    raise DeviceError("there is no device here", "`edgetune device` lists what can be named")
+    raise DeviceError("no device was found", "`edgetune device` lists the devices by name")
 
 
 def _kind_of(name: str) -> DeviceKind:
@@ -68,11 +68,11 @@ def _kind_of(name: str) -> DeviceKind:
     if word in DEVICES:
         return DEVICES[word]
     names = [AUTO, *(kind.example for kind in DEVICES.values())]
-    near = closest(name, [*names, *DEVICES])
+    near = difflib.get_close_matches(name, [*names, *DEVICES], n=1)
     if not near and Path(name).is_file():
         raise InputError(f"unknown device {name!r}", f"to use a file as a device write recorded:{name}")
     known = f"known: {', '.join(names)}"
     if not near:
         raise InputError(f"unknown device {name!r}", known)
-    meant = DEVICES[near].example if near in DEVICES else near
+    meant = DEVICES[near[0]].example if near[0] in DEVICES else near[0]
     raise InputError(f"unknown device {name!r}", f"did you mean {meant}? {known}")

@@ -14,6 +14,7 @@ a device with listed modes only, a pattern selects among them and unnamed knobs 
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,6 @@ from pathlib import Path
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
-from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import DeviceError, InputError
 
@@ -122,7 +122,9 @@ def _unique(modes: Iterable[Mode]) -> tuple[Mode, ...]:
 
 def _listed_as_found(space: ModeSpace) -> Mode:
     if space.listed is not None and Mode() not in space.listed:
-        raise InputError("this device offers listed modes only, and as-found is none of them", "choose others")
+        raise InputError(
+            "this device offers listed modes only, and as-found is none of them", "choose among its listed modes"
+        )
     return Mode()
 
 
@@ -131,7 +133,7 @@ def _all(space: ModeSpace) -> Sequence[Mode]:
         return space.listed
     count = math.prod(map(len, space.knobs.values()))
     if count > _MANY:
-        raise InputError(f"all modes of this device are {count}", "choose fewer, e.g. grid:441")
+        raise InputError(f"this device has {count} modes, too many to take all", "choose fewer, e.g. grid:441")
     return modes_of(space.knobs)
 
 
@@ -193,9 +195,10 @@ def _preset_key(name: str) -> str:
 
 
 def _unknown(word: str, space: ModeSpace) -> InputError:
+    near = difflib.get_close_matches(_preset_key(word), map(_preset_key, space.presets), n=1)
     words = [*space.presets, "grid:N", "all", "as-found", "KNOB=VALUES", "a file"]
-    hint = nearest(_preset_key(word), map(_preset_key, space.presets), listed=f"known: {', '.join(words)}")
-    return InputError(f"unknown power mode {word!r}", hint)
+    hint = f"known: {', '.join(words)}"
+    return InputError(f"unknown power mode {word!r}", f"did you mean {near[0]}? {hint}" if near else hint)
 
 
 def _wanted(text: str, space: ModeSpace) -> dict[str, tuple[float, ...]]:
@@ -221,7 +224,9 @@ def _require_knob(knob: str, space: ModeSpace) -> None:
     if knob in KNOBS:
         known = ", ".join(space.knobs) or "none; use --modes as-found"
         raise InputError(f"this device has no knob {knob}", f"its knobs: {known}")
-    raise InputError(f"unknown knob {knob!r}", nearest(knob, KNOBS, listed=f"known: {', '.join(space.knobs or KNOBS)}"))
+    near = difflib.get_close_matches(knob, KNOBS, n=1)
+    known = ", ".join(space.knobs or KNOBS)
+    raise InputError(f"unknown knob {knob!r}", f"did you mean {near[0]}?" if near else f"known: {known}")
 
 
 @contextmanager
@@ -243,7 +248,7 @@ def _values(knob: str, text: str, allowed: tuple[float, ...]) -> tuple[float, ..
         raise InputError(f"{knob}={text} has too many colons", f"write {knob}=low:high or {knob}=low:high:count")
     low, high = _number(knob, low_text), _number(knob, rest[0])
     if low > high:
-        raise InputError(f"{knob}={text} runs backwards", f"write {knob}={rest[0]}:{low_text}")
+        raise InputError(f"the range {knob}={text} is descending", f"write {knob}={rest[0]}:{low_text}")
     within = _within(knob, low, high, allowed)
     if len(rest) == 1:
         return within
@@ -281,7 +286,7 @@ def _matching(wanted: Mapping[str, tuple[float, ...]], space: ModeSpace, *, text
     if not matching:
         raise InputError(
             f"no listed mode fits {text!r}",
-            "each value exists, but not together; `edgetune device modes NAME all` lists those that do",
+            "no mode combines these values; `edgetune device modes NAME all` lists its modes",
         )
     return matching
 

@@ -147,7 +147,7 @@ class Child:
                 "the workload was killed (SIGKILL), as the kernel does when memory runs out",
                 "use a smaller batch size, or free memory",
             )
-        said = "".join(f"; its last words: {words[:_LAST_WORDS]}" for words in self._last_words())
+        said = "".join(f"; its last output: {words[:_LAST_WORDS]}" for words in self._last_words())
         if code < 0:
             return InputError(f"the workload crashed: {signal_name(-code)}{said}", "see --verbose for its output")
         return InputError(f"the workload ended its process with exit code {code}{said}", "see --verbose for its output")

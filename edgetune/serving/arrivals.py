@@ -183,7 +183,7 @@ def parse_arrivals(text: str, *, spacing: str = "poisson") -> ArrivalSpec:
     process = PROCESSES.get(word)
     if process is None or process.needs == "job" or (colon and process.parse is None) or (word == "trace" and not rest):
         known = [example for each in PROCESSES.values() if each.needs != "job" for example in each.examples]
-        raise InputError(f"nothing is known of arrivals {text!r}", f"write {', '.join(known)}, or - for standard input")
+        raise InputError(f"unknown arrivals {text!r}", f"write {', '.join(known)}, or - for standard input")
     if process.parse is None or (not colon and process.needs == "answers"):
         return ArrivalSpec(word)
     spec = process.parse(word, rest)
@@ -200,7 +200,7 @@ def _parse_rate(word: str, rest: str) -> ArrivalSpec:
 def _parse_gap(word: str, rest: str) -> ArrivalSpec:
     gap, comma, deviation = rest.partition(",")
     if comma and word == "periodic":
-        raise InputError(f"periodic arrivals do not deviate: {rest!r}", "write normal:2s,0.5s")
+        raise InputError(f"periodic arrivals have no deviation: {rest!r}", "write normal:2s,0.5s")
     what = f"the gap of {word} arrivals"
     gap_s = parse_time_s(gap, what=what)
     share = parse_time_s(deviation, what=f"{what}: the deviation") / gap_s if comma else DEVIATION
@@ -238,7 +238,7 @@ def _parse_trace(word: str, rest: str) -> ArrivalSpec:
         return ArrivalSpec(word, _scaled_rates(arrivals.values, low, high), window_s)
     if low is not None or "window" in told:
         what = "have windows" if low is None else "can be scaled to a range"
-        message = f"{arrivals.name} tells when requests arrived; only rates per window {what}"
+        message = f"{arrivals.name} has times of requests; only rates per window {what}"
         raise InputError(message, "scale it to one mean rate, e.g. trace:FILE@60/s, or give a column rate_per_s")
     times_s = arrivals.values
     if times_s[-1] == 0:
@@ -258,7 +258,7 @@ def _scaled_rates(rates: tuple[float, ...], low: float | None, high: float | Non
         mean = math.fsum(rates) / len(rates)
         return tuple(rate * high / mean for rate in rates)
     if low > high:
-        raise InputError(f"the range of rates {low:g}-{high:g} is upside down", f"write {high:g}-{low:g}/s")
+        raise InputError(f"the range of rates {low:g}-{high:g} is descending", f"write {high:g}-{low:g}/s")
     least, span = min(rates), max(rates) - min(rates)
     if span == 0:
         raise InputError("a trace whose rates are all the same has no range to scale", f"write @{high:g}/s")

@@ -125,7 +125,7 @@ def check_plot(plot: str | None, view: str | None, kind: str, *, pages: bool = F
     """
     if plot is None:
         if view is not None:
-            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+            raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
         return None
     if not (pages and is_page(plot)):
         require_figure(plot)

@@ -100,10 +100,10 @@ def declared(kind: type) -> tuple[tuple[Field[Any], Any, Option], ...]:
 
 
 Seed = Annotated[
-    int, Option("Seed of everything random; it is recorded.", ("--seed",), metavar="N", least=0),
+    int, Option("Seed of all random choices; recorded in the output.", ("--seed",), metavar="N", least=0),
 ]  # fmt: skip
 Force = Annotated[bool, Option("Replace a file that edgetune did not write.", ("--force",), "Files")]
-Fresh = Annotated[bool, Option("Start over: discard what was measured before.", ("--fresh",), "Files")]
+Fresh = Annotated[bool, Option("Start over: discard earlier measurements.", ("--fresh",), "Files")]
 Device = Annotated[
     str,
     Option(
@@ -113,7 +113,7 @@ Device = Annotated[
 ]  # fmt: skip
 Root = Annotated[
     str | None,
-    Option("The folder with the sys and proc of the board: a mount, or a fake.", ("--root",), "Where", "DIR"),
+    Option("Folder with the board's sys and proc: a mount or a fake board.", ("--root",), "Where", "DIR"),
 ]
 Modes = Annotated[
     str | None,
@@ -125,7 +125,7 @@ Modes = Annotated[
 BatchSizes = Annotated[
     str | Sequence[int] | None,
     Option(
-        "Samples per minibatch, e.g. 1,4,16. Default: as exported, else 1; or all of a table.",
+        "Samples per minibatch, e.g. 1,4,16. Default: the exported size, else 1; of a table, all sizes.",
         ("--batch-sizes", "-b"), "Problem", "LIST",
     ),
 ]  # fmt: skip
@@ -143,7 +143,7 @@ Column = Annotated[
         ("--column",), "Files", "THEIRS=OURS", repeatable=True,
     ),
 ]  # fmt: skip
-Inputs = Annotated[str | None, Option("A .npz with an array per input.", group="Files", metavar="FILE")]
+Inputs = Annotated[str | None, Option("A .npz file with one array per input.", group="Files", metavar="FILE")]
 Dim = Annotated[
     Sequence[str],
     Option("Size of a symbolic dimension. Repeatable.", ("--dim",), "Problem", "NAME=SIZE", repeatable=True),
@@ -151,23 +151,26 @@ Dim = Annotated[
 BatchAxis = Annotated[
     Sequence[str],
     Option(
-        "Along which axis of an input samples lie; or none. Repeatable.",
+        "The axis of an input that counts samples, or none. Repeatable.",
         ("--batch-axis",), "Problem", "INPUT=AXIS", repeatable=True,
     ),
 ]  # fmt: skip
 Precision = Annotated[
     str | None,
     Option(
-        "What a twin computes in: fp32, fp16, ... Default: the network's own types.", ("--precision",), "How", "NAME"
+        "Precision of a twin's computation: fp32, fp16, ... Default: the network's own types.",
+        ("--precision",),
+        "How",
+        "NAME",
     ),
 ]
 POINT_TIMEOUT = "10m"
 """How long one point may take unless said otherwise."""
-PointTimeout = Annotated[str | float, Option("Give a point up after this.", metavar="TIME")]
+PointTimeout = Annotated[str | float, Option("Stop measuring a point after this time.", metavar="TIME")]
 CoolTo = Annotated[
     str | float | None,
-    Option("Wait before each point until no hotter than this, e.g. 50C.", ("--cool-to",), metavar="TEMP"),
+    Option("Before each point, wait until the device has cooled to this, e.g. 50C.", ("--cool-to",), metavar="TEMP"),
 ]
 COOL_TIMEOUT = "5m"
 """How long a point is waited for to cool unless said otherwise."""
-CoolTimeout = Annotated[str | float, Option("Measure it anyway after this.", metavar="TIME")]
+CoolTimeout = Annotated[str | float, Option("Longest wait for cooling; then measure anyway.", metavar="TIME")]

@@ -107,7 +107,7 @@ def fillings(model: onnx.ModelProto) -> list[InputFilling]:
             values, least, most = _whole_numbers(model, name)
             found.append(InputFilling(name, shape, type_name, values, least, most if kind != "b" else min(most, 1)))
         else:
-            raise InputError(f"input {name!r} is of type {type_name}, which cannot be made up", _FROM_FILE)
+            raise InputError(f"input {name!r} is of type {type_name}, which edgetune cannot generate", _FROM_FILE)
     return found
 
 

@@ -20,13 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
-from edgetune.workloads.foreign_files import refuse_script
-from edgetune.workloads.model_file import file_hash, require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
-from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
+from edgetune.workloads.workload import RunOptions, Workload
 
 CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
 
@@ -48,17 +45,6 @@ class TrainingFile:
     step: Callable[[], object]
     save: Callable[[str], object] | None
     load: Callable[[str], object] | None
-
-
-def load(reference: str) -> Workload:
-    """Return the workload of a training file, which is not run.
-
-    Raises:
-        InputError: the file is missing, unreadable or empty, or defines no ``make``.
-    """
-    path = require_file(reference)
-    refuse_script(path, reference)
-    return Workload(reference, storable(path.stem), "python", path, file_hash(path).hexdigest())
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:
@@ -242,6 +228,3 @@ def _guarded_function(path: Path, name: str, function: object) -> Callable[..., 
             raise blame(path, f"{name}()", error, HANDLER_CONTRACT) from None
 
     return guarded
-
-
-KIND = WorkloadKind(load, endings=(".py",), task="train", runtime="edgetune.workloads.python_file", runs_code=True)

@@ -57,6 +57,6 @@ def matching(table: OpsTable, task: Task, batch_size: int, precision: str | None
     ]
     raise InputError(
         f"the table is for {table.workload} {table.task}, batch size {table.batch_size}, {table.precision}; "
-        f"asked is {task}, batch size {batch_size}, {precision}",
+        f"this command needs {task}, batch size {batch_size}, {precision}",
         f"{' '.join(differing)}, or make another with edgetune roofline ops",
     )

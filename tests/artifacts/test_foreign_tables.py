@@ -112,7 +112,7 @@ def test_a_missing_column_is_named(column: str) -> None:
         ("time (\u00b5s)", "50000"),
     ],
 )
-def test_a_time_in_another_unit_is_converted_and_told(found: str, cell: str) -> None:
+def test_a_time_in_another_unit_is_converted_and_reported(found: str, cell: str) -> None:
     profile = _read((_HEADER + _LINE).replace("minibatch_s", found).replace("0.05", cell))
     assert profile.rows == _read(_HEADER + _LINE).rows
     (caution,) = profile.header.warnings
@@ -260,7 +260,7 @@ def test_a_column_without_a_unit_is_not_dropped_silently() -> None:
     assert "power has no unit in its name: show and search take --column power=power_w" in caution.advice
 
 
-def test_unknown_columns_are_told() -> None:
+def test_unknown_columns_are_reported() -> None:
     (caution,) = _read(_HEADER.strip() + ",mood,accuracy\n" + _LINE.strip() + ",good,0.7\n").header.warnings
     assert (caution.code, caution.advice) == ("column-ignored", "nothing is taken from mood, accuracy")
 

@@ -47,10 +47,10 @@ def test_quantities_have_units() -> None:
     ("old", "new", "words"),
     [
         ("age: models", "faces: models", "'faces' is given twice"),
-        ("[faces, age]", "[faces, agee]", "'agee' that there is not; did you mean age?"),
+        ("[faces, age]", "[faces, agee]", "'agee'; did you mean age?"),
         ("[faces, age]", "[faces, faces]", "names faces twice"),
         ("[faces, age]", "[]", "photos names no networks"),
-        ("age]}", "age], after: [photo]}", "after a job 'photo' that there is not; did you mean photos?"),
+        ("age]}", "age], after: [photo]}", "waits for an unknown job, 'photo'; did you mean photos?"),
         ("age]}", "age], after: [photos]}", "jobs wait for each other: photos is after photos"),
         ("age]}", "age]}\n- {name: photos, networks: [age]}", "two jobs are called photos"),
         ("age]}", "age], arrivals: [0s, 2s, 1s]}", "an arrival at 1 s follows one at 2 s"),
@@ -133,4 +133,4 @@ def _jobs(draw: st.DrawFn) -> Jobs:
 @given(_jobs())
 @settings(max_examples=60, deadline=None)
 def test_what_is_written_reads_back(jobs: Jobs) -> None:
-    assert io.from_bytes(jobs.to_bytes(), kind="jobs", name="it") == jobs
+    assert io.from_bytes(io.to_bytes(jobs), kind="jobs", name="it") == jobs

@@ -33,7 +33,7 @@ def test_a_table_of_ours_comes_back() -> None:
     first = LayerCostRow("a", "conv1", "conv", 1, 2, 0.5, 0.25, 0, (), execute_samples_s=(0.3, 0.25))
     last = LayerCostRow("a", "fc", "fc", 1, 2, None, None, 1, (0,), status="failed", reason="killed")
     costs = LayerCosts(Header.new("layer_costs", 1), (first, last))
-    assert io.from_bytes(costs.to_bytes(), kind="layer_costs", name="x") == costs
+    assert io.from_bytes(io.to_bytes(costs), kind="layer_costs", name="x") == costs
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_whole_network_has_a_row_of_its_own_for_each_form() -> None:
     lines = [f"{HEAD},form", *(f"{row},layers" for row in ROWS), "a,a,other,1100,4,0.1,0.2,default"]
     costs = read(*lines, "a,a,other,1100,4,0.1,0.2,external")
     assert [(row.network, row.form, row.index) for row in costs.rows[3:]] == [("a", "default", 0), ("a", "external", 0)]
-    with pytest.raises(InputError, match="row 5: there is a row for a as a whole already"):
+    with pytest.raises(InputError, match="row 5: there is already a row for a as a whole"):
         read(*lines, "a,b,other,1,4,0.1,0.2,default")
 
 

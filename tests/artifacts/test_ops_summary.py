@@ -67,7 +67,7 @@ def test_by_node_keeps_the_order_of_the_graph():
     assert [cost.name for cost in grouped(SMALL, "node")] == ["c1", "c2", "d1", "f", "x"]
 
 
-def test_phases_are_told_apart():
+def test_phases_are_distinguished():
     training = table(row("c", "Conv", macs=1), row("c/grad", "Conv", phase="backward", macs=2), task="train")
     assert [(cost.name, cost.phase, cost.macs) for cost in grouped(training, "op")] == [
         ("Conv", "backward", 2), ("Conv", "forward", 1),

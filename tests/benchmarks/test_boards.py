@@ -47,7 +47,7 @@ def test_the_command_says_that_it_is_a_fake_and_counts():
     assert lines[-1] == "boards: 1, builds: 2, modes set and put back: 4, differences: 0"
 
 
-def test_a_board_that_is_not_put_back_is_told_and_ends_with_1(monkeypatch, capsys):
+def test_a_board_that_is_not_put_back_is_reported_and_ends_with_1(monkeypatch, capsys):
     def only_set(control, mode):
         control.apply(mode, control.snapshot())
         return []
@@ -59,7 +59,7 @@ def test_a_board_that_is_not_put_back_is_told_and_ends_with_1(monkeypatch, capsy
     assert "differences: 0" not in told
 
 
-def test_a_mode_that_does_not_take_effect_is_told(monkeypatch, capsys):
+def test_a_mode_that_does_not_take_effect_is_reported(monkeypatch, capsys):
     monkeypatch.setattr(boards, "make_board", functools.partial(make_board, bpmp_ignores=True))
     assert run(["jetson-agx-xavier"], modes=3) == 1
     assert re.search(r"^  WRONG 1?\d cores?, .*: /sys/kernel/debug/bpmp/.*emc", capsys.readouterr().out, re.MULTILINE)

@@ -13,7 +13,7 @@ def row(gpu_mhz, **figures):
     return ProfileRow("net", "train", 16, cpu_cores=1, gpu_mhz=gpu_mhz, device="board", minibatch_s=0.2, **figures)
 
 
-def test_what_all_rows_share_is_told_once(capsys):
+def test_values_common_to_all_rows_are_printed_once(capsys):
     show_profile_rows([row(300.0), row(900.0, minibatch_ci95_low_s=0.19, minibatch_ci95_high_s=0.21, power_w=12.0)])
     first, energy, columns, *rows = capsys.readouterr().out.splitlines()
     assert first == "net train on board, batch 16, 1 core"
@@ -25,7 +25,7 @@ def test_what_all_rows_share_is_told_once(capsys):
     ]
 
 
-def test_what_good_rows_lack_is_said_once_below_them(capsys):
+def test_reasons_of_missing_figures_are_printed_once_below_the_rows(capsys):
     show_profile_rows([row(300.0, reason="no power: no sensor"), row(900.0, reason="no power: no sensor")])
     assert capsys.readouterr().out.count("note: no power: no sensor\n") == 1
 

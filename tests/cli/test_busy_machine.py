@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read
+from edgetune.artifacts.io import read_plan
 from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli.roofline_report import show_layers, show_network
@@ -60,7 +59,7 @@ def two_cpus(monkeypatch):
 
 
 @pytest.mark.usefixtures("two_cpus")
-def test_the_run_queue_is_told_before_measuring(tmp_path, capsys):
+def test_the_run_queue_is_reported_before_measuring(tmp_path, capsys):
     warn_of_load(machine(tmp_path, 0.9), Screen())
     words = "note: load 12 on 2 cores, other processes use 90% of them: figures are of a busy machine\n"
     assert capsys.readouterr().err == words
@@ -70,13 +69,13 @@ def test_the_run_queue_is_told_before_measuring(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_it_is_told_where_no_device_is_named_too(monkeypatch, capsys):
+def test_load_is_reported_also_without_a_device(monkeypatch, capsys):
     monkeypatch.setattr(CpuLoad, "sample", lambda load, clock: OtherProcessesLoad(0.5, 1, 3.0))
     warn_of_host_load(Screen())
     assert capsys.readouterr().err.startswith("note: load 3 on 1 core, other processes use 50% of them:")
 
 
-def test_a_disturbed_point_is_told(capsys):
+def test_a_disturbed_point_is_reported(capsys):
     row = ProfileRow("net", "infer", 1, 1.0, others_cpu_share=0.63)
     warn_of_contention(row.point, row, Screen())
     assert "other processes used 63% of its CPUs while it was measured" in capsys.readouterr().err
@@ -106,7 +105,7 @@ def test_a_disturbed_kernel_is_measured_again_and_the_undisturbed_one_counts():
     assert (bench.count, bench.data_warnings) == (3, ())
 
 
-def test_of_disturbed_ones_alone_the_fastest_counts_and_it_is_told():
+def test_the_fastest_of_only_disturbed_measurements_counts_with_a_warning():
     bench = ScriptedBench((3.0, 0.8), (1.0, 0.5), (1.2, 0.6))
     assert bench.measure(parse_or("copy"), Mode()).minibatch_s == 1.0
     (caution,) = bench.data_warnings
@@ -210,7 +209,7 @@ def test_all_precisions_of_a_network_are_measured_again_and_each_operator_keeps_
     assert found.roofline.header.warnings == ()
 
 
-def test_it_ends_after_two_times_and_no_share_of_the_roof_is_printed(on, capsys):
+def test_measuring_again_ends_after_two_times_without_a_share_of_the_roof(on, capsys):
     device, bench = open_host(), on(SPOILT)
     (found,) = without_beaten(device, [placed(device, bench, 0.1)], quick=True, reporter=Screen(quiet=True))
     assert bench.sessions == 1 + TIMES
@@ -255,5 +254,5 @@ def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
     ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))
     assert ended.code == 0, ended.err
     assert "points-busy: other processes used the CPUs" in ended.err
-    (caution,) = (each for each in read(Plan, str(plan)).header.warnings if each.code == "points-busy")
+    (caution,) = (each for each in read_plan(str(plan)).header.warnings if each.code == "points-busy")
     assert caution.numbers == {"points": 1, "others_cpu_share_max": 0.5}

@@ -18,7 +18,7 @@ RUNS = (
 TABLE = Convergence(Header.new(KIND, VERSION, inputs=INPUTS, conditions={"options": OPTIONS}), RUNS)
 
 
-def test_sizes_that_missed_are_told_and_left_out(capsys):
+def test_sizes_that_missed_are_reported_and_left_out(capsys):
     assert trained_epochs(TABLE, [8, 64], name="c.parquet", reporter=Screen()) == {8: 2.0, 32: 3.0}
     assert "batch size 64: its run missed the target, so it is not chosen" in capsys.readouterr().err
     trained_epochs(TABLE, [8], name="c.parquet", reporter=Screen())

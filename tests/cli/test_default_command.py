@@ -9,7 +9,7 @@ TABLE = str(Path(__file__).parents[2] / "examples/resnet18-train-twin.csv")
 
 
 @pytest.mark.parametrize("argv", [(TABLE, "--power-budget", "30W"), ("--power-budget", "30W", TABLE)])
-def test_what_is_no_subcommand_goes_to_the_command_itself(edgetune, argv):
+def test_arguments_without_a_subcommand_go_to_the_command_itself(edgetune, argv):
     ended = edgetune("search", *argv)
     assert ended.code == 0
     assert ended.out.startswith("kind: plan")

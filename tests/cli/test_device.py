@@ -6,7 +6,6 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.plan import Plan
 from edgetune.workloads.zoo import NETWORKS
 
 TABLE = "workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,16,300,0.20,12\nnet,train,16,900,0.09,29\n"
@@ -117,11 +116,11 @@ def test_show_prints_any_artifact(edgetune, tmp_path):
     assert len([line for line in shown.splitlines() if line.lstrip().startswith(("1 ", "2 "))]) == 2
     for path in (table, plan, trace):
         assert json.loads(edgetune("show", str(path), "--json").out)
-    assert io.read(Plan, str(plan)).configuration.batch_size == 16
+    assert io.read_plan(str(plan)).configuration.batch_size == 16
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x00\x01", b"PAR1xxxx", b"a,b\n1,2\n", b"kind: plan\nkind: plan\n"])
-def test_what_cannot_be_shown_is_two_lines(edgetune, tmp_path, content):
+def test_invalid_devices_are_two_lines(edgetune, tmp_path, content):
     path = tmp_path / "file"
     if content is not None:
         path.write_bytes(content)

@@ -188,7 +188,7 @@ def test_a_mode_stays_until_it_is_put_back(edgetune, board):
     assert board.journals == []
 
 
-def test_what_the_answers_are_for_machines(edgetune, board):
+def test_answers_in_json(edgetune, board):
     told = json.loads(edgetune("device", "set", *board.named, SLOWEST, "--json", "--quiet").out)
     wanted = {"cpu_cores": 1, "cpu_mhz": 102.0, "gpu_mhz": 76.8}
     assert told == {"device": "jetson", "set": wanted, "found": {"cpu_cores": 4}}
@@ -440,7 +440,7 @@ def test_a_run_that_ends_after_another_power_mode_was_chosen_keeps_its_limits(ed
     assert orin.kernel.settings() == settings_of_mode_50w(tmp_path)
 
 
-def test_a_second_one_is_told_who_has_the_board_and_since_when(edgetune, board, running):
+def test_a_second_edgetune_names_the_holder_of_the_board_and_the_time(edgetune, board, running):
     process = running(*WAITING)
     for command, *words in (("set", "cpu_cores=2"), ("set", "MAXN", "--", "true"), ("restore",)):
         ended = edgetune("device", command, *board.named, *words)

@@ -31,5 +31,5 @@ def test_another_file_of_that_name_is_kept(edgetune, tmp_path):
 @pytest.mark.parametrize(
     "name", ["toaster", "jetson?beyond-caps=on", "nvidia:x", "nvidia:٣", "twin:orin-agx", "host\nExecStart=/x"]
 )
-def test_what_has_no_guardian_has_no_units(edgetune, name):
+def test_a_device_without_a_guardian_has_no_units(edgetune, name):
     assert_two_lines(edgetune("device", "units", name), 2)

@@ -120,7 +120,7 @@ def test_this_machine_can_be_watched_too(edgetune):
 @pytest.mark.parametrize(
     "words", ["twin:orin-agx", "host --count 0", "host --interval 0", "host --interval 1w", "host --root /", "hots"]
 )
-def test_what_cannot_be_watched_is_two_lines(edgetune, words):
+def test_devices_that_cannot_be_watched_are_two_lines(edgetune, words):
     assert_two_lines(edgetune("device", "watch", *words.split()), 2)
 
 
@@ -186,7 +186,7 @@ def test_each_reading_has_its_lowest_and_highest():
     assert lines[lines.index("Throttling now") + 1].split() == ["devices", "none"]
 
 
-def test_what_goes_away_and_comes_back_keeps_its_extremes():
+def test_a_sensor_that_disappears_and_returns_keeps_its_extremes():
     gone = {**READINGS, "power_w": {"VDD_IN": None}}
     lines = drawn([READINGS, gone])
     assert lines[lines.index("Power") + 1].split() == ["VDD_IN", "-", "7.20", "7.20", "W"]

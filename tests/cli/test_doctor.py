@@ -94,7 +94,7 @@ def test_both_onnx_runtimes_are_a_conflict(monkeypatch):
     assert doctor.conflicts(None) == []
 
 
-def test_a_python_that_the_wheels_are_not_for_is_told(monkeypatch):
+def test_a_python_that_the_wheels_are_not_for_is_reported(monkeypatch):
     monkeypatch.setattr(doctor, "version_of", lambda _name: None)
     assert any("Python" in sentence and "3.6" in sentence for sentence in doctor.conflicts(4))
 
@@ -122,7 +122,7 @@ def test_a_missing_core_library_ends_with_4(edgetune, monkeypatch):
     assert "pip install edgetune" in ended.out
 
 
-def test_what_each_device_can_do_is_said_with_the_reason_where_it_cannot():
+def test_abilities_of_each_device_are_listed_with_reasons_for_missing_ones():
     able = doctor.examine(Path("/"))["abilities"]
     assert {"host", "twin:orin-agx"} <= set(able)
     assert able["twin:orin-agx"]["modes"] == "cpu_cores, cpu_mhz, gpu_mhz, mem_mhz"
@@ -161,7 +161,7 @@ def test_a_board_says_what_it_is_and_what_may_be_done(edgetune, tmp_path):
     assert "Devices" not in people
 
 
-def test_a_user_without_privilege_is_told_what_takes_root(tmp_path):
+def test_an_unprivileged_user_learns_what_needs_root(tmp_path):
     make_board(tmp_path, "jetson-agx-orin-64gb", user="user")
     found = can(examine_board(tmp_path))
     assert {found[f"set {what}"]["state"] for what in ("CPU cores", "CPU clock", "GPU clock")} == {"as root"}
@@ -171,7 +171,7 @@ def test_a_user_without_privilege_is_told_what_takes_root(tmp_path):
     assert "set named modes" not in found
 
 
-def test_what_root_cannot_do_either_is_told_as_such(tmp_path):
+def test_abilities_that_root_lacks_too_are_reported_as_such(tmp_path):
     make_board(tmp_path, "jetson-agx-orin-64gb", debugfs="locked", labels="none", container=True)
     report = examine_board(tmp_path)
     assert can(report)["set memory clock"]["state"] == "no"
@@ -192,7 +192,7 @@ def test_the_folder_of_no_board_is_two_lines(edgetune, tmp_path):
     assert_two_lines(edgetune("doctor", "--root", str(tmp_path)), 4)
 
 
-def test_what_an_earlier_run_left_is_told(edgetune, tmp_path):
+def test_settings_left_by_an_earlier_run_are_reported(edgetune, tmp_path):
     make_board(tmp_path)
     assert journal_row("jetson", tmp_path)["note"] == "every setting is as found"
     assert edgetune("device", "set", "jetson", "gpu_mhz=624.75", "--root", str(tmp_path)).code == 0
@@ -309,7 +309,7 @@ def test_without_sudo_there_is_no_line(monkeypatch, tmp_path):
     assert (report["state"], report["sudoers"]) == ("no", None)
 
 
-def test_whoever_can_change_what_root_would_run_is_warned_of(monkeypatch, tmp_path):
+def test_files_that_root_would_run_and_others_can_change_are_reported(monkeypatch, tmp_path):
     launcher = environment(tmp_path / "edgetune")
     module = tmp_path / "edgetune/lib/python3.10/site-packages/edgetune/__init__.py"
     assert module not in changeable(launcher) or os.geteuid() != 0

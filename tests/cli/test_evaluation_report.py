@@ -51,7 +51,7 @@ def test_a_row_per_workload_and_one_for_all(capsys):
     assert rows[0][-3:] == ["10", "12", "ms"]
 
 
-def test_what_there_is_no_figure_of_is_null_for_machines():
+def test_missing_figures_are_null_in_json():
     (result,) = evaluation_answer(evaluation(run(3, 3)))["results"]
     assert (result["strategy"], result["solved"], result["solvable"]) == ("gmd", 0, 3)
     assert result["mean"] is result["p99"] is result["measurement_s"] is None

@@ -76,7 +76,7 @@ def test_a_figure_in_no_format_is_refused_before_anything_is_run(edgetune, folde
     assert sorted(folder.iterdir()) == before
 
 
-def test_what_a_failed_run_kept_is_drawn_and_its_exit_code_stays(edgetune, folder):
+def test_kept_rows_of_a_failed_run_are_drawn_and_its_exit_code_stays(edgetune, folder):
     """The optimum of so many loads is out of reach; the other policies ran."""
     Path("jobs.yaml").write_text(Path("jobs.yaml").read_text().replace("count: 3", "count: 150"))
     words = ("schedule", "run", "jobs.yaml", "--simulate", "--policy", "reuse,optimum")
@@ -125,12 +125,11 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
     took_s = slow["finished_s"] - slow["arrived_s"]
     Path("run.json").write_text(json.dumps(document))
-    from edgetune.artifacts.io import read
-    from edgetune.artifacts.run import Run
+    from edgetune.artifacts.io import read_run
     from edgetune.stages.interleave.figures.latency import latency_figure
     from edgetune.stages.interleave.figures.timeline import timeline_figure
 
-    run = read(Run, "run.json")
+    run = read_run("run.json")
     for figure in (latency_figure(run), timeline_figure(run)):
         assert any(shows(axes, took_s) for axes in figure.axes)
     ended = edgetune("show", "run.json", "--plot", "cycle.svg", "--view", "cycle")
@@ -155,12 +154,11 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
             slow["met"] = False
         longest_s.append(slow["finished_s"] - slow["arrived_s"])
     Path("run.json").write_text(json.dumps(document))
-    from edgetune.artifacts.io import read
-    from edgetune.artifacts.timeline import Timeline
+    from edgetune.artifacts.io import read_timeline
     from edgetune.stages.schedule.figures.gantt import gantt_figure
     from edgetune.stages.schedule.figures.responses import responses_figure
 
-    timeline = read(Timeline, "run.json")
+    timeline = read_timeline("run.json")
     (axes,) = responses_figure(timeline).axes
     assert [shows(axes, each_s) for each_s in longest_s] == [True, True]
     notes = captions.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))

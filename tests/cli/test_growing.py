@@ -83,7 +83,7 @@ def test_a_dry_run_says_what_would_be_added(edgetune, sweep, tmp_path):
         (("--device", "twin:orin-agx?noise=on&seed=3"), "noise is off there and {'time': "),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_first_difference(edgetune, sweep, words, difference):
+def test_an_unsuitable_table_is_refused_with_the_first_difference(edgetune, sweep, words, difference):
     assert sweep("-b", "1").code == 0
     before = Path(sweep.path).read_bytes()
     for dry in ((), ("--dry-run",)):
@@ -156,7 +156,7 @@ def test_csv_says_too_little_to_grow(sweep, tmp_path):
     assert sweep("-b", "1", file=path).code == 0
     ended = sweep("-b", "1,4", file=path)
     assert_two_lines(ended, 2)
-    assert "sweep.csv exists, and CSV does not keep what was asked for" in ended.lines[0]
+    assert "sweep.csv exists, and CSV does not keep the options of its measurement" in ended.lines[0]
 
 
 def test_a_point_left_as_found_is_not_taken_for_one_whose_read_back_is_alike():

@@ -33,7 +33,7 @@ def reaching():
     return found
 
 
-def test_there_are_hints_in_all_parts_of_the_package():
+def test_hints_are_found_in_all_parts_of_the_package():
     assert sum(1 for _ in hints()) > 500
     parts = {hint.module.removeprefix("edgetune.stages.").removeprefix("edgetune.").split(".")[0] for hint in hints()}
     assert parts >= {"workflows", "devices", "workloads", "schedule", "search"}
@@ -61,7 +61,7 @@ def test_every_other_option_in_a_hint_is_of_a_command_that_can_print_it(reaching
 
 
 @pytest.mark.parametrize("package", ["devices", "profiling.measure", "schedule.jobs", "workloads.partition"])
-def test_what_many_commands_share_names_no_option_of_one(package):
+def test_shared_hints_name_no_option_of_a_single_command(package):
     bare = [
         (hint, text)
         for hint in hints()

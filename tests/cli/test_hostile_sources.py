@@ -63,7 +63,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-def test_what_a_training_file_says_is_shown_harmlessly(edgetune_raw, script):
+def test_output_of_a_training_file_is_shown_escaped(edgetune_raw, script):
     name = f"train{FILE_NAME}.py"
     Path(name).write_text(script)
     ended = edgetune_raw("profile", name, "--device", "host", "-o", "p.parquet", "--verbose", "--minibatches", "3")

@@ -14,8 +14,7 @@ import pytest
 from command_line import assert_two_lines
 from small_network import TRAINING, small_network
 
-from edgetune.artifacts.io import read
-from edgetune.artifacts.run import Run
+from edgetune.artifacts.io import read_run
 from edgetune.cli.main import run
 from edgetune.errors import InputError
 from edgetune.stages.interleave.engines import ENGINES, Engine
@@ -56,7 +55,7 @@ def test_a_plan_runs_on_the_clock_as_the_equations_say(edgetune, plan, tmp_path)
     answer = json.loads(ended.out)
     (summary,) = answer["engines"]
     (answered,), (trained,) = summary["answered"], summary["trained"]
-    found = read(Run, str(tmp_path / "run.parquet"))
+    found = read_run(str(tmp_path / "run.parquet"))
     assert found.header.simulated
     assert {row.engine for row in found.rows} == {"simulated"}
     requests = [row for row in found.rows if row.event == "request"]
@@ -95,7 +94,7 @@ def test_a_planned_cycle_is_drawn(edgetune, plan, tmp_path):
         (("--plot", "cycle.svg", "--arrivals", "closed"), ("rate of requests is unknown",)),
     ],
 )
-def test_what_cannot_be_drawn_of_a_plan(edgetune, plan, tmp_path, monkeypatch, *, more, words):
+def test_invalid_figures_of_a_plan_are_refused(edgetune, plan, tmp_path, monkeypatch, *, more, words):
     monkeypatch.chdir(tmp_path)
     ended = edgetune("interleave", plan, *TWIN, "--explain", *more)
     assert ended.code == 2
@@ -114,21 +113,21 @@ def test_a_pipe_from_search(shell, plan):
     [
         (("--arrivals", "uniform:-4"), 2, ("above zero", "e.g.")),
         (("--arrivals", "sometimes"), 2, ("sometimes", "uniform:60")),
-        (("--engine", "native"), 2, ("no engine native", "simulated")),
+        (("--engine", "native"), 2, ("which engine native needs", "simulated")),
         (("--engine", "natve"), 2, ("natve", "native")),
         (("--policy", "managd"), 2, ("managd", "did you mean managed?")),
         (("--duration", "0s"), 2, ("--duration", "e.g.")),
         (("--plot", "figure.jpg"), 2, ("figure.jpg", ".svg")),
         (("--view", "latency"), 2, ("--view", "--plot")),
         (("--infer", "zoo:resnet18"), 2, ("another network", "search again")),
-        (("--power-budget", "30W,20W"), 2, ("course", "30W,20W@60s")),
+        (("--power-budget", "30W,20W"), 2, ("is not a power budget", "30W,20W@60s")),
         (("--govern", "--arrivals", "uniform:40", "--power-budget", "nothing"), 2, ("nothing", "e.g.")),
         (("--handler", "nothing.py"), 2, ("nothing.py", "does not exist")),
         (("--inputs", "nothing.npz"), 2, ("nothing.npz", "npz")),
         (("--arrivals", "-"), 2, ("real time", "trace:FILE")),
     ],
 )
-def test_what_is_refused(edgetune, plan, more, code, words):
+def test_invalid_requests_are_refused(edgetune, plan, more, code, words):
     ended = edgetune("interleave", plan, *TWIN, *more)
     assert_two_lines(ended, code)
     assert [word for word in words if word not in ended.err] == []
@@ -141,7 +140,7 @@ def test_what_is_refused(edgetune, plan, more, code, words):
         (("--latency-budget", "20ms"), ("within 20 ms", "--best-effort")),
     ],
 )
-def test_what_cannot_be_served_is_refused_with_what_could_be(edgetune, plan, more, words):
+def test_an_infeasible_rate_is_refused_with_the_nearest_feasible_one(edgetune, plan, more, words):
     ended = edgetune("interleave", plan, *TWIN, *more)
     assert ended.code == 3
     assert [line.partition(":")[0] for line in ended.lines[-2:]] == ["error", "hint"]
@@ -210,7 +209,7 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
     assert ended.code == 0, ended.err
     (summary,) = json.loads(ended.out)["engines"]
     assert {each["tenant"]: each["violations"] for each in summary["answered"]} == {"camera": 0, "sound": 0}
-    rows = [row for row in read(Run, str(tmp_path / "run.parquet")).rows if row.event == "train"]
+    rows = [row for row in read_run(str(tmp_path / "run.parquet")).rows if row.event == "train"]
     day_s, night_s = (sum(row.finished_s - row.started_s for row in rows if row.tenant == t) for t in ("day", "night"))
     assert night_s / day_s == pytest.approx(2.0, rel=0.02)
 
@@ -225,7 +224,7 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
         ("weight: 2", "wieght: 2", "unknown key 'wieght'"),
         ("latency_budget: 400ms, ", "", "lacks latency_budget"),
         ("infer: zoo:lstm", "train: zoo:lstm", "arrivals makes no sense for train"),
-        ("batch_size: 8, weight: 2", "batch_size: many", "wrong kind"),
+        ("batch_size: 8, weight: 2", "batch_size: many", "has the wrong type"),
         ("batch_size: 8, weight: 2", "checkpoint: tenants.yaml", "would be lost"),
         ("batch_size: 8}", "checkpoint: same}\n- {name: third, train: zoo:lstm, checkpoint: same}", "both name same"),
     ],
@@ -275,13 +274,13 @@ def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
     ended = shell(*live("--engine", "simulated", "-o", "run.parquet"))
     assert ended.code == 0, ended.err
     assert ended.err.startswith("SIMULATED")
-    assert read(Run, str(network / "run.parquet")).header.simulated
+    assert read_run(str(network / "run.parquet")).header.simulated
 
 
-def test_what_sharing_cost_is_of_all_turns(edgetune, plan, tmp_path):
+def test_the_cost_of_sharing_is_over_all_turns(edgetune, plan, tmp_path):
     path = tmp_path / "run.parquet"
     assert edgetune("interleave", plan, *TWIN, "--duration", "2s", "--turns", "3", "-o", str(path)).code == 0
-    found = read(Run, str(path))
+    found = read_run(str(path))
     cost = found.header.conditions["overhead"]["simulated"]
     ran = {(row.turn, row.tenant, row.minibatch) for row in found.rows if row.minibatch is not None}
     assert cost["minibatches"] == len(ran)
@@ -317,9 +316,9 @@ def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_pat
     path = str(tmp_path / "run.parquet")
     common = ("interleave", plan, *TWIN, "--duration", "5s", "-o", path)
     assert edgetune(*common, "--engine", "dozing,simulated").code == 0
-    assert {row.engine for row in read(Run, path).rows if row.event == "train"} == {"simulated"}
+    assert {row.engine for row in read_run(path).rows if row.event == "train"} == {"simulated"}
     assert edgetune(*common, "--policy", "resting").code == 0
-    found = read(Run, path)
+    found = read_run(path)
     assert ({row.event for row in found.rows} & {"request", "train"}) == {"request"}
     assert found.header.conditions["policy"] == "resting"
     assert_two_lines(edgetune(*common, "--engine", "dozing", "--policy", "managed"), 2)
@@ -327,7 +326,7 @@ def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_pat
     assert_two_lines(edgetune(*common, "--engine", "dozing"), 2)
 
 
-def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monkeypatch):
+def test_turns_before_a_failed_engine_are_kept(edgetune, plan, tmp_path, monkeypatch):
     runs = Turns._one
 
     def fails(turns, engine, turn):
@@ -340,14 +339,14 @@ def test_what_ran_before_an_engine_failed_is_kept(edgetune, plan, tmp_path, monk
     ended = edgetune("interleave", plan, *TWIN, "--duration", "5s", "--turns", "2", "-o", str(path))
     assert ended.code == 2
     assert "error: the engine broke\nhint: mend it\n" in ended.err
-    assert {row.turn for row in read(Run, str(path)).rows} == {0}
+    assert {row.turn for row in read_run(str(path)).rows} == {0}
 
 
 def test_every_engine_for_real(shell, network):
     engines = ("--engine", "managed,native,streams,simulated", "-o", "run.parquet", "--checkpoint", "state.txt")
     ended = shell(*live(*engines))
     assert ended.code == 0, ended.err
-    found = read(Run, str(network / "run.parquet"))
+    found = read_run(str(network / "run.parquet"))
     for engine in ("managed", "native", "streams", "simulated"):
         rows = [row for row in found.rows if row.engine == engine]
         requests = [row for row in rows if row.event == "request"]
@@ -370,7 +369,7 @@ def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, netwo
     (network / "train.py").write_text(measured_first + diverging)
     ended = shell(*live("-o", "run.parquet", "--json"))
     assert ended.code == 5, ended.err
-    found = read(Run, str(network / "run.parquet"))
+    found = read_run(str(network / "run.parquet"))
     assert {row.status for row in found.rows if row.event == "request"} == {"ok"}
     failed, *_ = [row for row in found.rows if row.event == "train" and row.status == "failed"]
     assert "diverged" in failed.reason
@@ -390,7 +389,7 @@ def test_a_signal_ends_a_run_in_order(network):
     assert started.returncode == 130
     assert "stopping after the minibatch that runs" in err
     assert "wrote run.parquet" in err
-    rows = read(Run, str(network / "run.parquet")).rows
+    rows = read_run(str(network / "run.parquet")).rows
     assert {row.status for row in rows} <= {"ok", "abandoned"}
 
 
@@ -410,7 +409,7 @@ def test_requests_from_standard_input(shell, network):
         stdin=b"1\n2\nnonsense\n3\n",
     )  # fmt: skip
     assert ended.code == 0, ended.err
-    rows = [row for row in read(Run, str(network / "run.parquet")).rows if row.event == "request"]
+    rows = [row for row in read_run(str(network / "run.parquet")).rows if row.event == "request"]
     assert [row.status for row in rows] == ["ok", "ok", "failed", "ok"]
     assert "nonsense" in rows[2].reason
     assert "small: answered 3\n" in ended.err

@@ -55,7 +55,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_word_is_broken(both, width, m
     assert {"managed", "native", "violations", "samples/s", "answers", "trains", "idle"} <= set(words)
 
 
-def test_engines_are_held_against_native_wherever_it_stands(both):
+def test_engines_are_compared_with_native_at_any_position(both):
     (line,) = compared(summarise(both))
     assert line.startswith("managed beside native: 0 violations instead of 5, p99 50% of the budget instead of 200%")
     assert compared(summarise(run_of([step("managed", 0)]))) == []
@@ -87,7 +87,7 @@ def test_why_something_failed_is_said():
     assert lines[1] == "managed: resnet18 failed: the loss is nan"
 
 
-def test_what_changed_on_the_way_is_said():
+def test_changes_during_a_run_are_reported():
     plan = RunRow("managed", "plan", 3.0, "mobilenet", started_s=2.0, batch_size=8)
     rows = [
         request("managed", 9, 0.5),

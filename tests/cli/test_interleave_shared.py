@@ -37,7 +37,7 @@ def test_a_batch_size_that_crashes_leaves_the_others_to_be_measured(tmp_path):
     assert rows["a"][0].minibatch_s > rows["a"][2].minibatch_s > 0.002
 
 
-def test_a_time_well_above_the_median_is_told_with_its_statistic(tmp_path):
+def test_a_time_well_above_the_median_is_reported_with_its_statistic(tmp_path):
     path = tmp_path / "net.py"
     path.write_text(JOB)
     lines = {}

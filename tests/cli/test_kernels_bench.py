@@ -52,7 +52,7 @@ def test_json_says_that_it_is_simulated_and_goes_to_a_file_too(edgetune, tmp_pat
     assert json.loads(file.read_text()) == document
 
 
-def test_who_stops_it_keeps_the_workloads_that_were_over(edgetune, tmp_path, monkeypatch):
+def test_a_stopped_benchmark_keeps_finished_workloads(edgetune, tmp_path, monkeypatch):
     from edgetune.stages.elastic import bench as module
 
     real, asked = module.bench, []
@@ -80,10 +80,10 @@ def test_who_stops_it_keeps_the_workloads_that_were_over(edgetune, tmp_path, mon
         (["--policy", "fifo"], "no policy 'fifo'"),
         (["--gpu", "orin"], "no GPU 'orin'"),
         (["--load", "100%"], "--load is 100%"),
-        (["A", "--load", "30%"], "those of A follow one another at once"),
+        (["A", "--load", "30%"], "those of A have no rate: each follows the one before"),
         (["B", "--duration", "9999h"], "workload B: task alexnet: its requests (closed, 12 kernels, 9999 h 00 m)"),
         (["--duration", "soon"], "--duration"),
-        (["--sms", "16"], "--sms is of a real GPU"),
+        (["--sms", "16"], "--sms is for a real GPU"),
         (["--device", "host"], "do not run on 'host'"),
         (["D", "--duration", "50ms", "--policy", "sequential"], "no request of lstm was answered"),
     ],

@@ -10,7 +10,6 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.stages.elastic import compiler
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.calibrate import read_costs
@@ -97,7 +96,7 @@ def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, ta
     assert [line.split()[:2] for line in lines[1:5]] == [
         [policy, task] for policy in ("multistream", "elastic") for task in ("urgent", "normal")
     ]
-    timeline = io.read(KernelTimeline, "k.parquet")
+    timeline = io.read_kernel_timeline("k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"]) == (False, "Fake CUDA GPU (not hardware)", 2)
     assert told["gpu"]["launch_s"] > 0, "measured at once, as nobody had calibrated it"
@@ -136,10 +135,10 @@ def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
     fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels)
     ended = edgetune(*RUN, "--blocks", "-o", "k.parquet", "--plot", "gantt.svg", "--view", "gantt:elastic@1ms-10ms")
     assert ended.code == 0, ended.err
-    rows = [row for row in io.read(KernelTimeline, "k.parquet").rows if row.event == "residency"]
+    rows = [row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "residency"]
     assert {row.sm for row in rows} == {0, 1}
     assert {row.task for row in rows} == {"normal"}, "only elastic forms were scripted to record"
-    launches = {row.launch: row for row in io.read(KernelTimeline, "k.parquet").rows if row.event == "launch"}
+    launches = {row.launch: row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "launch"}
     for row in rows:
         assert abs(row.started_s - launches[row.launch].started_s) < 1e-4
     assert "multiprocessors had a block (residency, not occupancy)" in ended.out
@@ -155,7 +154,7 @@ def test_a_dry_run_compiles_and_launches_nothing(edgetune, tasks, fake):
     assert not any("scale" in each.symbol for each in cuda.launches)
 
 
-def test_a_kernel_that_fails_in_warming_up_is_told(edgetune, tasks, fake):
+def test_a_kernel_that_fails_in_warming_up_is_reported(edgetune, tasks, fake):
     fake(kernels={"scale__grid": FakeCudaKernel((8, 8, 4, 32), duration_ns=5000, fails=700)})
     ended = edgetune(*RUN, "-o", "k.parquet", "--quiet")
     assert_two_lines(ended, 4)
@@ -185,7 +184,7 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert_two_lines(ended, 5)
     assert "the GPU cannot be used any more by this process" in ended.err
     assert ("memory that is not its own" if way == "fails" else "nothing has happened for 30 s") in ended.err
-    timeline = io.read(KernelTimeline, "k.parquet")
+    timeline = io.read_kernel_timeline("k.parquet")
     assert {row.policy for row in timeline.rows} == {"solo", "elastic"}
     failed = [row for row in timeline.rows if row.event == "launch" and row.status == "failed"]
     assert failed
@@ -193,7 +192,7 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert ("cuMemFree" in cuda.calls) == (way == "fails")
 
 
-def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetune, tasks, fake, once_it_runs):
+def test_requests_that_failed_are_reported_at_the_end_and_the_table_is_there(edgetune, tasks, fake, once_it_runs):
     cuda = fake()
     launch, count = cuda.cuLaunchKernel, itertools.count()
 
@@ -209,10 +208,10 @@ def test_requests_that_failed_are_told_at_the_end_and_the_table_is_there(edgetun
     *_, error, hint = ended.err.splitlines()
     assert re.match(r"error: \d+ requests of urgent, normal failed \(by solo, sequential\), the first: .*scale", error)
     assert hint.startswith("hint: the timeline is written all the same")
-    assert {row.status for row in io.read(KernelTimeline, "k.parquet").rows} >= {"ok", "failed"}
+    assert {row.status for row in io.read_kernel_timeline("k.parquet").rows} >= {"ok", "failed"}
 
 
-def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
+def test_no_cuda_is_reported_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
     fake(fails_with=None)
     ended = edgetune(*RUN)
     assert_two_lines(ended, 4)
@@ -220,7 +219,7 @@ def test_no_cuda_is_told_in_two_lines_that_name_what_works_without(edgetune, tas
     assert "simulate" in ended.err
 
 
-def test_a_cache_that_cannot_be_written_keeps_nobody_from_running(edgetune, tasks, fake, monkeypatch):
+def test_an_unwritable_cache_prevents_no_run(edgetune, tasks, fake, monkeypatch):
     (tasks / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tasks / "file"))
     fake()
@@ -246,7 +245,7 @@ def test_a_drawing_needs_block_records(edgetune, tasks):
     assert "--blocks" in ended.err
 
 
-def test_a_source_that_does_not_compile_is_told_with_its_line(edgetune, tasks, fake):
+def test_a_source_that_does_not_compile_is_reported_with_its_line(edgetune, tasks, fake):
     fake()
     (tasks / "scale.cu").write_text(SOURCE.replace("2 * x[i]", "2 * z[i]"))
     ended = edgetune(*RUN, "--quiet")
@@ -338,7 +337,7 @@ def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     assert told["parts"] == {"offered": True, "why_not": None}
     fake()
     assert edgetune(*RUN, "-o", "k.parquet").code == 0
-    assert io.read(KernelTimeline, "k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
+    assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
 
 
 def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fake):
@@ -348,7 +347,7 @@ def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fak
     assert "--sms, a part of the multiprocessors: no: cuDeviceGetDevResource: this GPU or its driver" in ended.out
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_does_not_keep_tasks_from_running(edgetune, tasks, fake):
+def test_a_cache_that_cannot_be_written_is_reported_and_does_not_keep_tasks_from_running(edgetune, tasks, fake):
     (tasks / "cache").write_text("a file, no folder")
     fake()
     ended = edgetune(*CALIBRATE)

@@ -11,7 +11,6 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
 
 TASKS = """kind: kernel_tasks
@@ -55,7 +54,7 @@ def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
         r"^launches: sequential \d+, multistream \d+, elastic \d+ \(\d+ of elastic forms\)$", ended.out, re.M
     )
     assert "simulated (model): 8 multiprocessors of orin-nano" in ended.out
-    timeline = io.read(KernelTimeline, "k.parquet")
+    timeline = io.read_kernel_timeline("k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"], told["duration_s"]) == (
         True, "orin-nano", 8, 0.02,
@@ -74,18 +73,18 @@ def test_options_go_before_the_file_and_the_same_seed_gives_the_same_rows(edgetu
     for seed in ("1", "1", "2"):
         ended = edgetune(*SIMULATE, "--gpu", "xavier", "--duration", "10ms", "--seed", seed, "-o", "k.parquet", "-q")
         assert (ended.code, ended.out) == (0, "")
-        timeline = io.read(KernelTimeline, "k.parquet")
+        timeline = io.read_kernel_timeline("k.parquet")
         assert timeline.header.conditions["device"] == "xavier"
         rows.append(timeline.rows)
     assert rows[0] == rows[1] != rows[2]
 
 
-def test_what_is_assumed_changes_what_comes_out_and_is_written_down(edgetune, tasks):
+def test_assumptions_change_the_result_and_are_recorded(edgetune, tasks):
     latencies_s = []
     for words in (("launch=0,host=0,gap=0s",), ("launch=50us", "host=50us", "gap=50us", "bandwidth=100%,turn=1us")):
         options = [word for each in words for word in ("--assume", each)]
         assert edgetune(*SIMULATE, *options, "-o", "k.parquet").code == 0
-        timeline = io.read(KernelTimeline, "k.parquet")
+        timeline = io.read_kernel_timeline("k.parquet")
         alone = [row for row in timeline.rows if row.policy == "solo" and row.event == "request"]
         latencies_s.append(alone[0].finished_s - alone[0].arrived_s)
     assert latencies_s[0] == pytest.approx(100e-6)  # 60 us, and 40 us behind it
@@ -121,7 +120,7 @@ def test_in_a_pipe_the_timeline_is_the_output(shell, tmp_path):
     assert (tmp_path / "g.svg").read_text().startswith("<?xml")
 
 
-def test_what_would_run_is_told_without_running_it(edgetune, tasks):
+def test_a_dry_run_describes_the_runs_and_runs_nothing(edgetune, tasks):
     ended = edgetune(*SIMULATE, "--dry-run")
     assert ended.code == 0
     assert "urgent: small, 2 kernels of 3 to 6 blocks; uniform:500/s; critical, priority 1, due after 1 ms" in ended.err
@@ -156,15 +155,15 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("", ""), ("--assume", "host=1"), "host has no unit"),
         (("", ""), ("--assume", "bandwidth=0%"), "no multiprocessor would draw anything"),
         (("", ""), ("--assume", "saturating=many"), "saturating is 'many'"),
-        (("", ""), ("-o", "tasks.yaml"), "tasks.yaml is read, and would be lost"),
-        (("", ""), ("--view", "gantt"), "none was asked for"),
+        (("", ""), ("-o", "tasks.yaml"), "tasks.yaml is an input of this command, and would be lost"),
+        (("", ""), ("--view", "gantt"), "--plot is not given"),
         (("", ""), ("--plot", "g.svg", "--view", "responses"), "has no figure 'responses'"),
         (("", ""), ("--plot", "g.svg", "--view", "gantt:elastic"), "--view: policy 'elastic' does not run"),
         (("", ""), ("--plot", "g.svg", "--view", "gantt@1s-2s"), "--view begins at 1 s, and requests come for 20 ms"),
         (("gpu: orin-nano", "gpu: orin"), (), "tasks.yaml: there is no GPU 'orin'"),
         (("policy: multistream", "policy: fifo"), (), "tasks.yaml: there is no policy 'fifo'"),
-        (("block_time: 40us", "registers: 32"), (), "task urgent, network small: nobody knows how long kernel b takes"),
-        (("uniform:500/s", "often"), (), "tasks.yaml: task urgent: nothing is known of arrivals 'often'"),
+        (("block_time: 40us", "registers: 32"), (), "task urgent, network small: the time of kernel b is unknown"),
+        (("uniform:500/s", "often"), (), "tasks.yaml: task urgent: unknown arrivals 'often'"),
         (("network: large", "network: 'mdtb:alexnot'"), (), "task normal: there is no network 'alexnot'"),
         (("[128]", "[2048]"), (), "no block of kernel b fits on orin-nano: it has 2048 threads, and there are 1024"),
         (("[128]", "[128], shared: 4MiB"), (), "takes 4 MiB of shared memory, and there are 163 KiB at most"),
@@ -175,7 +174,7 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("kind: kernel_tasks", "kind: jobs"), (), "is a jobs, not a kernel_tasks"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_in_two_lines(edgetune, tasks, edit, options, why):
+def test_invalid_simulations_are_refused_in_two_lines(edgetune, tasks, edit, options, why):
     (tasks / "tasks.yaml").write_text(TASKS.replace(*edit))
     ended = edgetune(*SIMULATE, *options)
     assert_two_lines(ended, 2)
@@ -189,7 +188,7 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
         for left in range(8)
     ]
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu})
-    (tasks / "kept.parquet").write_bytes(ElasticTable(header, tuple(rows)).to_bytes())
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, tuple(rows))))
     options = ("--policy", "elastic", "--quiet", "-o")
     assert edgetune(*SIMULATE, *options, "without.parquet").code == 0
     ended = edgetune(*SIMULATE, *options, "with.parquet", "--kept", "kept.parquet")
@@ -197,20 +196,20 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
     shapes = {
         name: {
             (row.count, row.blocks)
-            for row in io.read(KernelTimeline, name).rows
+            for row in io.read_kernel_timeline(name).rows
             if row.elastic and row.task == "normal"
         }
         for name in ("without.parquet", "with.parquet")
     }
     assert (5, 1) in shapes["with.parquet"] - shapes["without.parquet"]
-    assert io.read(KernelTimeline, "with.parquet").header.inputs["kept"] == ["kept.parquet"]
+    assert io.read_kernel_timeline("with.parquet").header.inputs["kept"] == ["kept.parquet"]
 
 
-def test_pieces_that_nothing_looks_up_are_told(edgetune, tasks):
+def test_pieces_that_nothing_looks_up_are_reported(edgetune, tasks):
     gpu = {"name": "orin-nano", "sm_count": 8, "threads_per_sm": 1536}
     row = ElasticRow("c", "c__grid", (48, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
     table = ElasticTable(Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu}), (row,))
-    (tasks / "kept.parquet").write_bytes(table.to_bytes())
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(table))
     words = ("--kept", "kept.parquet", "--dry-run")
     assert "--kept is not used: only the policy elastic" in edgetune(*SIMULATE, *words).err
     assert "kept.parquet is not used: it has no kernel" in edgetune(*SIMULATE, *words, "--policy", "elastic").err
@@ -227,7 +226,7 @@ def test_a_task_without_requests_has_a_row(edgetune, tasks):
 
 
 @pytest.mark.parametrize("policy", ["solo", "multistream"])
-def test_who_stops_it_is_told_what_ran_and_what_did_not(edgetune, tasks, monkeypatch, policy):
+def test_a_stopped_simulation_lists_finished_and_missing_runs(edgetune, tasks, monkeypatch, policy):
     decides, asked = (Solo if policy == "solo" else MultiStream), itertools.count()
     decide = decides.decide
 
@@ -239,7 +238,7 @@ def test_who_stops_it_is_told_what_ran_and_what_did_not(edgetune, tasks, monkeyp
     monkeypatch.setattr(decides, "decide", stopped_in_the_middle)
     ended = edgetune(*SIMULATE, "--policy", "sequential,multistream,elastic", "-o", "k.parquet")
     assert ended.code == 143
-    found = {row.policy for row in io.read(KernelTimeline, "k.parquet").rows}
+    found = {row.policy for row in io.read_kernel_timeline("k.parquet").rows}
     if policy == "solo":
         assert found == {"solo"}
         assert "stopped in: urgent alone; not run: sequential, multistream, elastic" in ended.err
@@ -253,7 +252,7 @@ def test_who_stops_it_is_told_what_ran_and_what_did_not(edgetune, tasks, monkeyp
 def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": {"sm_count": 16, "threads_per_sm": 1536}})
     row = ElasticRow("c", "c__grid", (49, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
-    (tasks / "kept.parquet").write_bytes(ElasticTable(header, (row,)).to_bytes())
+    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, (row,))))
     ended = edgetune(*SIMULATE, "--kept", "kept.parquet")
     assert_two_lines(ended, 2)
     assert "kept.parquet is for 16 multiprocessors" in ended.err

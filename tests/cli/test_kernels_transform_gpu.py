@@ -70,7 +70,7 @@ def told(ended) -> dict[str, dict]:
 
 
 @needs_compiler
-def test_kernels_are_checked_on_the_cpu_and_on_the_gpu_and_both_are_told_apart(edgetune, source, fake):
+def test_kernels_are_checked_on_the_cpu_and_on_the_gpu_and_both_are_distinguished(edgetune, source, fake):
     cuda = fake()
     file = source(SCALE + SHIFT)
     ended = edgetune(*FILES, file, *CHECK)
@@ -116,7 +116,7 @@ def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
     fake({"scale__block": FakeCudaKernel((8, 4, 32), 1000, spoil)})
     ended = edgetune(*FILES, source(SCALE), *CHECK, "--json")
     assert ended.code == 5
-    assert "error: scale on nvidia:0: a form does something else than the original: 2 logical" in ended.err
+    assert "error: scale on nvidia:0: a form gives other results than the original: 2 logical" in ended.err
     assert told(ended)["scale"]["check"]["answer"] == "equal"
     assert told(ended)["scale"]["check_on_gpu"]["answer"] == "different"
 
@@ -130,7 +130,7 @@ def test_a_form_that_is_wrong_on_the_gpu_alone(edgetune, source, fake):
     ],
     ids=["fails", "hangs"],
 )
-def test_what_is_behind_a_kernel_that_fails_is_not_checked(edgetune, source, fake, kernel, why):
+def test_kernels_after_a_failed_one_are_not_checked(edgetune, source, fake, kernel, why):
     fake({"_Z5scalePfi": kernel})
     ended = edgetune(*FILES, source(SCALE + SHIFT), *CHECK, "--json")
     assert ended.code == 5
@@ -154,7 +154,7 @@ def test_a_kernel_of_which_one_launch_was_not_tried_was_not_checked(edgetune, so
 
 
 @needs_compiler
-def test_what_does_not_end_on_the_cpu_is_not_put_on_the_gpu(edgetune, source, fake):
+def test_a_kernel_that_does_not_end_on_the_cpu_is_not_run_on_the_gpu(edgetune, source, fake):
     cuda = fake()
     text = SCALE.replace("x[i] *= 2.0f;", "x[i * 100000] *= 2.0f;")
     ended = edgetune(*FILES, source(text + SHIFT), *CHECK, "--json")
@@ -167,7 +167,7 @@ def test_what_does_not_end_on_the_cpu_is_not_put_on_the_gpu(edgetune, source, fa
 
 
 @needs_compiler
-def test_what_the_cpu_cannot_build_is_checked_on_the_gpu(edgetune, source, fake, tmp_path):
+def test_a_kernel_that_the_cpu_cannot_build_is_checked_on_the_gpu(edgetune, source, fake, tmp_path):
     """The shim has few headers, a CUDA toolkit all."""
     fake()
     text = '__device__ float twice(float x) { float y; asm("mov.f32 %0, %1;" : "=f"(y) : "f"(x)); return 2 * y; }\n'
@@ -177,7 +177,7 @@ def test_what_the_cpu_cannot_build_is_checked_on_the_gpu(edgetune, source, fake,
     assert told(ended)["scale"]["check_on_gpu"]["answer"] == "equal"
 
 
-def test_what_does_not_compile_for_the_gpu_is_told_with_its_line(edgetune, source, fake, no_compiler):
+def test_a_compile_error_for_the_gpu_is_reported_with_its_line(edgetune, source, fake, no_compiler):
     fake()
     ended = edgetune(*FILES, source(SCALE.replace("x[i] *= 2.0f", "x[i] = (int *)x")), *CHECK)
     assert ended.code == 5
@@ -185,7 +185,7 @@ def test_what_does_not_compile_for_the_gpu_is_told_with_its_line(edgetune, sourc
     assert 'line 4: a value of type "int *"' in ended.err
 
 
-def test_kernels_without_a_launch_are_told(edgetune, source, fake, no_compiler):
+def test_kernels_without_a_launch_are_reported(edgetune, source, fake, no_compiler):
     fake()
     pairs = "struct Pair { float a, b; };\n__global__ void pairs(Pair *x) { x[threadIdx.x].a += x[threadIdx.x].b; }\n"
     ended = edgetune(*FILES, source(SCALE + pairs), *CHECK)
@@ -210,7 +210,7 @@ def test_comments_need_not_be_utf_8(edgetune, source, fake, no_compiler, tmp_pat
     assert ended.code == 0, ended.err
 
 
-def test_no_cuda_is_told_in_two_lines(edgetune, source, fake, monkeypatch):
+def test_no_cuda_is_reported_in_two_lines(edgetune, source, fake, monkeypatch):
     file = source(SCALE)
     fake(fails_with=None)
     ended = edgetune(*FILES, file, *CHECK)

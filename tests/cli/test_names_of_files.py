@@ -90,7 +90,7 @@ def test_stored_names_are_unicode_and_others_stay():
         assert as_found(name) == name
 
 
-def test_what_a_library_cannot_open_is_refused_in_two_lines(edgetune_raw):
+def test_names_that_a_library_cannot_open_are_refused_in_two_lines(edgetune_raw):
     ended = edgetune_raw("schedule", "prepare", "small.onnx", "-o", f"prepared-{BYTE}")
     assert ended.code == 2
     error, hint = ended.lines[-2:]

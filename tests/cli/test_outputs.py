@@ -121,7 +121,7 @@ def test_the_file_of_a_command_is_what_its_name_says(edgetune, folder, name, end
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_what_ends_a_chain_prints_its_summary_into_a_pipe_and_keeps_every_file(edgetune, folder, name):
+def test_commands_that_end_a_chain_print_a_summary_into_a_pipe_and_keep_files(edgetune, folder, name):
     command = ENDS[name]
     default = Path(command.default)
     second = default.with_stem(f"{default.stem}-2")
@@ -138,7 +138,7 @@ def test_what_ends_a_chain_prints_its_summary_into_a_pipe_and_keeps_every_file(e
 
 
 @pytest.mark.parametrize("name", [name for name, each in ENDS.items() if each.kind != "benchmark"])
-def test_what_ends_a_chain_gives_bytes_to_the_pipe_where_they_are_asked_for(edgetune, folder, name):
+def test_commands_that_end_a_chain_write_bytes_into_a_pipe_on_request(edgetune, folder, name):
     ended = edgetune(*ENDS[name].words, "-o", "-")
     assert ended.code == 0, ended.err
     assert ended.out.startswith("PAR1")
@@ -148,7 +148,7 @@ def test_what_ends_a_chain_gives_bytes_to_the_pipe_where_they_are_asked_for(edge
 
 
 @pytest.mark.parametrize("name", GOES_ON)
-def test_what_another_command_goes_on_with_goes_into_the_pipe(edgetune, folder, name):
+def test_results_that_another_command_reads_go_into_the_pipe(edgetune, folder, name):
     command = GOES_ON[name]
     ended = edgetune(*command.words)
     assert ended.code == 0, ended.err
@@ -175,9 +175,9 @@ def test_figures_of_a_benchmark_go_into_the_pipe_as_json(edgetune, folder):
         (("device", "twin:orin-agx", "--calibrate", "out.json"), "--calibrate: out.json ends in .json"),
         (("show", "table.csv", "-o", "out.yaml"), "-o: out.yaml ends in .yaml, and a profile is written as"),
         (("show", "plan.yaml", "-o", "out.csv"), "-o: out.csv ends in .csv, and a plan is written as"),
-        (("show", "table.csv", "-o", "table.csv"), "-o: table.csv is read, and would be lost"),
+        (("show", "table.csv", "-o", "table.csv"), "-o: table.csv is an input of this command, and would be lost"),
         (("show", "table.csv", "-o", "plan.yaml"), "plan.yaml is a file of kind plan, and would be lost"),
-        (("show", "table.csv", "-o", "-"), "the ending of a file's name says the format"),
+        (("show", "table.csv", "-o", "-"), "the ending of the file name gives the format"),
     ],
 )
 def test_other_files_too_are_what_their_names_say(edgetune, folder, words, wrong):
@@ -220,7 +220,7 @@ def test_rows_that_csv_has_alone_are_shown_or_said_to_be_no_more(edgetune, folde
     assert edgetune(*ENDS["schedule run"].words, "-o", "t.csv").code == 0
     shown = edgetune("show", "t.csv")
     assert_two_lines(shown, 2)
-    assert "t.csv has the rows of a timeline alone: CSV keeps no conditions" in shown.err
+    assert "t.csv has only the rows of a timeline: CSV does not keep the conditions" in shown.err
     assert edgetune("schedule", "generate", "-o", "made.csv", "-q").code == 0
     assert "layer_costs version 1" in edgetune("show", "made.csv").out
 
@@ -229,7 +229,7 @@ def test_a_finished_sweep_in_csv_says_why_it_cannot_be_gone_on_with(edgetune, fo
     assert edgetune(*GOES_ON["profile"].words, "-o", "p.csv").code == 0
     again = edgetune(*GOES_ON["profile"].words, "-o", "p.csv")
     assert_two_lines(again, 2)
-    assert "p.csv exists, and CSV does not keep what was asked for" in again.err
+    assert "p.csv exists, and CSV does not keep the options of its measurement" in again.err
     assert edgetune(*GOES_ON["profile"].words, "-o", "p.csv", "--fresh").code == 0
     for ending in ("parquet", "json"):
         for _ in range(2):

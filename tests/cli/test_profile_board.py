@@ -143,7 +143,7 @@ def test_a_preset_that_is_withheld_is_refused_before_anything_is_set(edgetune, b
     assert not board.table.exists()
 
 
-def test_a_user_without_privilege_profiles_as_found_and_is_told_what_a_mode_takes(edgetune, tmp_path):
+def test_an_unprivileged_user_profiles_as_found_and_learns_what_a_mode_needs(edgetune, tmp_path):
     board = Board(tmp_path, user="user")
     assert edgetune(*board.profile, "--modes", "as-found", "--minibatches", "10").code == 0
     (row,) = io.read_profile(str(board.table)).rows
@@ -187,7 +187,7 @@ def test_asked_to_end_it_puts_the_board_back_first(board, running, number, code)
     assert not board.table.exists()
 
 
-def test_killed_with_its_guardian_the_next_run_puts_back_what_it_left_and_says_so(edgetune, board, running):
+def test_the_next_run_restores_and_reports_settings_of_a_run_killed_with_its_guardian(edgetune, board, running):
     guardian = kill_with_guardian(running())
     assert not board.as_found
     ended = edgetune(*board.profile, *SWEEP)
@@ -198,7 +198,7 @@ def test_killed_with_its_guardian_the_next_run_puts_back_what_it_left_and_says_s
     assert len(io.read_profile(str(board.table)).rows) == 3
 
 
-def test_what_was_put_back_is_told_also_when_the_run_then_fails(edgetune, board, running, tmp_path):
+def test_restored_settings_are_reported_also_when_the_run_then_fails(edgetune, board, running, tmp_path):
     kill_with_guardian(running())
     (tmp_path / "net.py").write_text("def make(batch_size):\n    raise OSError('no data set')\n")
     ended = edgetune("profile", *board.on, "-o", str(tmp_path / "other"), "--modes", "15W")
@@ -219,7 +219,7 @@ def test_when_the_guardian_alone_is_killed_its_point_fails_and_the_sweep_goes_on
     assert all("guardian" in row.reason or "changed" in row.reason for row in rows if row.status != "ok")
 
 
-def test_a_second_run_is_told_who_has_the_board_and_since_when(edgetune, board, running, tmp_path):
+def test_a_second_run_names_the_holder_of_the_board_and_the_time(edgetune, board, running, tmp_path):
     process = running()
     for words in (board.profile[:-1], ("search", *board.on, "--batch-sizes", "1", "-o")):
         ended = edgetune(*words, str(tmp_path / "second"), "--modes", "gpu_mhz=408")

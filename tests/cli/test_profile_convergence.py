@@ -14,7 +14,6 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.convergence import Convergence
 
 pytest.importorskip("torch")
 
@@ -39,7 +38,7 @@ def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
     assert (ended.code, ended.out) == (0, "")
     assert "wrote c.parquet" in ended.err
     assert "proxy:mlp on corners, until 0.9" in ended.err
-    first = io.read(Convergence, "c.parquet")
+    first = io.read_convergence("c.parquet")
     assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (16, 1), (64, 0), (64, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.parquet", "corners.npz"]  # the journal is gone
 
@@ -48,7 +47,7 @@ def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
 
     grown = edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
     assert "1 of 1: batch 32 seed 0" in grown.err
-    rows = io.read(Convergence, "c.parquet").rows
+    rows = io.read_convergence("c.parquet").rows
     assert [row for row in rows if row.batch_size != 32] == list(first.rows)
     assert len(rows) == 5
 
@@ -69,7 +68,7 @@ def test_a_target_that_nothing_reaches_is_an_error_after_the_table_is_written(ed
     assert_two_lines(ended, 5)  # finished in part
     assert "error: c.parquet: at no batch size did most runs reach the target" in ended.err
     assert "hint: c.parquet is written all the same; train for longer (edgetune profile --convergence" in ended.err
-    assert not io.read(Convergence, "c.parquet").rows[0].reached
+    assert not io.read_convergence("c.parquet").rows[0].reached
 
 
 def test_dry_run_trains_nothing(edgetune, tmp_path):
@@ -99,7 +98,7 @@ def test_dry_run_trains_nothing(edgetune, tmp_path):
         (["--seeds", "0"], "seeds"),
     ],
 )
-def test_what_cannot_be_trained(edgetune, more, message):
+def test_invalid_training_requests_are_refused(edgetune, more, message):
     ended = edgetune(*words("-o", "c.parquet", *more))
     assert_two_lines(ended, 2)
     assert message in ended.err
@@ -108,7 +107,7 @@ def test_what_cannot_be_trained(edgetune, more, message):
 def test_a_file_needs_a_target(edgetune):
     ended = edgetune("profile", "proxy:mlp", "--convergence", "--dataset", "corners.npz", "-o", "c.parquet")
     assert_two_lines(ended, 2)
-    assert "which accuracy is good enough on corners.npz is not said" in ended.err
+    assert "no target accuracy is given for corners.npz" in ended.err
 
 
 def test_options_of_training_need_the_word(edgetune):

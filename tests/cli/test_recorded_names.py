@@ -59,7 +59,7 @@ def test_a_search_takes_the_name_too(edgetune, device):
 
 
 BAD = {
-    "no such network": (("resnet81", "--task", "train"), "did you mean resnet18"),
+    "no such network": (("resnet81", "--task", "train"), "did you mean 'resnet18'"),
     "no such task": (("tiny", "--task", "infer"), "it has train at batch sizes 4"),
     "no such batch size": (("resnet18", "--task", "train", "--batch-sizes", "8,16"), "train at batch sizes 16, 32"),
 }
@@ -67,7 +67,7 @@ BAD = {
 
 @pytest.mark.parametrize(("words", "said"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("command", ["profile", "search"])
-def test_what_the_table_lacks_is_said_with_what_it_has(edgetune, device, command, words, said):
+def test_missing_names_are_reported_with_the_names_of_the_table(edgetune, device, command, words, said):
     ended = edgetune(command, *words, "--device", device)
     assert_two_lines(ended, 2)
     assert said in ended.lines[1]

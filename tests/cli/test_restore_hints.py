@@ -127,7 +127,7 @@ def test_the_hint_of_every_board_that_is_not_restored_leads_to_one_that_is(edget
     assert left.kernel.settings() == left.before
 
 
-def test_what_a_new_kernel_no_longer_has_is_listed_the_rest_is_put_back(edgetune, tmp_path):
+def test_settings_missing_in_a_new_kernel_are_listed_and_the_rest_is_restored(edgetune, tmp_path):
     left = Left(tmp_path / "root", "run")
     names_a_file_that_went_away(left)
     refused = edgetune("device", "restore", *left.named)

@@ -5,8 +5,7 @@ import json
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts.io import read, read_profile
-from edgetune.artifacts.roofline import Roofline
+from edgetune.artifacts.io import read_profile, read_roofline
 from edgetune.stages.roofline.balance import balance
 
 TWIN = ("--device", "twin:orin-agx")
@@ -24,7 +23,7 @@ def maxn(tmp_path_factory):
 
 
 def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
-    roofline = read(Roofline, str(maxn))
+    roofline = read_roofline(str(maxn))
     assert roofline.header.simulated
     (roof,) = roofline.roofs
     found = balance(roof)
@@ -80,7 +79,7 @@ def test_several_modes_say_what_other_clocks_would_change(edgetune, tmp_path):
     assert "with gpu_mhz" in ended.out
     assert "with mem_mhz" in ended.out
     assert "efficient in time is efficient in energy in all" in ended.out
-    assert len(read(Roofline, str(file)).roofs) == 6
+    assert len(read_roofline(str(file)).roofs) == 6
     other = ("--modes", "gpu_mhz=828,mem_mhz=2133")
     assert "(inferred)" in edgetune("roofline", *TWIN, "--peaks", str(file), *other).out
 
@@ -101,7 +100,7 @@ def test_times_come_from_a_table(edgetune, maxn, tmp_path):
         (("--device", "host"), "has the peaks of twin:orin-agx, not of host"),
         ((*TWIN, "--precision", "fp16"), "none in fp16"),
         ((*TWIN, "--precision", "fp33"), "fp33"),
-        ((*TWIN, "--modes", "gpu_mhz=624"), "1 measured mode cannot tell 1 others"),
+        ((*TWIN, "--modes", "gpu_mhz=624"), "1 measured mode cannot predict 1 others"),
     ],
 )
 def test_peaks_that_do_not_fit_are_refused(edgetune, maxn, arguments, said):
@@ -200,7 +199,7 @@ def test_priors_reach_the_strategy(edgetune, maxn, monkeypatch):
     assert seen[0].operators[1].flops > 3.9 * seen[0].operators[0].flops
 
 
-def test_layers_are_timed_and_what_they_leave_unexplained_is_told(edgetune, maxn):
+def test_layers_are_timed_and_what_they_leave_unexplained_is_reported(edgetune, maxn):
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--batch-sizes", "16", "--layers")
     ended = edgetune(*asked)
     assert ended.code == 0
@@ -262,7 +261,7 @@ def test_tuning_saves_energy_within_the_slowdown_as_measured(edgetune, tuning_pe
     [
         ((*TWIN, "--tune", "5%"), "--tune needs a network"),
         (("zoo:squeezenet", *TWIN, "--tune", "fast"), "--tune must be between 0 and 100 %"),
-        (("zoo:squeezenet", "--device", "host", "--tune", "5%"), "host does not tell power"),
+        (("zoo:squeezenet", "--device", "host", "--tune", "5%"), "host gives no power readings"),
     ],
 )
 def test_tuning_that_cannot_be_is_two_lines(edgetune, arguments, said):
@@ -298,7 +297,7 @@ def clocks(tmp_path_factory):
 
 
 def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clocks):
-    kept = read(Roofline, str(clocks)).roofs
+    kept = read_roofline(str(clocks)).roofs
     assert [(roof.precision, roof.mode.gpu_mhz) for roof in kept] == [
         ("tf32", 1300.5), ("fp16", 1300.5), ("tf32", 624.75), ("fp16", 624.75),
     ]  # fmt: skip
@@ -351,13 +350,13 @@ REFUSED = {
         (*NET, "--profile", "t.parquet", "--precision", "fp32,fp16"), "--profile has times of one precision",
     ),
     "tuning of two batch sizes": ((*NET, "--tune", "5%", "--batch-sizes", "1,4"), "--tune is for one batch size"),
-    "a figure of tuning": ((*NET, "--tune", "5%", "--plot", "r.svg"), "has no use for --plot"),
-    "layers of tuning": ((*NET, "--tune", "5%", "--layers"), "has no use for --layers"),
-    "tuning by a table": ((*NET, "--tune", "5%", "--profile", "t.parquet"), "has no use for --profile"),
-    "tuning without measuring": ((*NET, "--tune", "5%", "--no-measure"), "has no use for --no-measure"),
+    "a figure of tuning": ((*NET, "--tune", "5%", "--plot", "r.svg"), "does not use --plot"),
+    "layers of tuning": ((*NET, "--tune", "5%", "--layers"), "does not use --layers"),
+    "tuning by a table": ((*NET, "--tune", "5%", "--profile", "t.parquet"), "does not use --profile"),
+    "tuning without measuring": ((*NET, "--tune", "5%", "--no-measure"), "does not use --no-measure"),
     "an empty precision": ((*NET, "--precision", "fp32,"), "unknown precision: ''"),
     "two tasks": ((*NET, "--train", "--task", "infer"), "--train and --task infer contradict"),
-    "a view of nothing": ((*NET, "--view", "clocks"), "none was asked for"),
+    "a view of nothing": ((*NET, "--view", "clocks"), "--plot is not given"),
     "an unknown view": ((*NET, "--view", "clock", "--plot", "r.svg"), "unknown view: 'clock'"),
     "a view of a page": ((*NET, "--view", "clocks", "--plot", "r.html"), "a page has every figure"),
     "one batch size": ((*NET, "--view", "batches", "--plot", "r.svg"), "there is batch size 1 alone"),
@@ -367,7 +366,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_asked_is_refused_before_anything_is_measured(edgetune, words, said):
+def test_invalid_requests_are_refused_before_anything_is_measured(edgetune, words, said):
     ended = edgetune("roofline", *words)
     assert_two_lines(ended, 2)
     assert said in ended.err
@@ -390,7 +389,7 @@ def test_the_highest_mode_counts_whatever_the_order_asked_for(edgetune, tmp_path
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--modes", order, "--quick", "-o", str(file), "--json")
     assert ended.code == 0, ended.err
-    kept = read(Roofline, str(file))
+    kept = read_roofline(str(file))
     clocks = [roof.mode.gpu_mhz for roof in kept.roofs]
     assert clocks == sorted(clocks, reverse=True)
     assert json.loads(ended.out)["roof"]["mode"]["gpu_mhz"] == 1300.5
@@ -440,7 +439,7 @@ def test_in_many_modes_it_is_placed_in_the_highest_alone_and_that_is_said(edgetu
     assert json.loads(edgetune(*asked, "gpu_mhz=318:1300:5", "--json").out)["other_modes"] == []
 
 
-def test_what_was_measured_is_told_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
+def test_measured_figures_are_printed_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
     from edgetune.artifacts import artifact, files
 
     def full(data, path):

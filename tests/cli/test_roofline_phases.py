@@ -64,5 +64,5 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_is_refused(edgetune, small, case):
+def test_invalid_requests_are_refused(edgetune, small, case):
     assert_two_lines(edgetune("roofline", "ops", *(word.format(small=small) for word in BAD[case])), 2)

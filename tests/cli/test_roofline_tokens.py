@@ -7,9 +7,8 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read, write
+from edgetune.artifacts.io import read_plan, write
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.roofline import KIND, VERSION, Roof, Roofline
 
 SMALL = "layers: 3\nhidden: 64\nheads: 8\nkv_heads: 2\nvocab: 1000\nffn: 160\n"
@@ -90,7 +89,7 @@ def test_a_simulated_pass_is_measured_at_its_own_lengths(edgetune, peaks, model)
     assert long["measured_s"] > 8 * short["measured_s"]
 
 
-def test_what_does_not_fit_into_memory_is_said_where_memory_is_known(edgetune, peaks, model):
+def test_a_model_larger_than_a_known_memory_is_reported(edgetune, peaks, model):
     words = (model(LARGE), *peaks, "--no-measure", "--phase", "decode", "--context", "2048,131072")
     out = edgetune("roofline", *words).out
     assert "note: decode 131072 at batch 1 does not fit: weights and cache take 82.2 GB" in out
@@ -204,7 +203,7 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     pick = ("--phase", "decode", "--context", "64", "--quick")
     ended = edgetune("roofline", model(SMALL), *words, *pick)
     assert ended.code == 0, ended.err
-    assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
+    assert read_plan(str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
 
 
 BAD = {
@@ -221,6 +220,6 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_is_refused(edgetune, peaks, model, case):
+def test_invalid_requests_are_refused(edgetune, peaks, model, case):
     words = [word.format(model=model(SMALL)) for word in BAD[case]]
     assert_two_lines(edgetune("roofline", *words, *peaks, "--no-measure"), 2)

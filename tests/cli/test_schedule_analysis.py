@@ -6,7 +6,6 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.stages.schedule.costs import networks_of
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s,after
@@ -22,7 +21,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "costs.csv").write_text(COSTS)
 
 
-def test_the_orders_of_every_mode_are_told(edgetune):
+def test_the_orders_of_every_mode_are_reported(edgetune):
     ended = edgetune("schedule", "graph", "costs.csv", "--network", "net")
     assert ended.code == 0
     assert [line.split()[:5] for line in ended.out.splitlines()] == [
@@ -92,7 +91,7 @@ def test_networks_are_made_up_and_run(edgetune):
     assert ended.lines == ["wrote made.parquet and made.yaml"]
     table = [line.split()[:2] for line in ended.out.splitlines()]
     assert table == [["network", "layers"], ["made-1", "4"], ["made-2", "4"]]
-    costs = io.read(LayerCosts, "made.parquet")
+    costs = io.read_layer_costs("made.parquet")
     assert costs.header.simulated
     assert costs.header.conditions["generated"]["seed"] == 7
     networks = networks_of(costs)
@@ -102,7 +101,7 @@ def test_networks_are_made_up_and_run(edgetune):
     assert "6/6" in ran.out
     again = edgetune(*words, "-o", "b.parquet", "--json")
     assert json.loads(again.out)["networks"][0]["weight_bytes"] == networks["made-1"].weight_bytes
-    assert io.read(LayerCosts, "b.parquet").rows == costs.rows
+    assert io.read_layer_costs("b.parquet").rows == costs.rows
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_networks_are_made_up_and_run(edgetune):
         (("-o", "no/such/folder.parquet"), "no/such/folder.parquet"),
     ],
 )
-def test_what_cannot_be_made_up(edgetune, words, message, tmp_path):
+def test_invalid_generation_requests_are_refused(edgetune, words, message, tmp_path):
     ended = edgetune("schedule", "generate", *words)
     assert_two_lines(ended, 2)
     assert message in ended.lines[0]
@@ -144,7 +143,7 @@ def test_the_order_of_policies_under_noise(edgetune):
     [
         (("--noise", "0"), "--noise is 0"),
         (("--noise", "0.1,2"), "--noise"),
-        (("-p", "masa"), "one policy alone"),
+        (("-p", "masa"), "an order needs two policies or more"),
         (("-p", "masa,mas"), "no policy 'mas'"),
         (("--memory", "1KiB"), "too small"),
     ],

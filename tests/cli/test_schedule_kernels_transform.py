@@ -39,7 +39,7 @@ def test_the_source_goes_to_standard_output(edgetune, source):
     assert ended.err == ""
 
 
-def test_a_file_is_written_and_the_rest_is_told(edgetune, source, tmp_path):
+def test_a_file_is_written_and_the_rest_is_reported(edgetune, source, tmp_path):
     out = tmp_path / "out.cu"
     ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD), "-o", str(out), "--explain")
     assert ended.code == 0
@@ -49,7 +49,7 @@ def test_a_file_is_written_and_the_rest_is_told(edgetune, source, tmp_path):
     assert "1 of 2 kernels are elastic" in ended.err
 
 
-def test_refusals_are_told_with_line_and_remedy(edgetune, source):
+def test_refusals_are_reported_with_line_and_remedy(edgetune, source):
     ended = edgetune("schedule", "kernels", "transform", source(GOOD + BAD))
     assert ended.code == 0
     assert "line 7: lock: left as it is: spin-wait" in ended.err
@@ -196,7 +196,7 @@ def test_an_empty_table_is_not_printed(edgetune, source):
     assert ended.out == ""
 
 
-def test_what_is_not_installed_is_missing(edgetune, source, monkeypatch):
+def test_a_missing_package_is_named(edgetune, source, monkeypatch):
     monkeypatch.setenv("PATH", "")
     ended = edgetune("schedule", "kernels", "transform", source(GOOD), "--check", "--quiet")
     assert_two_lines(ended, 4)
@@ -232,7 +232,7 @@ def test_a_kernel_that_is_left_as_it_is_is_not_called_elastic(edgetune, source):
         ("fails", "crash: k wrote past the 0 bytes of dynamic shared memory of its block", "say in the launch"),
     ],
 )
-def test_what_an_original_does_wrong_is_named(answer, reason, hint):
+def test_faults_of_an_original_are_named(answer, reason, hint):
     told = transform.unclear(Verdict("wrong", answer, 0, 2, reason), guessed=False)
     assert reason in told.message
     assert told.hint.startswith(hint)

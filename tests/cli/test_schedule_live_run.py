@@ -10,7 +10,6 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
-from edgetune.artifacts.timeline import Timeline
 from edgetune.workloads.prepared import open_prepared
 
 JOBS = """kind: jobs
@@ -51,7 +50,7 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     assert "SIMULATED" not in ended.out + ended.err
     assert ended.err.splitlines() == ["preparing tiny.onnx in prepared/tiny", "bulk", "reuse", "wrote t.parquet"]
     assert "no cgroup enforced it" in ended.out
-    timeline = io.read(Timeline, "t.parquet")
+    timeline = io.read_timeline("t.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["enforced_by"], told["device"]) == (False, "accounted", "host")
     assert told["policies"]["reuse"][0]["differences"] == pytest.approx({"one": 0.0, "two": 0.0}, abs=1e-6)
@@ -88,7 +87,7 @@ def made_by_another_runtime(folder):
     manifest.write_text(json.dumps(document))
 
 
-def test_what_another_runtime_made_is_prepared_again_in_the_cache_and_nowhere_else(edgetune, folder, monkeypatch):
+def test_networks_of_another_runtime_are_prepared_again_only_in_the_cache(edgetune, folder, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     cached = folder / "cache/edgetune/prepared/tiny"
     dry_run = ("schedule", "run", "jobs.yaml", "--dry-run")
@@ -104,7 +103,7 @@ def test_what_another_runtime_made_is_prepared_again_in_the_cache_and_nowhere_el
     assert "--fresh" in ended.lines[1]
 
 
-def test_a_network_that_answers_by_chance_is_named_as_one_whose_answers_nobody_checked(edgetune, folder):
+def test_a_network_with_random_answers_is_reported_as_unchecked(edgetune, folder):
     model = onnx.load("tiny.onnx")
     model.graph.output[0].name = "noisy"
     model.graph.node.append(helper.make_node("RandomNormalLike", ["answer"], ["noise"]))
@@ -114,7 +113,7 @@ def test_a_network_that_answers_by_chance_is_named_as_one_whose_answers_nobody_c
     ended = edgetune(*RUN)
     assert ended.code == 0, ended.err
     assert "answers of one were not compared with the whole network's" in " ".join(ended.out.split())
-    (turn,) = io.read(Timeline, "t.parquet").header.conditions["policies"]["reuse"]
+    (turn,) = io.read_timeline("t.parquet").header.conditions["policies"]["reuse"]
     assert (turn["unverified"], list(turn["differences"])) == (["one"], ["two"])
 
 
@@ -141,7 +140,7 @@ def test_a_line_is_an_arrival(shell, folder):
     (folder / "jobs.yaml").write_text(text)
     ended = shell(*RUN, stdin=b"first\nsecond\nthird\n")
     assert ended.code == 0, ended.err
-    requests = [row for row in io.read(Timeline, "t.parquet").rows if row.event == "request"]
+    requests = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
     assert [(row.job, row.status, row.met) for row in requests] == [("batch", "ok", True)] * 4
 
 
@@ -160,7 +159,7 @@ def test_lines_can_be_read_only_once_and_in_real_time(edgetune, folder, more, wo
     assert words in ended.err
 
 
-def test_what_leaves_no_memory_for_tasks_is_infeasible(edgetune, folder):
+def test_a_limit_without_memory_for_tasks_is_infeasible(edgetune, folder):
     ended = edgetune(*RUN, "--memory", "8MiB", "--quiet")
     assert_two_lines(ended, 3)
 
@@ -204,7 +203,7 @@ def test_a_run_that_was_killed_keeps_its_rows_and_says_so(edgetune, folder, monk
     ended = edgetune(*RUN, "--policy", "masa,reuse")
     assert ended.code == 5
     assert "masa: the kernel killed the process" in ended.err
-    timeline = io.read(Timeline, "t.parquet")
+    timeline = io.read_timeline("t.parquet")
     assert timeline.header.conditions["policies"]["masa"][0]["unverified"] == ["one", "two"]
     said = " ".join(ended.out.split())
     assert "masa: answers of one, two were not compared with the whole network's" in said

@@ -95,7 +95,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("words", "named"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_prepared_is_two_lines(edgetune, tmp_path, words, named):
+def test_networks_that_cannot_be_prepared_are_two_lines(edgetune, tmp_path, words, named):
     open_dimension(tmp_path)
     ended = edgetune("schedule", "prepare", *words, "--quiet")
     assert_two_lines(ended, 2)

@@ -56,7 +56,7 @@ def test_throughput_needs_no_power(edgetune, monkeypatch):
     assert edgetune(*LIVE, "--objective", "throughput", "--strategy", "random", "--max-points", "3").code == 0
 
 
-def test_what_was_measured_is_a_profile_that_costs_nothing_the_next_time(edgetune, tmp_path):
+def test_measured_points_are_a_profile_that_the_next_search_reuses(edgetune, tmp_path):
     points = str(tmp_path / "points.parquet")
     first = edgetune(*LIVE, "--power-budget", "25W", "--max-points", "6", "--points", points)
     assert first.code == 0, first.err
@@ -149,7 +149,7 @@ def test_options_of_measuring_are_refused_for_a_table(edgetune, tmp_path, option
     assert ended.lines[0].startswith(f"error: {option}: only for a network")
 
 
-def test_a_live_search_gives_a_point_up_after_the_time_it_is_told(edgetune, tmp_path):
+def test_a_live_search_gives_a_point_up_after_the_time_it_is_reported(edgetune, tmp_path):
     path = tmp_path / "slow.py"
     path.write_text("import time\ndef make(batch_size):\n    return lambda: time.sleep(60)\n")
     ended = edgetune("search", str(path), "--task", "train", "--device", "host", "--batch-sizes", "1",

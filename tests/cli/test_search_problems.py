@@ -7,7 +7,6 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.plan import Plan
 from edgetune.stages.search.strategies import STRATEGIES
 
 INFER = """device,workload,task,batch_size,gpu_mhz,minibatch_s,power_w,duration_s
@@ -92,12 +91,12 @@ def test_a_live_plan_without_an_arrival_rate_is_interleaved_with_arrivals_given_
     ended = edgetune("search", "zoo:squeezenet", *live, *budgets, "-o", path)
     assert ended.code == 0
     assert "batches back to back" in ended.err
-    measured = io.read(Plan, path).measured
+    measured = io.read_plan(path).measured
     assert measured.latency_s == measured.minibatch_s
     run = ("interleave", path, "--device", "twin:orin-agx", "--duration", "2s")
     ended = edgetune(*run)
     assert_two_lines(ended, 2)
-    assert "nothing says how requests arrive" in ended.err
+    assert "no arrivals are given" in ended.err
     assert "--arrivals uniform:60" in ended.err
     ended = edgetune(*run, "--arrivals", "uniform:10", "-o", str(tmp_path / "run.parquet"))
     assert ended.code == 0, ended.err
@@ -111,7 +110,7 @@ def test_two_networks_need_an_arrival_rate(edgetune, tables):
     plan_of(edgetune(*words, "--arrival-rate", "20/s"))  # the hint holds
 
 
-def test_what_a_pair_lacks_is_named_with_the_option_that_gives_it(edgetune, tables):
+def test_missing_parts_of_a_pair_are_named_with_their_options(edgetune, tables):
     ended = edgetune("search", *tables, "--kind", "train+infer", *TWO)
     assert_two_lines(ended, 2)
     assert "--background-batch 16" in ended.lines[1]
@@ -195,7 +194,7 @@ def test_a_problem_file_is_read_and_the_command_line_goes_before_it(edgetune, ta
 def test_a_misspelt_kind_is_suggested(edgetune, tables):
     ended = edgetune("search", *tables, "--kind", "train+inferr")
     assert_two_lines(ended, 2)
-    assert "did you mean train+infer" in ended.lines[1]
+    assert "did you mean 'train+infer'" in ended.lines[1]
 
 
 def test_tables_of_two_devices_are_refused(edgetune, tables, tmp_path):
@@ -290,7 +289,7 @@ def test_known_points_of_another_device_are_refused(edgetune, tables, tmp_path):
     assert "was measured on elsewhere, not on twin:orin-agx" in ended.err
 
 
-def test_known_points_that_disagree_are_told(edgetune, tables, tmp_path):
+def test_known_points_that_disagree_are_reported(edgetune, tables, tmp_path):
     known = tmp_path / "known.csv"
     known.write_text(TRAIN + "board,learns,train,16,900,0.060,33,10\n")
     ended = edgetune("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W", "--known", str(known))
@@ -343,7 +342,7 @@ def test_an_answer_to_time_to_accuracy_stands_beside_both_baselines(edgetune, ac
     assert "its best batch (16) takes 2.4 times as long" in ended.err  # a tie: the lower power
 
 
-def test_batch_sizes_that_missed_the_target_are_left_out_and_told(edgetune, accuracy, tmp_path):
+def test_batch_sizes_that_missed_the_target_are_left_out_and_reported(edgetune, accuracy, tmp_path):
     (tmp_path / "epochs.csv").write_text(CONVERGENCE.replace("32,12,", "32,,"))
     ended = edgetune(*accuracy)
     assert plan_of(ended)["configuration"]["batch_size"] == 16
@@ -379,7 +378,7 @@ def test_nothing_that_is_read_or_holds_measurements_is_overwritten(edgetune, tab
     words = ("search", tables[1], "--batch-sizes", "16", "--power-budget", "40W")
     before = sweep.read_bytes()
     for options, message in (
-        (("-o", tables[1]), "is read, and would be lost"),
+        (("-o", tables[1]), "is an input of this command, and would be lost"),
         (("-o", str(sweep)), "is a file of kind profile, and would be lost"),
         (("--trace", str(sweep)), "is a file of kind profile, and would be lost"),
         (("-o", str(plan), "--trace", str(plan)), "-o and --trace both name"),

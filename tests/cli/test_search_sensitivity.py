@@ -65,7 +65,7 @@ def test_tables_of_one_data_set_are_named_by_their_files(files, capsys):
     assert capsys.readouterr().out.splitlines()[1].split() == ["a", "b"]
 
 
-def test_a_size_that_misses_is_told_and_never_chosen(files, capsys):
+def test_a_size_that_misses_is_reported_and_never_chosen(files, capsys):
     (files / "b.csv").write_text(RUNS.format("letters", "", 10))
     ask("a.csv", "b.csv")
     told = capsys.readouterr()

@@ -31,7 +31,7 @@ def test_for_machines(edgetune):
 
 
 @pytest.mark.parametrize("name", ["figure.svg", "page.html"])
-def test_it_is_drawn(edgetune, tmp_path, name):
+def test_a_roofline_is_drawn(edgetune, tmp_path, name):
     ended = edgetune("show", str(_GOLDEN), "--plot", str(tmp_path / name))
     assert (ended.code, ended.err) == (0, f"wrote {tmp_path / name}\n")
     assert (tmp_path / name).read_text().rstrip().endswith(("</svg>", "</html>"))

@@ -81,7 +81,7 @@ def test_without_power_there_is_a_reason_and_no_zero(edgetune, tmp_path):
     assert " J" not in ended.out
 
 
-def test_what_went_wrong_is_beside_its_workload(edgetune, tmp_path):
+def test_failures_are_shown_beside_their_workload(edgetune, tmp_path):
     found = rows("managed", 0.05, 0.25)
     found[3] = replace(found[3], status="failed", reason="no image", met=False)
     found[4] = replace(found[4], status="abandoned", reason="the end", met=False, started_s=None)

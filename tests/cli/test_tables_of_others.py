@@ -8,8 +8,6 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
-from edgetune.artifacts.run import Run
-from edgetune.artifacts.trace import Trace
 from edgetune.stages.search.strategies import STRATEGIES
 
 NAMED = """model,mode,task,bs,latency_ms,power_mw
@@ -94,7 +92,7 @@ def test_a_trace_and_its_figures_tell_modes_by_name(edgetune, named, tmp_path):
     trace, figure = str(tmp_path / "trace.parquet"), tmp_path / "figure.svg"
     words = ("search", named, "--kind", "infer", "--power-budget", "20W", "--trace", trace)
     plan_of(edgetune(*words))
-    assert [row.power_mode for row in io.read(Trace, trace).rows] == ["15W", "30W", "MAXN"]
+    assert [row.power_mode for row in io.read_trace(trace).rows] == ["15W", "30W", "MAXN"]
     ended = edgetune("show", trace, "--plot", str(figure), "--view", "trajectory")
     assert ended.code == 0, ended.err
     text = figure.read_text()
@@ -151,7 +149,7 @@ def test_a_plan_of_named_modes_runs_on_its_own_table(edgetune, named, plan, tmp_
     out = str(tmp_path / "run.parquet")
     ended = edgetune(*run, "-o", out)
     assert ended.code == 0, ended.err
-    requests = [row for row in io.read(Run, out).rows if row.event == "request"]
+    requests = [row for row in io.read_run(out).rows if row.event == "request"]
     assert len(requests) == 9  # every 0.1 s, before 1 s
     assert all(row.met for row in requests)
 
@@ -191,7 +189,7 @@ def test_a_table_is_converted_once_for_the_commands_that_rename_nothing(edgetune
     assert edgetune("profile", "resnet18", "--device", f"recorded:{ours}", *words).code == 0
 
 
-def test_all_that_is_missing_is_told_at_once_with_what_to_say(edgetune, tmp_path):
+def test_all_missing_columns_are_named_at_once_with_the_option(edgetune, tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(OWN)
     ended = edgetune("search", str(path), "--power-budget", "10W")
@@ -208,7 +206,7 @@ def test_all_that_is_missing_is_told_at_once_with_what_to_say(edgetune, tmp_path
         (("--column", "late=power_w"), "has no column 'late'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(edgetune, tmp_path, words, says):
+def test_invalid_columns_are_refused(edgetune, tmp_path, words, says):
     path = tmp_path / "own.csv"
     path.write_text(OWN)
     for command in ("search", "show"):
@@ -224,7 +222,7 @@ def test_a_network_has_no_columns(edgetune):
     assert "--column: only for a table" in ended.err
 
 
-def test_unknown_columns_and_how_others_were_read_are_told(edgetune, named):
+def test_unknown_columns_and_how_others_were_read_are_reported(edgetune, named):
     ended = edgetune("search", named, "--kind", "infer", "--power-budget", "20W")
     assert (
         "column-read: read model as workload, mode as power_mode, bs as batch_size, latency_ms as minibatch_s"

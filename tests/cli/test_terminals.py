@@ -120,7 +120,7 @@ def test_a_lost_terminal_ends_a_watch_with_129(tmp_path, controlling, more):
     assert terminal.hang_up() == 129
 
 
-def test_who_ignores_a_lost_terminal_works_to_the_end(tmp_path):
+def test_a_command_that_ignores_a_lost_terminal_works_to_the_end(tmp_path):
     terminal = Terminal(80)
     terminal.start(
         "device", "watch", "host", "--interval", "50ms", "--count", "20", cwd=tmp_path, ignoring=True, controlling=False

@@ -59,7 +59,7 @@ def test_a_measured_row_wins(edgetune, folder, network):
     assert "points of the table" in ended.err
 
 
-def test_what_the_peaks_do_not_tell_is_told_and_kept(edgetune, folder):
+def test_gaps_of_the_peaks_are_reported_and_kept(edgetune, folder):
     """They were measured at one CPU clock, and the table has two."""
     ended = tuned(edgetune, folder, "resnet50", "--json")
     assert "clock-not-varied: cpu_mhz" in ended.err
@@ -90,13 +90,13 @@ def test_a_table_with_points_twice_and_rows_that_failed(edgetune, folder, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("zoo:resnet50",), "it tells no peaks, without which no mode can be foreseen"),
+        (("zoo:resnet50",), "it has no peaks, which predictions of modes need"),
         (("zoo:resnet18", "--peaks", "peaks.yaml"), "has no resnet18 infer"),
         (("zoo:resnet50", "--peaks", "peaks.yaml", "--batch-sizes", "4"), "has no resnet50 infer batch 4"),
         (("zoo:resnet50", "--peaks", "other.yaml"), "has the peaks of host, not of twin:orin-agx"),
     ],
 )
-def test_what_cannot_be_is_two_lines(edgetune, folder, monkeypatch, arguments, said):
+def test_invalid_requests_are_two_lines(edgetune, folder, monkeypatch, arguments, said):
     monkeypatch.chdir(folder)
     (folder / "other.yaml").write_text((folder / "peaks.yaml").read_text().replace("twin:orin-agx", "host"))
     ended = edgetune("roofline", *arguments, "--tune", "5%", "--device", "recorded:resnet50.parquet")

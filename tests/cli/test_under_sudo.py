@@ -146,7 +146,7 @@ def secret_of(world):
     return (world / "root/secret").read_text()
 
 
-def test_what_the_attacks_need_was_made_and_belongs_to_the_user(attacked, world):
+def test_the_files_of_the_attacks_exist_and_belong_to_the_user(attacked, world):
     """It was made though a module of the user's folder would have ended edgetune, which imports much while it runs."""
     for *words, _ in PREPARED:
         assert attacked[" ".join(words)][0] == 0

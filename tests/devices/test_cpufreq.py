@@ -82,7 +82,7 @@ def test_refused_value_names_the_reason(sysfs):
         cpu.apply(Mode(cpu_mhz=800), {})
 
 
-def test_restore_that_fails_is_told(sysfs):
+def test_restore_that_fails_is_reported(sysfs):
     add_cpufreq(sysfs)
     cpu = HostControl(sysfs)
     found = cpu.snapshot()

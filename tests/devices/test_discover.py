@@ -140,5 +140,5 @@ def test_auto_takes_the_first_real_accelerator_else_the_host(
 
 def test_auto_never_takes_a_twin_or_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     _opening(monkeypatch, jetson=False, nvidia=False, host=False)
-    with pytest.raises(DeviceError, match="there is no device here"):
+    with pytest.raises(DeviceError, match="no device was found"):
         open_device("auto")

@@ -55,7 +55,7 @@ def test_an_error_inside_gives_it_up_too(root):
     assert free(root)
 
 
-def test_who_has_it_is_told_and_a_refused_entry_leaves_nothing_behind(root):
+def test_who_has_it_is_reported_and_a_refused_entry_leaves_nothing_behind(root):
     mine, other = Exclusive("jetson", root), Exclusive("jetson", root)
     with mine():
         for _ in range(2):

@@ -33,7 +33,7 @@ def kept(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.compiled"))
 
 
-def test_what_was_compiled_is_not_compiled_again(tmp_path, compilings) -> None:
+def test_a_kept_kernel_is_not_compiled_again(tmp_path, compilings) -> None:
     folder = tmp_path / "not" / "there" / "yet"
     first = compile(PLAIN, "sm_87", name="k.cu", cache=folder)
     count = len(compilings)
@@ -70,7 +70,7 @@ def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatc
         (PLAIN, "sm_87", "k.cu", CompileOptions(define=("N=1",))),
     ],
 )
-def test_whatever_is_different_is_compiled(tmp_path, source, arch, name, options) -> None:
+def test_any_difference_is_compiled_anew(tmp_path, source, arch, name, options) -> None:
     compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
     made = compile(source, arch, name=name, options=options, cache=tmp_path)
     assert made.arch == arch
@@ -142,7 +142,7 @@ def test_a_damaged_or_foreign_file_is_written_anew(tmp_path, compilings, damage)
     assert read(file) == (again.image, again.log)
 
 
-def test_what_cannot_be_written_is_no_error(tmp_path) -> None:
+def test_a_failed_write_is_no_error(tmp_path) -> None:
     (tmp_path / "file").write_text("no folder")
     assert "k" in compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path / "file").resources
     file = file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0")
@@ -152,13 +152,13 @@ def test_what_cannot_be_written_is_no_error(tmp_path) -> None:
     assert read(file) is None
 
 
-def test_what_does_not_compile_is_not_kept(tmp_path) -> None:
+def test_a_failed_compilation_is_not_kept(tmp_path) -> None:
     with pytest.raises(InputError):
         compile(PLAIN + "nonsense", "sm_87", name="k.cu", cache=tmp_path)
     assert kept(tmp_path) == []
 
 
-def test_those_unused_for_longest_are_removed_and_no_others(tmp_path) -> None:
+def test_only_the_least_recently_used_files_are_removed(tmp_path) -> None:
     (tmp_path / "notes.txt").write_text("of somebody")
     (tmp_path / "mine.compiled").write_text("of somebody")
     files = [tmp_path / f"{number:064x}.compiled" for number in range(MOST_FILES)]

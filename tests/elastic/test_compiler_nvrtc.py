@@ -98,7 +98,7 @@ def test_headers_of_c_and_of_cuda_are_there_without_a_toolkit(monkeypatch: pytes
     assert "k" in compile(included + LIMITS, "sm_87", name="k.cu").resources
 
 
-def test_what_nvcc_includes_by_itself_is_there() -> None:
+def test_headers_that_nvcc_includes_implicitly_are_available() -> None:
     body = "uint n = INT_MAX; a[0] = INFINITY; a[1] = (uint32_t)n; a[2] = std::abs(a[3]);"
     assert "k" in compile(f'extern "C" __global__ void k(float *a) {{ {body} }}', "sm_87", name="k.cu").resources
 
@@ -107,7 +107,7 @@ def test_code_of_the_host_is_not_for_this_compiler() -> None:
     for text in ("int main() { return 0; }", "__device__ void f() { cudaMalloc(nullptr, 4); }"):
         with pytest.raises(InputError) as error:
             compile(text, "sm_87", name="k.cu")
-        assert "file of its own" in error.value.hint
+        assert "move host code to another file" in error.value.hint
 
 
 def test_an_error_is_at_the_users_own_line() -> None:
@@ -229,7 +229,7 @@ def cached_once(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
     return asked
 
 
-def test_what_the_cache_of_nvrtc_does_not_tell_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_missing_from_the_cache_of_nvrtc_is_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = compile(TILE, "sm_87", name="tile.cu")
     asked = cached_once(monkeypatch)
     assert compile(TILE, "sm_87", name="tile.cu").resources == wanted.resources

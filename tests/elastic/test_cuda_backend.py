@@ -67,7 +67,7 @@ def test_tasks_run_side_by_side_by_priority() -> None:
     assert [each.priority for each in machine.cuda.launches] == [0, -4, -5]
 
 
-def test_what_happened_on_several_streams_is_told_in_the_order_of_time() -> None:
+def test_events_of_several_streams_are_reported_in_order_of_time() -> None:
     machine = Machine()
     with machine.backend(task("a"), task("b")) as backend:
         for number, name in enumerate("aabb"):

@@ -117,7 +117,7 @@ def test_kernels_take_an_address_more_and_other_functions_do_not() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_87"])
-def test_what_records_compiles_and_keeps_lines(arch: str) -> None:
+def test_recording_sources_compile_and_keep_line_numbers(arch: str) -> None:
     compiled = compile(with_block_records(SOURCE, "mine.cu"), arch, name="mine.cu")
     assert {"bounded", "nothing", compiled.symbols["plain"]} <= set(compiled.resources)
     assert compile(TIMER_SOURCE, arch, name="timer").resources.keys() == {"edgetune_timer", "edgetune_delay"}

@@ -38,7 +38,7 @@ def costs() -> LaunchCosts:
         return calibrate(context, fake_image(EMPTY_KERNEL))
 
 
-def test_what_the_host_pays_for_each_call(costs: LaunchCosts) -> None:
+def test_the_host_time_of_each_call(costs: LaunchCosts) -> None:
     assert (costs.call_s, costs.record_s, costs.query_s) == pytest.approx((7e-6, 1e-6, 2e-6), abs=5e-8)
 
 

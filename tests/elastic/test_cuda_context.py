@@ -67,7 +67,7 @@ def test_too_much_memory_is_refused_by_its_size() -> None:
         context.allocate(1 << 20)
 
 
-def test_there_is_no_such_gpu() -> None:
+def test_an_unknown_gpu_is_refused() -> None:
     machine = Machine()
     with (
         pytest.raises(DeviceError, match="no GPU 1 on this machine, which has 1"),
@@ -122,7 +122,7 @@ def test_a_kernel_asked_for_again_keeps_the_dynamic_shared_memory_that_it_may_ha
 
 
 @pytest.mark.parametrize("why", [KeyboardInterrupt, SystemExit])
-def test_nothing_is_waited_for_where_somebody_stops_the_process_at_once(why: type[BaseException]) -> None:
+def test_a_process_stopped_at_once_waits_for_nothing(why: type[BaseException]) -> None:
     machine = Machine()
 
     def stopped() -> None:

@@ -64,7 +64,7 @@ def test_a_code_that_the_bindings_do_not_know_is_told_by_its_number() -> None:
 
 
 @pytest.mark.parametrize("code", sorted(codes.FAILED_KERNELS))
-def test_every_way_in_which_a_kernel_fails_is_told_in_words(code: int) -> None:
+def test_every_way_in_which_a_kernel_fails_is_reported_in_words(code: int) -> None:
     error = Driver(fake()).translated("cuEventQuery", code)
     assert isinstance(error, KernelFailedError)
     assert error.message.startswith(codes.FAILED_KERNELS[code])

@@ -51,7 +51,7 @@ def test_every_block_runs_once_in_every_request_that_is_timed() -> None:
     assert set(pairwise(parts)) == {((0, 4), (4, 2)), ((4, 2), (0, 4))}
 
 
-def test_what_was_measured_is_ready_and_not_made_anew() -> None:
+def test_measured_durations_are_stored_and_not_recomputed() -> None:
     machine = Machine()
     with ready(machine) as (gpu, built):
         tasks = gpu.measured(gpu.fitted([task("a"), task("b")]))

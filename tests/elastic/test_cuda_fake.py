@@ -188,7 +188,7 @@ def test_a_kernel_that_touches_what_is_not_its_own_fails() -> None:
     assert raw.code("cuStreamSynchronize", stream) == codes.ILLEGAL_ADDRESS
 
 
-def test_what_would_wait_for_ever_says_so() -> None:
+def test_an_endless_wait_is_an_error_of_the_fake() -> None:
     raw = Raw(kernels={"endless": FakeCudaKernel(duration_ns=None)})
     (address,) = raw("cuMemAlloc", 4)
     raw.launch(raw.function("endless"), stream := raw.stream())

@@ -14,7 +14,7 @@ from edgetune.stages.elastic.cuda.program import Program
 from fakes.cuda_gpu import FakeCudaGpu
 
 
-def test_what_is_made_in_it_runs_on_its_multiprocessors() -> None:
+def test_streams_of_a_green_context_run_on_its_multiprocessors() -> None:
     machine = Machine([FakeCudaGpu(sm_count=132)])
     with machine.context() as context, green_context(context, 16) as part:
         assert (context.facts.gpu.sm_count, part.facts.gpu.sm_count) == (132, 16)
@@ -26,7 +26,7 @@ def test_what_is_made_in_it_runs_on_its_multiprocessors() -> None:
     assert machine.cuda.leaked() == []
 
 
-def test_it_has_at_least_as_many_as_asked_for_and_says_how_many() -> None:
+def test_a_green_context_has_at_least_the_requested_multiprocessors() -> None:
     with Machine([FakeCudaGpu(sm_count=132, green_least=8, green_step=8)]).context() as context:
         for asked, got in ((1, 8), (8, 8), (9, 16)):
             with green_context(context, asked) as part:

@@ -63,7 +63,7 @@ def test_pieces_of_any_size_make_the_whole(sizes: list[int], per_thread: int) ->
         assert np.array_equal(program.read("y"), 2 * X)
 
 
-def test_what_the_gpu_sees_of_a_launch() -> None:
+def test_the_arguments_of_a_launch_on_the_gpu() -> None:
     machine = Machine()
     with machine.program() as (context, program):
         stream = context.stream(-3)
@@ -152,7 +152,7 @@ def broken(**more) -> None:
         ({"arguments": (*X_Y, Scalar(bytes(4)), *X_Y)}, r"\[8, 8, 4\] bytes, and is given \[8, 8, 4, 8, 8\]"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_launched_is_refused_before_anything_runs(more: dict, words: str) -> None:
+def test_invalid_launches_are_refused_before_anything_runs(more: dict, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
         broken(**more)
     assert caught.value.hint

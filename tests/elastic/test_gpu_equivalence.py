@@ -63,7 +63,7 @@ def test_memory_is_as_the_trial_has_it_before_every_way() -> None:
     assert verdicts(grown)[0].answer == "equal"
 
 
-def test_a_wrong_form_is_told_with_the_way_and_the_place() -> None:
+def test_a_wrong_form_is_reported_with_the_way_and_the_place() -> None:
     wrong = verdicts({"double_it__block2": replace(kernel(3, 0, elastic=True), duration_ns=1000)})
     assert [each.answer for each in wrong] == ["different", "equal"]
     assert wrong[0].reason.startswith(
@@ -98,7 +98,7 @@ def test_nothing_is_tried_behind_a_kernel_that_fails(symbol: str, answer: str, r
     assert told.untried["add_one"].message.startswith("double_it failed before it")
 
 
-def test_a_kernel_that_hangs_is_told_and_not_waited_for() -> None:
+def test_a_kernel_that_hangs_is_reported_and_not_waited_for() -> None:
     with Machine(
         kernels={**KERNELS, "double_it": replace(KERNELS["double_it"], duration_ns=None)}
     ).context() as context:
@@ -146,7 +146,7 @@ def test_generated_forms_on_a_fake_gpu_whose_cores_are_the_cpu(name: str) -> Non
     assert told.sequences >= 9
 
 
-def test_it_is_compiled_without_contraction_for_the_gpu_at_hand() -> None:
+def test_forms_are_compiled_without_contraction_for_the_present_gpu() -> None:
     text = (
         "#include <vector>\n__global__ void k(float *x) { x[blockIdx.x] += 2.0f * x[0]; }\nint main() { return 0; }\n"
     )

@@ -73,7 +73,7 @@ def test_no_garbage_is_collected_in_the_middle_of_a_run() -> None:
         assert gc.isenabled()
 
 
-def test_tasks_are_told_what_their_compiled_kernels_ask_for() -> None:
+def test_tasks_get_the_resources_of_their_compiled_kernels() -> None:
     with ready(Machine()) as (gpu, _):
         (fitted,) = gpu.fitted([task("a")])
         with gpu.open_backend([fitted]):

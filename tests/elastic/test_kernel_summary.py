@@ -42,7 +42,7 @@ def test_latency_is_beside_that_alone_and_answers_beside_the_time_requests_came(
     assert found.answers_per_s == 2.0
 
 
-def test_deadlines_are_missed_by_what_is_late_or_failed_and_by_nobody_who_had_no_chance():
+def test_late_and_failed_requests_miss_deadlines_and_requests_without_a_chance_do_not():
     rows = [
         request("elastic", "urgent", 0.0, 0.1, deadline_s=0.2, met=True),
         request("elastic", "urgent", 0.0, 0.3, deadline_s=0.2, met=False),
@@ -62,13 +62,13 @@ def test_a_multiprocessor_is_busy_once_however_many_blocks_it_has():
     assert found.busy == pytest.approx((1.0 + 0.5) / (2 * 2.0))
 
 
-def test_answers_are_beside_the_time_until_somebody_stopped_it():
+def test_rates_of_answers_use_the_time_until_the_run_was_stopped():
     rows = [request("elastic", "urgent", 0.0, 0.25)]
     ((urgent, _),) = (of.tasks for of in summarise(timeline(*rows, policies={"elastic": [{"stopped_s": 0.5}]})))
     assert urgent.answers_per_s == 2.0
 
 
-def test_what_was_not_kept_to_the_end_is_beside_the_time_until_then_and_drawn_until_then():
+def test_partly_kept_residencies_are_related_to_and_drawn_until_their_end():
     rows = [stay(0, 0.0, 0.5), stay(1, 0.0, 0.25), request("elastic", "urgent", 0.0, 2.0)]
     told = {"elastic": [{"residencies_until_s": 0.5}]}
     (found,) = summarise(timeline(*rows, policies=told))
@@ -126,7 +126,7 @@ def test_the_chart_has_a_lane_for_every_multiprocessor_and_says_that_it_is_a_mod
     assert {"SM 0", "SM 1", "urgent", "normal"} <= set(words)
 
 
-def test_what_is_around_an_urgent_request_from_the_middle_is_drawn():
+def test_the_figure_shows_the_surroundings_of_an_urgent_request_of_the_middle():
     rows = [stay(0, 0.0, 2.0, "normal"), request("elastic", "normal", 0.0, 2.0)]
     rows += [request("elastic", "urgent", at_s, at_s + 0.1) for at_s in (0.1, 1.0, 1.7)]
     assert gantt_figure(timeline(*rows)).axes[-1].get_xlim() == pytest.approx((900, 1200))
@@ -145,7 +145,7 @@ def test_solo_is_not_what_is_drawn_first():
     assert "solo" in texts(gantt_figure(timeline(*rows), policy="solo"))[0]
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_a_timeline_that_cannot_be_drawn_is_refused():
     with pytest.raises(InputError, match="no rows to draw"):
         gantt_figure(timeline())
     with pytest.raises(InputError, match="no policy 'elastik'"):

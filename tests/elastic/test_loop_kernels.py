@@ -121,7 +121,7 @@ def test_a_kernel_of_a_chain_that_fails_ends_the_request_once_the_others_are_ove
     assert len(loop.launches) == 3
 
 
-def test_a_kernel_that_fits_nowhere_fails_its_requests_and_nobody_elses():
+def test_a_kernel_that_fits_nowhere_fails_only_its_own_requests():
     loop = run(
         Whole(), task("a", call(threads=1024, registers=255), arrivals="uniform:5000/s"), task("b", call(blocks=2))
     )
@@ -147,13 +147,13 @@ def test_an_answer_that_comes_after_the_end_of_its_launches_counts():
     assert latencies_us(loop) == [110]
 
 
-def test_somebody_can_stop_it():
+def test_a_run_can_be_stopped():
     asked = iter([False] * 4)
     loop = run(Whole(), task("a", call(blocks=2)), duration_us=1e9, stopped=lambda: next(asked, True))
     assert [each.outcome for each in loop.requests] == ["ok", "abandoned"]
 
 
-def test_it_stops_also_while_what_came_at_once_is_launched_and_a_simulation_waits_for_nothing():
+def test_a_run_stops_also_during_a_burst_and_in_a_simulation():
     asked = iter([False] * 4)
     loop = run(Solo(), task("a", call(), call(), arrivals="closed:1000"), stopped=lambda: next(asked, True))
     assert loop.launches == []
@@ -162,7 +162,7 @@ def test_it_stops_also_while_what_came_at_once_is_launched_and_a_simulation_wait
 
 
 @pytest.mark.parametrize("duration_us", [1000, 1e9])
-def test_it_stops_also_within_a_kernel_of_very_many_blocks(duration_us):
+def test_a_run_stops_also_within_a_kernel_of_very_many_blocks(duration_us):
     asked = iter([False] * 5)
     loop = run(Whole(), task("a", call(blocks=10**9)), duration_us=duration_us, stopped=lambda: next(asked, True))
     assert [each.outcome for each in loop.requests] == ["abandoned"]
@@ -199,8 +199,8 @@ def test_tasks_take_their_share_of_the_device_time():
         ([LaunchChain("b")], "no request waits"),
         ([LaunchPiece("a", 9, 1, 2)], "has 8 logical blocks left"),
         ([LaunchPiece("a", 0, 1, 2)], "has 8 logical blocks left"),
-        ([LaunchPiece("a", 2, 3, 2)], "a shape that there is not"),
-        ([LaunchPiece("a", 2, 1, 0)], "a shape that there is not"),
+        ([LaunchPiece("a", 2, 3, 2)], "a shape that does not exist"),
+        ([LaunchPiece("a", 2, 1, 0)], "a shape that does not exist"),
         ([LaunchPiece("a", 2)], "takes all of its 8 blocks"),
         ([LaunchPiece("a", 8, 2)], "takes all of its 8 blocks"),
         ([LaunchPiece("a", 2, 1, 2), LaunchChain("a")], "is being launched piece by piece"),
@@ -225,7 +225,7 @@ def test_a_policy_that_decides_what_it_must_not_ends_the_run(decisions, why):
         ([task("a"), task("a")], "two tasks are called a"),
         ([replace(task("a"), network=replace(task("a").network, calls=()))], "has no kernels"),
         ([task("a", arrivals="-")], "cannot come from standard input"),
-        ([task("a", arrivals="sometimes")], "nothing is known of arrivals"),
+        ([task("a", arrivals="sometimes")], "unknown arrivals"),
     ],
 )
 def test_tasks_that_cannot_run_are_refused(tasks, why):

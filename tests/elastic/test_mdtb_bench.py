@@ -135,7 +135,7 @@ def record(task: GpuTask, outcome: Outcome, ended_ns: int, failure: str | None =
     return RequestRecord(task, 0, 1_000_000, None, ended_ns, outcome, failure)
 
 
-def test_what_a_run_gave() -> None:
+def test_figures_of_a_run() -> None:
     tasks = (WORKLOAD.critical, WORKLOAD.normal)
     records = [record(tasks[0], "ok", 3_000_000), record(tasks[0], "abandoned", 9_000_000)]
     given = answers_of(records, tasks, 0.5)

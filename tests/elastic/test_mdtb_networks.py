@@ -33,7 +33,7 @@ def test_a_network_has_as_many_weights_as_its_paper_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_what_is_read_was_given_or_written_before(name: str) -> None:
+def test_every_buffer_is_given_or_written_before_it_is_read(name: str) -> None:
     built = network(name)
     roles = {buffer.name: buffer.role for buffer in built.buffers}
     assert sorted(roles.values()).count("output") == 1

@@ -95,7 +95,7 @@ def test_one_request_at_a_time_in_order_of_arrival():
     assert Sequential().decide(view(TaskState(a, [3]), running)) == ()
 
 
-def test_of_requests_that_came_at_once_the_most_critical_is_first_then_the_order_of_the_file():
+def test_simultaneous_requests_are_ordered_by_priority_then_by_file():
     standings = [TaskState(task(name, priority), [3]) for name, priority in (("a", 0), ("b", 1), ("c", 2), ("d", 2))]
     assert Sequential().decide(view(*standings)) == (LaunchChain("c"),)
 
@@ -256,7 +256,7 @@ def test_equals_share_by_what_they_were_served():
     assert Elastic().decide(view(*equal))[0].task == "m"
 
 
-def test_whoever_was_served_least_is_next():
+def test_the_least_served_task_is_next():
     tasks = tuple(task(name) for name in "nmo")
 
     def watch(seen, decisions):

@@ -48,11 +48,11 @@ def launch(number, call, count):
         (replace(CALL, block_s=5e-6, whole_s=640e-6), PieceShape(64, 1, 8), 40e-6),
     ],
 )
-def test_what_a_piece_takes_is_what_its_blocks_do_at_the_speed_they_reach(call, shape, seconds):
+def test_the_time_of_a_piece_follows_from_its_blocks_and_their_speed(call, shape, seconds):
     assert about_s(GPU, call, shape) == pytest.approx(seconds)
 
 
-def test_of_blocks_of_which_nothing_is_known_nobody_knows_what_they_take():
+def test_blocks_without_known_costs_have_no_estimate():
     unknown = replace(CALL, flop_per_block=0.0)
     assert about_s(GPU, unknown, PieceShape(64, 1, 64)) is None
     assert times(GPU, unknown, PieceShape(64, 1, 64)) == 1

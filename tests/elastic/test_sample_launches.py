@@ -69,7 +69,7 @@ def test_a_sentence_is_no_launch() -> None:
         ("grid=1 block=1 a=float[4]", "'float' does not say its size"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_line(words: str, said: str) -> None:
+def test_unreadable_launches_are_reported_with_their_line(words: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         sample_launches_in(f"\n\n// launch k {words}\n", "k.cu")
     assert caught.value.message.startswith("k.cu:3: cannot read the launch of k: ")

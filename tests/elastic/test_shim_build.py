@@ -43,7 +43,7 @@ def test_a_header_that_is_not_found_is_named() -> None:
     assert "include its folder" in caught.value.hint
 
 
-def test_what_is_declared_and_not_there_is_named() -> None:
+def test_a_declared_but_undefined_function_is_named() -> None:
     source = 'extern __device__ float f(float); extern "C" __global__ void k(float *x) { x[0] = f(x[0]); }'
     with pytest.raises(InputError, match=r"k\.cu: undefined reference to .f\(float\)"):
         build(source, "k.cu", ["k"])
@@ -115,6 +115,6 @@ def test_kernels_may_be_called_as_things_of_the_shim_are(name: str) -> None:
 def test_a_kernel_under_a_condition_that_does_not_hold_is_missed_by_name() -> None:
     with pytest.raises(InputError) as caught:
         build("#ifdef USE_GPU\n__global__ void k() {}\n#endif\n", "mine.cu", ["k"])
-    assert caught.value.message.startswith("mine.cu: a kernel is not there")
-    assert "k" in caught.value.message.split("compiled")[1]
+    assert caught.value.message.startswith("mine.cu: a kernel is missing after compilation")
+    assert "k" in caught.value.message.split("compilation")[1]
     assert "#if" in caught.value.hint

@@ -241,7 +241,7 @@ def test_barriers_at_different_lines_are_a_mismatch(schedule: ExecutionOrder) ->
     assert outcome.buffers == {}
 
 
-def test_barriers_on_one_line_are_told_apart() -> None:
+def test_barriers_on_one_line_are_distinguished() -> None:
     body = "if (threadIdx.x < 3) __syncthreads(); else __syncthreads();"
     assert run(body, out=np.zeros(1, np.int32), block=(8, 1, 1)).status == "mismatched-barrier"
 
@@ -303,7 +303,7 @@ def test_a_kernel_that_only_sleeps_is_ended_too(monkeypatch: pytest.MonkeyPatch)
         ("\n__trap();", "trapped"),
     ],
 )
-def test_what_crashes_is_an_outcome_with_its_line(body: str, said: str) -> None:
+def test_a_crash_is_an_outcome_with_its_line(body: str, said: str) -> None:
     outcome = run(body, out=np.zeros(4, np.int32), block=(1, 1, 1))
     assert outcome.status == "crash"
     assert said in outcome.message

@@ -136,7 +136,7 @@ def test_pieces_too_many_to_launch_are_not_kept() -> None:
         (2, Resources(40, static_shared_bytes=98305), "does not fit"),
     ],
 )
-def test_what_the_compiler_says_against_a_form(per_thread: int, form: Resources, flaw: str | None) -> None:
+def test_reasons_to_drop_a_form_from_the_compiler_report(per_thread: int, form: Resources, flaw: str | None) -> None:
     assert flaw_of(Resources(38), form, launch(196, 512), per_thread, EIGHT) == flaw
 
 
@@ -157,7 +157,7 @@ def test_a_flawed_form_is_never_chosen() -> None:
     assert {shape.per_thread for row in kept.shapes for shape in row} == {1, 4}
 
 
-def test_a_call_nobody_compiled_goes_by_its_threads() -> None:
+def test_an_uncompiled_call_is_judged_by_its_threads() -> None:
     every = kept_pieces(Call("conv", launch(64, 256)), SIXTEEN)
     assert {shape.per_thread for row in every.shapes for shape in row} == {1, 2, 4, 8}
     one = kept_pieces(Call("conv", launch(64, 256), resources={1: PLAIN}), SIXTEEN)

@@ -35,10 +35,10 @@ def conv(rules: Rules | None = None) -> Shrunk:
 
 
 def there_and_back(rows: list[ElasticRow], header: Header = HEADER) -> ElasticTable:
-    return io.from_bytes(ElasticTable(header, tuple(rows)).to_bytes(), kind="elastic_table", name="kept.parquet")
+    return io.from_bytes(io.to_bytes(ElasticTable(header, tuple(rows))), kind="elastic_table", name="kept.parquet")
 
 
-def test_what_is_kept_comes_back_as_it_was() -> None:
+def test_kept_pieces_are_read_back_unchanged() -> None:
     shrunk = conv()
     rows = list(rows_of(shrunk, FORMS))
     table = there_and_back(rows)
@@ -91,7 +91,7 @@ def test_reasons_name_the_rule() -> None:
         ({"rank": 1}, r"conv beside 0 blocks of 1024 threads has ranks \[1, "),
     ],
 )
-def test_what_cannot_be_launched_is_refused_by_row(wrong: dict[str, object], message: str) -> None:
+def test_invalid_pieces_are_refused_by_row(wrong: dict[str, object], message: str) -> None:
     first, *others = rows_of(conv(), FORMS)
     with pytest.raises(InputError, match=message):
         there_and_back([replace(first, **wrong), *others])
@@ -105,7 +105,7 @@ def test_a_leftover_has_one_best_piece() -> None:
 
 def test_a_table_is_for_a_gpu_and_has_rows() -> None:
     rows = list(rows_of(conv(), FORMS))
-    with pytest.raises(InputError, match="for which GPU"):
+    with pytest.raises(InputError, match="does not name its GPU"):
         there_and_back(rows, replace(HEADER, conditions={"gpu": {"sm_count": 16}}))
     with pytest.raises(InputError, match="no rows"):
         there_and_back([])

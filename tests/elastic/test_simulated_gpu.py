@@ -40,7 +40,7 @@ def test_few_threads_reach_a_share_of_the_peak():
     assert scene.run()[0, "ended"] == LATENCY + 8 * 100
 
 
-def test_what_is_drawn_by_all_takes_what_the_bandwidth_delivers():
+def test_groups_share_the_bandwidth():
     scene = Scene()
     scene.launch(call(blocks=16, threads=128, drawn=1e6))
     assert scene.run()[0, "ended"] == LATENCY + 16e6 / GPU.bandwidth_bytes_per_s * 1e6
@@ -73,7 +73,7 @@ def test_computing_and_drawing_overlap_in_a_block_and_between_blocks():
         (call(threads=32), 8),  # blocks
     ],
 )
-def test_what_is_used_up_first_limits_how_many_are_resident(what, resident):
+def test_the_scarcest_resource_limits_resident_blocks(what, resident):
     scene = Scene(model=replace(FREE, saturating_threads=2048))  # so that blocks do not slow each other
     assert blocks_resident(GPU, what.resources[1], what.logical.threads, what.logical.dynamic_shared_bytes) == resident
     waves = 3
@@ -90,7 +90,7 @@ def test_what_is_used_up_first_limits_how_many_are_resident(what, resident):
         (call(14, 32), call(4, 32)),  # 7 of 8 blocks on each
     ],
 )
-def test_what_one_launch_holds_no_other_can_have(holds, wants):
+def test_launches_do_not_share_resources(holds, wants):
     scene = Scene(0, 0)
     scene.launch(holds)
     scene.launch(wants, 1)
@@ -126,8 +126,8 @@ def test_blocks_that_fit_nowhere_fail_at_once_and_leave_the_stream_alone():
     assert scene.run()[1, "ended"] == LATENCY + 100
 
 
-def test_nobody_guesses_how_long_a_kernel_takes():
-    with pytest.raises(InputError, match="nobody knows how long kernel k takes"):
+def test_a_kernel_of_unknown_time_is_refused():
+    with pytest.raises(InputError, match="the time of kernel k is unknown"):
         Scene().launch(call(block_us=None))
 
 
@@ -271,7 +271,7 @@ def test_where_blocks_were_is_kept_until_there_is_enough_of_it():
     assert scene.gpu.blocks == 8
 
 
-def test_a_fault_is_told_when_the_launch_ends():
+def test_a_fault_is_reported_when_the_launch_ends():
     scene = Scene(fault=lambda launch: "illegal address")
     scene.launch(call(blocks=1))
     moments = [*scene.gpu.wait(None), *scene.gpu.wait(None)]
@@ -295,7 +295,7 @@ def test_waiting_ends_when_it_is_time():
     )
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_launched_ends_once_in_the_order_of_its_stream_with_all_of_its_blocks(launches):
+def test_every_launch_ends_once_in_stream_order_with_all_of_its_blocks(launches):
     scene = Scene(0, 1, 1, model=GpuTimingModel())
     waits, whats, streams = [], [], []
     for stream, blocks, threads, block_us, elastic, pause in launches:

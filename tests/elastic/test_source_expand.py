@@ -58,7 +58,7 @@ def test_kernels_with_macros_are_elastic_and_equal():
     ]
 
 
-def test_what_is_written_out_is_told():
+def test_expanded_macros_are_listed():
     first, second = transform(KERNELS, "k.cu").kernels
     assert first.steps[0].endswith("barriers or returns: EACH")
     assert second.steps[0].endswith("barriers or returns: UNLESS, TID, TOGETHER")
@@ -124,7 +124,7 @@ def test_lines_are_those_of_the_source():
         ("#define M /* threadIdx.x */ 16\n", "M"),
     ],
 )
-def test_what_is_not_certain_is_left(macro, use):
+def test_ambiguous_macros_are_left(macro, use):
     text = f"{macro}int k() {{ return {use}; }}\n"
     assert written_out(text) == text
 
@@ -154,7 +154,7 @@ def test_macros_that_make_very_long_text_are_left():
     assert written_out(text) == text
 
 
-def test_what_stands_behind_a_kernel_in_a_macro_is_not_seen_by_its_form():
+def test_text_after_a_kernel_in_a_macro_is_hidden_from_its_form():
     head = "#define BODY { x[blockIdx.x] = 1; }"
     text = "\n__global__ void k(int *x) BODY\nint after;"
     assert transform(f"{head}{text}", "k.cu").kernels[0].variants
@@ -214,7 +214,7 @@ BODIES = ["threadIdx.x", "(x * blockIdx.x)", "A + threadIdx.x", "-x", "x", "B(x)
     some.lists(some.sampled_from(PARTS), max_size=8),
     some.integers(0, 5),
 )
-def test_whatever_is_written_out_the_preprocessor_says_the_same(macros, parts, early):
+def test_expansion_agrees_with_the_preprocessor(macros, parts, early):
     lines = [f"#define {head} {body}" for head, body in macros]
     lines += ["#define S(x) #x", "#define G(x, y) x + y", "#define H S", "#define T(x) x ## A + S(x)"]
     heads = [head for head, _ in macros]

@@ -71,7 +71,7 @@ def test_two_regions_and_the_barrier_between_them() -> None:
     assert "__shared__ float s[64];" in first.split("for (")[0]
 
 
-def test_what_lives_across_a_barrier_has_an_element_for_each_thread_and_what_does_not_has_none() -> None:
+def test_only_variables_live_across_a_barrier_have_an_element_for_each_thread() -> None:
     _, text = made("float a = x[threadIdx.x], b = a; s[threadIdx.x] = b; __syncthreads(); x[threadIdx.x] = a;")
     assert "float edgetune_many_a[edgetune_n];" in text
     assert text.count("auto &a = edgetune_many_a[edgetune_i];") == 2
@@ -96,7 +96,7 @@ def test_arrays_are_of_the_declared_type_and_can_be_assigned(declared: str, arra
     assert "".join(array.split()) in "".join(text.split())
 
 
-def test_what_is_the_same_for_all_threads_is_there_once() -> None:
+def test_uniform_variables_are_stored_once() -> None:
     elastic, text = made(f"int tiles = (n + 15) / 16; for (int i = 0; i < tiles; ++i) {{ {SWAP} __syncthreads(); }}")
     assert "int tiles = (n + 15) / 16;" in text.split("for (")[0]
     assert "for (int i = 0; i < tiles; ++i) {" in text
@@ -111,7 +111,7 @@ def test_a_loop_around_a_barrier_votes_where_threads_might_disagree(condition: s
     assert any("they vote" in step and "line 4" in step for step in elastic.steps)
 
 
-def test_the_block_ends_when_nobody_is_left() -> None:
+def test_the_block_ends_when_no_thread_is_left() -> None:
     _, text = made(f"for (int i = 0; i < n; ++i) {{ if (x[threadIdx.x] > i) return; {SWAP} __syncthreads(); }}")
     assert text.count("if (!__syncthreads_or(edgetune_left_") == 1
     assert "__syncthreads_or(edgetune_any_" not in text
@@ -161,7 +161,7 @@ def test_fewer_threads_may_have_more_registers() -> None:
         (f"{{ int a = x[1]; {SWAP} x[a] = 0; }} a = 1; int a = x[2]; {SWAP} x[a] = 0;", "shadowed"),
     ],
 )
-def test_what_cannot_be_taken_apart_keeps_the_grid_level_if_that_is_safe(body: str, code: str) -> None:
+def test_a_kernel_that_cannot_be_split_keeps_the_grid_level_if_safe(body: str, code: str) -> None:
     elastic, text = made(body)
     assert [each for each in codes(elastic) if each != "barrier-branch"] == [code]
     kept = [] if "barrier-branch" in codes(elastic) else ["grid"]  # not where threads might come to a barrier apart
@@ -227,7 +227,7 @@ def test_all_threads_may_leave_a_loop_together() -> None:
         "float a = x[threadIdx.x]; float &b = a; float *p = &b;",
     ],
 )
-def test_what_a_pointer_points_to_lives_as_long_as_the_pointer(body: str) -> None:
+def test_the_target_of_a_pointer_lives_as_long_as_the_pointer(body: str) -> None:
     elastic, text = made(f"{body} __syncthreads(); x[threadIdx.x] += *p;")
     assert codes(elastic) == []
     assert "edgetune_many_a[edgetune_n]" in text
@@ -240,7 +240,7 @@ def test_a_declaration_that_counts_stays_behind_what_read_the_old_count() -> Non
     assert text.index("int k = n;") < text.index("+= k;") < text.index("int b = k++;") < text.index("j < b + k")
 
 
-def test_what_is_counted_once_is_kept_once() -> None:
+def test_a_uniform_counter_is_kept_once() -> None:
     loop = f"for (int j = 0; j < k; ++j) {{ {SWAP} __syncthreads(); }}"
     elastic, text = made(f"int k = n; int b = k++; x[threadIdx.x] = b; {loop}")
     assert codes(elastic) == []

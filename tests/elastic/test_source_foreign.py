@@ -94,7 +94,7 @@ def test_a_name_that_the_file_asks_for_is_an_option():
     assert {each.code for each in refused.refusals} == {"unknown-name"}
 
 
-def test_what_is_like_a_kernel_and_is_none_is_told():
+def test_texts_that_only_resemble_kernels_are_reported():
     done = transform("__global__ int;\n)(\n__global__ void k(float *x) { x[0] = 1; }\n", "k.cu")
     assert "unparsable" in {each.code for each in done.refusals} | {
         refused.code for each in done.kernels for refused in each.refusals
@@ -102,7 +102,7 @@ def test_what_is_like_a_kernel_and_is_none_is_told():
 
 
 @pytest.mark.parametrize("number", ["16U", "1e-5f", "0x1Fu", ".5f", "1.f", "0x1p-3f", "1'000u", "1e5"])
-def test_what_stands_behind_digits_is_no_name(number):
+def test_letters_after_digits_are_no_name(number):
     done = transform(f"#define SIZE ({number})\n__global__ void k(float *x) {{ x[blockIdx.x] = SIZE; }}", "k.cu")
     assert {each.level for each in done.kernels[0].variants} == {"grid", "block"}
 

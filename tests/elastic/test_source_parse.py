@@ -45,7 +45,7 @@ def test_whether_its_symbol_is_its_name(text):
     assert kernel_of(text).extern_c == ("extern" in text)
 
 
-def test_what_is_used_is_counted_through_functions_and_macros():
+def test_uses_are_counted_through_functions_and_macros():
     kernel = kernel_of(
         """
         #define WAIT __syncthreads()
@@ -125,7 +125,7 @@ def test_headers_with_odd_names_are_missing(header, tmp_path):
     assert [each.kernel.name for each in unit.kernels] == ["k"]
 
 
-def test_what_is_told_can_be_printed():
+def test_messages_are_printable():
     text = b"__global__ void k(float *x) { x[caf\xe9] = 1; }".decode("utf-8", "surrogateescape")
     for each in transform(text, "k.cu").kernels[0].refusals:
         assert each.reason.encode()

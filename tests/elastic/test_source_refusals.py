@@ -25,14 +25,14 @@ def told(code: str) -> str:
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_each_reason_is_found_and_told(code):
+def test_each_reason_is_found_and_reported(code):
     found = told(code)
     assert f": {code}: " in found
     assert found == (EXAMPLES / f"{code}.txt").read_text()
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_what_is_refused_is_left_as_it_was(code):
+def test_refused_kernels_are_left_unchanged(code):
     source = (EXAMPLES / f"{code}.cu").read_text()
     done = transform(source, f"{code}.cu", [EXAMPLES])
     for each in done.kernels:

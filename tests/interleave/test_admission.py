@@ -50,7 +50,7 @@ def test_the_device_must_not_be_taken_entirely():
     assert admitted(*queues)
     admission = refused(queues[0], replace(queues[1], minibatch_s=0.06))
     assert admission.tenant == "b"
-    assert admission.reason == "requests take 100.0% of the device, and it must be below 100%: a 40.0%, b 60.0%"
+    assert admission.reason == "requests take 100.0% of the device, and the sum must be below 100%: a 40.0%, b 60.0%"
     assert admission.rates_per_s["a"] == pytest.approx(4 * admission.rates_per_s["b"])
     assert 9.98 < admission.rates_per_s["b"] < 10
     assert 9.98 < admission.own_rate_per_s < 10
@@ -74,7 +74,7 @@ def test_a_batch_that_cannot_fill_in_time_counts_as_the_smaller_one_as_which_it_
     # 35 ms of budget, 20 of them computing: in 15 ms two requests come, 10 ms apart; 20 of 20 ms is too much.
     admission = refused(infer(batch=4, rate=100, takes_ms=20, budget_ms=35))
     small = "in batches of 2, for no more come before one must be served"
-    assert admission.reason == f"requests take 100.0% of the device, and it must be below 100%: a 100.0% {small}"
+    assert admission.reason == f"requests take 100.0% of the device, and the sum must be below 100%: a 100.0% {small}"
     assert admitted(infer(batch=4, rate=100, takes_ms=19, budget_ms=39.1))
 
 
@@ -93,7 +93,7 @@ def test_queues_due_at_once_must_fit_one_after_another():
     assert admission.reason == "a would be late: minibatches of 50 ms can be due within 49 ms"
 
 
-def test_what_a_full_batch_has_left_of_its_budget_counts_not_the_budget():
+def test_the_remaining_budget_of_a_full_batch_counts():
     # Four requests 10 ms apart: 30 of 100 ms have gone when the batch is full; 70 are left for 15 behind 55.
     lax = infer("lax", rate=1, takes_ms=55, budget_ms=900)
     urgent = infer("urgent", batch=4, rate=100, takes_ms=15, budget_ms=100)

@@ -17,7 +17,7 @@ demands = st.lists(
 )
 
 
-def test_what_is_due_by_a_time_counts_from_that_time_on():
+def test_demand_counts_from_its_due_time_on():
     demand = QueueDemand(10, 25, 20, 3)
     assert [demanded_ns([demand], by) for by in (9, 10, 24, 25, 44, 45, 65)] == [0, 3, 3, 6, 6, 9, 12]
     assert demanded_ns([demand, QueueDemand(10, NEVER_NS, NEVER_NS, 7)], 45) == 16
@@ -44,14 +44,14 @@ def test_agrees_with_every_deadline_where_the_device_is_not_overloaded(demands, 
 
 
 @given(demands=demands, step=st.integers(0, 60), before=st.integers(1, 100))
-def test_what_is_due_later_does_not_count_where_it_is_told_so(demands, step, before):
+def test_demand_after_the_horizon_does_not_count(demands, step, before):
     late = [by for by in range(1, before) if step + demanded_ns(demands, by) > by and demanded_ns(demands, by)]
     if sum(demand.work_ns / demand.period_ns for demand in demands) <= 0.99:
         assert (first_miss(demands, step, before_ns=before, tries=10_000) is None) == (not late)
 
 
 @given(demands=demands, step=st.integers(0, 60))
-def test_what_is_due_while_the_first_of_each_are_put_off_counts_even_in_overload(demands, step):
+def test_demand_during_postponed_firsts_counts_even_in_overload(demands, step):
     if not demands:
         return
     late = [d.first_ns for d in demands if step + demanded_ns(demands, d.first_ns) > d.first_ns]

@@ -24,7 +24,7 @@ def test_a_spike_is_no_excess_and_a_sustained_one_is():
     assert "33 W exceeds 31 W" in move.reason
 
 
-def test_what_the_present_mode_draws_corrects_the_others():
+def test_the_power_of_the_present_mode_corrects_the_other_modes():
     governor = Governor(RUNGS, HIGH, 29.0)  # 1.6 times what was measured: the middle mode would draw 32 W
     for _ in range(SUSTAINED - 1):
         governor.read(48.0)

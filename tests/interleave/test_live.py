@@ -226,7 +226,7 @@ def test_a_network_goes_on_from_the_weights_of_an_earlier_run(tmp_path, staged):
     assert resumed.loss == pytest.approx(expected.loss, rel=1e-5)
 
 
-def test_a_crash_of_training_is_told_and_requests_are_answered_on(infers, trains, staged):
+def test_a_crash_of_training_is_reported_and_requests_are_answered_on(infers, trains, staged):
     cam, job = infers(), trains("count < 4 or os.abort()")
     loop = run(staged(cam, job), cam, job, seconds=0.8)
     steps = of(loop, "train")
@@ -259,13 +259,13 @@ def test_a_tenant_that_hangs_is_killed_alone(infers, trains, staged):
     assert again.lost
 
 
-def test_what_was_slow_when_it_was_loaded_does_not_hang(trains, staged):
+def test_a_tenant_that_was_slow_to_load_does_not_count_as_hanging(trains, staged):
     stage = staged(trains("time.sleep(0.2)"), warmup=2, hang_s=0.01)
     (done,) = all_done(stage, train(0))
     assert done.failure is None
 
 
-def test_lines_that_nobody_can_take_do_not_end_the_wait_for_a_minibatch(trains, staged):
+def test_input_lines_without_a_taker_do_not_end_the_wait_for_a_minibatch(trains, staged):
     read, write = os.pipe()
     stage = staged(trains("time.sleep(0.1)"))
     stage.listen({"cam": LineArrivals(read)})
@@ -296,7 +296,7 @@ def test_a_step_that_raises_names_the_line_and_ends_the_training(trains, staged)
     assert "job.py:7: step() raised ZeroDivisionError" in done.failure
 
 
-def test_what_was_lined_up_behind_a_step_that_raises_is_not_learnt_from(tmp_path, trains, staged):
+def test_a_minibatch_queued_behind_a_failed_step_is_not_recorded_as_a_duration(tmp_path, trains, staged):
     stage = staged(trains("count < 2 or 1 / 0", more=LEARNS, checkpoint=tmp_path / "state"))
     done = all_done(stage, train(0), train(1), train(2))
     assert [(entry.minibatch.number, entry.lost) for entry in done] == [(0, False), (1, True), (2, True)]
@@ -304,7 +304,7 @@ def test_what_was_lined_up_behind_a_step_that_raises_is_not_learnt_from(tmp_path
     assert (tmp_path / "state").read_text() == "2"
 
 
-def test_of_a_training_that_crashed_the_last_checkpoint_stays(tmp_path, trains, staged):
+def test_the_last_checkpoint_of_a_crashed_training_stays(tmp_path, trains, staged):
     (tmp_path / "old").write_text("of an earlier run")
     crashing = trains("count < 3 or os.abort()", more=LEARNS, checkpoint=tmp_path / "state")
     late = trains("os.abort()", more=LEARNS, checkpoint=tmp_path / "old", name="late")
@@ -318,7 +318,7 @@ def test_of_a_training_that_crashed_the_last_checkpoint_stays(tmp_path, trains, 
 
 
 @pytest.mark.parametrize("value", ["None", "'text'", "True", "[0.5]"])
-def test_what_is_no_number_is_no_loss(trains, staged, value):
+def test_a_result_that_is_no_number_is_no_loss(trains, staged, value):
     (done,) = all_done(staged(trains(f"return {value}")), train(0))
     assert (done.loss, done.failure) == (None, None)
 
@@ -380,7 +380,7 @@ def test_a_request_that_spoils_its_batch_fails_alone_and_leaves_no_trace_in_the_
         ("None", "TypeError"),
     ],
 )
-def test_inputs_that_do_not_fit_are_told(infers, staged, returned, reason):
+def test_inputs_that_do_not_fit_are_reported(infers, staged, returned, reason):
     stage = staged(infers(2, handler=f"def inputs(request, line):\n    return {returned}\n"))
     (done,) = all_done(stage, infer(0, 0))
     assert reason in done.failure
@@ -480,7 +480,7 @@ def behind(minibatch, begin_by_ns=NEVER_NS):
     return replace(minibatch, begin_by_ns=begin_by_ns)
 
 
-def test_what_is_lined_up_behind_another_process_begins_when_that_has_ended(infers, trains, staged):
+def test_a_queued_minibatch_begins_when_the_other_process_has_ended(infers, trains, staged):
     stage = staged(infers(), trains("time.sleep(0.01)"))
     for number in range(20):
         chain = [train(2 * number), behind(infer(number, number)), behind(train(2 * number + 1))]
@@ -502,7 +502,7 @@ def test_with_nothing_that_runs_there_is_nothing_to_wait_for(infers, staged):
     assert done.failure is None
 
 
-def test_what_is_lined_up_begins_beside_what_runs_when_it_must(infers, trains, staged):
+def test_a_queued_minibatch_begins_beside_the_running_one_when_it_must(infers, trains, staged):
     stage = staged(infers(), trains("time.sleep(0.5)"))
     by_ns = stage.now_ns() + 50_000_000
     answered, trained = all_done(stage, train(0), behind(infer(0, 0), by_ns))
@@ -511,7 +511,7 @@ def test_what_is_lined_up_begins_beside_what_runs_when_it_must(infers, trains, s
 
 
 @pytest.mark.parametrize("step", ["os.abort()", "os.kill(os.getpid(), 9)", "time.sleep(3600)", "1 / 0"])
-def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs(infers, trains, staged, step):
+def test_a_minibatch_queued_behind_a_lost_tenant_runs(infers, trains, staged, step):
     stage = staged(infers(), trains(step), hang_s=0.5)
     done, lost = sorted(all_done(stage, train(0), behind(infer(0, 0))), key=lambda entry: entry.lost)
     assert lost.lost
@@ -521,7 +521,7 @@ def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs(infers, trains, stag
     assert later.failure is None
 
 
-def test_what_waits_long_for_another_does_not_hang(infers, trains, staged):
+def test_a_minibatch_that_waits_long_does_not_count_as_hanging(infers, trains, staged):
     stage = staged(infers(), trains("time.sleep(0.6)"), hang_s=0.4)
     stage._held["job"].live = replace(stage._held["job"].live, tenant=Training("job", 4, 10.0))
     trained, answered = all_done(stage, train(0), behind(infer(0, 0)))
@@ -603,7 +603,7 @@ def test_a_device_that_runs_nothing_is_refused(trains, staged):
         def lookup(self, point):
             raise AssertionError
 
-    with pytest.raises(DeviceError, match="host runs nothing"):
+    with pytest.raises(DeviceError, match="host cannot run a network"):
         staged(trains(), device=replace(HOST, source=Table()))
 
 

@@ -72,7 +72,7 @@ def test_requests_of_a_batch_share_their_minibatch_and_late_ones_are_violations(
     assert [row.met for row in late] == [False, True]
 
 
-def test_what_waits_at_the_end_is_answered_and_nothing_is_trained_after_it():
+def test_waiting_requests_are_answered_at_the_end_and_training_stops():
     loop = run([10, 95], batch=2, end_ms=100, training=False)
     assert [row.finished_s for row in of(loop, "request")] == [0.105, 0.105]
     trained = of(run([], end_ms=100), "train")
@@ -87,7 +87,7 @@ def test_a_stop_finishes_what_runs_and_abandons_what_waits():
     assert all(row.status == "ok" for row in of(loop, "train"))
 
 
-def test_what_ran_is_written_down_also_where_the_run_breaks_off():
+def test_rows_are_kept_when_the_run_breaks_off():
     class Interrupts(FullBatchesFirst):
         def decide(self, snapshot):
             if snapshot.now_ns >= 40 * MS and snapshot.queues[0].since_ns is not None:

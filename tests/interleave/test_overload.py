@@ -47,7 +47,7 @@ def evenly(rate_per_s, from_s, to_s):
     return (from_s + number / rate_per_s for number in range(1, gaps + 1))
 
 
-def test_what_can_be_served_in_time_is_and_nothing_that_comes_after_is_late():
+def test_feasible_requests_are_served_in_time_after_an_overload():
     # 200/s come for 2 s where 100/s can be served; then 50/s do.
     run = Overloaded(Inference("a", 1, 0.1, 200.0, 0.01), 200.0, 2.0, 50.0, 12.0)
     late = run.late()

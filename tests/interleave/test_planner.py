@@ -58,7 +58,7 @@ def test_a_cycle_by_hand():
     assert cycle.power_w == 15.0
 
 
-def test_what_fits_exactly_fits():
+def test_an_exact_fit_is_feasible():
     cycle = cycle_of(WorkloadPoint("camera", 3, 0.1), 10.0, WorkloadPoint("night", 1, 0.1))
     assert (cycle.train_minibatches, cycle.idle_s) == (2, pytest.approx(0, abs=1e-12))
 
@@ -161,7 +161,9 @@ def test_halves_pair_within_one_mode_and_a_power_budget_picks_the_mode():
     assert best_cycle(infer, train, wanted()).train.mode == FAST
     modest = best_cycle(infer, train, wanted(power_budget_w=20.0))
     assert (modest.infer.mode, modest.train.mode, modest.power_w) == (SLOW, SLOW, 12.0)
-    with pytest.raises(InfeasibleError, match=r"30 W are drawn of 11 W|12 W are drawn of 11 W") as raised:
+    with pytest.raises(
+        InfeasibleError, match=r"the power is 30 W, and the budget 11 W|the power is 12 W, and the budget 11 W"
+    ) as raised:
         best_cycle(infer, train, wanted(power_budget_w=11.0))
     assert "a power budget of 12 W" in raised.value.hint
     with pytest.raises(InputError, match="no mode that is the same"):
@@ -247,7 +249,7 @@ def test_a_minibatch_is_taken_to_last_as_long_as_its_95th_percentile():
     assert cautious_s(replace(ROW, minibatch_p95_s=0.012, minibatch_ci95_high_s=0.013)) == 0.013
 
 
-def test_what_is_late_is_told_by_the_slowest_minibatch_that_was_no_warm_up():
+def test_lateness_is_judged_by_the_slowest_minibatch_after_warm_up():
     row = replace(ROW, minibatch_p95_s=0.013, times_s=(0.9, 0.012, 0.019, 0.011), warmups=1)
     (half,) = halves([row], "infer")
     assert (half.minibatch_s, half.slowest_s, half.at_worst_s) == (0.013, 0.019, 0.019)
@@ -260,7 +262,7 @@ def test_what_is_late_is_told_by_the_slowest_minibatch_that_was_no_warm_up():
     assert WorkloadPoint("c", 1, 0.02, slowest_s=0.01).at_worst_s == 0.02, "of few times the slowest may be below"
 
 
-def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does_not():
+def test_the_slowest_and_hungriest_of_successful_visits_counts():
     rows = [
         replace(ROW, minibatch_s=0.011, power_w=9.0),
         replace(ROW, minibatch_s=0.014, times_s=(0.014, 0.016)),
@@ -274,9 +276,9 @@ def test_of_several_visits_the_slowest_and_hungriest_counts_and_what_failed_does
 
 
 def test_a_table_without_what_is_asked_for_is_refused():
-    with pytest.raises(InputError, match="knows nothing of train"):
+    with pytest.raises(InputError, match="has no measurement of train"):
         halves([ROW], "train")
-    with pytest.raises(InputError, match="knows nothing of other") as raised:
+    with pytest.raises(InputError, match="has no measurement of other") as raised:
         halves([ROW], "infer", workload="other")
     assert "camera" in raised.value.hint
     with pytest.raises(InputError, match="GPU 600 MHz"):
@@ -302,7 +304,7 @@ def test_a_plan_for_another_device_is_refused():
         refuse_other(plan_of(), device="host")
 
 
-def test_tenants_are_told_apart():
+def test_tenants_are_distinguished():
     same = cycle_of(WorkloadPoint("net", 8, 0.02), 40.0, WorkloadPoint("net", 16, 0.025))
     answers, trains = tenants_of(same, wanted(40.0, 0.2))
     assert answers == Inference("net", 8, 0.2, 40.0, 0.02)
@@ -337,18 +339,19 @@ def test_every_millisecond_of_a_cycle_is_explained():
     )
 
 
-def test_what_does_not_fit_is_explained():
+def test_an_infeasible_cycle_is_explained():
     lines = explain(
         cycle_of(WorkloadPoint("camera", 1, 0.02), 40.0, WorkloadPoint("night", 16, 0.03)), wanted(40.0, 0.04)
     )
     assert lines[0] == "every 25 ms, 1 request arrives, at 40/s:"
     assert "  night does not fit: a minibatch takes 30 ms" in lines
     assert (
-        lines[-2] == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is there in 25 ms"
+        lines[-2]
+        == "not feasible: a batch and one training minibatch take 50 ms, and the next batch is full after 25 ms"
     )
     assert lines[-1].startswith("not feasible: behind the slowest training minibatch measured a request waits 50 ms")
     late = explain(cycle_of(WorkloadPoint("camera", 1, 0.03), 40.0), wanted(40.0, 1.0))
-    assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next is there in 25 ms"
+    assert late[-1] == "not feasible: answering a batch takes 30 ms, and the next batch is full after 25 ms"
 
 
 def test_an_unknown_rate_is_explained_as_unknown():

@@ -70,7 +70,7 @@ def test_a_batch_that_is_late_as_it_is_does_not_wait_longer():
     assert decide([queue(due_in=3, work=10)]) == Serve("a", 1)
 
 
-def test_what_waits_when_no_more_come_is_served():
+def test_waiting_requests_are_served_when_no_more_arrive():
     assert decide([queue(ages=[1], ended=True)]) == Serve("a", 1)
 
 
@@ -151,7 +151,7 @@ def test_a_shorter_job_may_pass_one_that_does_not_fit():
     assert decide([queue(due_in=60, work=20)], jobs) == Train("short")
 
 
-def test_a_job_far_behind_has_one_window_in_four_in_which_nobody_passes_it():
+def test_a_job_far_behind_has_one_window_in_four_to_itself():
     # Two periods of the slowest queue are 200 ms, and 12.5 make up for a step of 10, 20 of 100 being taken: windows are
     # 2**28 ns long.
     queues = [
@@ -186,7 +186,7 @@ def test_without_any_rate_there_are_no_windows():
     assert decide([queue()], jobs, at=3 << 28) == decide([queue()], jobs, at=3 << 61) == Train("short")
 
 
-def test_nobody_is_kept_waiting_for_a_job_that_fits():
+def test_a_fitting_job_delays_no_request():
     jobs = [TrainingJob("short", 10 * MS, served_ns=900 * MS), TrainingJob("long", 30 * MS)]
     assert decide([queue(gap=25)], jobs, at=3 << 28) == Train("long")
     jobs[1].served_ns = 900 * MS + 1
@@ -281,7 +281,7 @@ def test_a_full_batch_is_sent_behind_another_where_what_may_come_meanwhile_is_st
     assert decide([own]) == Serve("own", 1, begin_by_ns=NEVER_NS)
 
 
-def test_what_waits_behind_a_step_counts_batch_by_batch():
+def test_requests_behind_a_step_count_batch_by_batch():
     backlog = queue("backlog", [70, 68], batch=1, budget=100, work=10, gap=1000)  # due in 30 and in 32 ms
     job = TrainingJob("t", MS, since_ns=NOW - 2 * MS, in_flight=1)
     assert decide([backlog, queue("b", due_in=35, work=10)], [job]) == wait(35 - 3 * 10)
@@ -344,7 +344,7 @@ def test_a_long_job_that_fits_only_just_after_a_batch_is_not_starved_by_a_short_
     assert device_s(rows, "short") > 0.5 * (60 * 0.75 - device_s(rows, "long"))
 
 
-def test_of_two_batches_of_which_one_must_be_late_that_of_the_queue_that_asks_for_less_goes_first():
+def test_the_less_demanding_queue_goes_first_if_one_of_two_batches_must_be_late():
     greedy = queue("greedy", due_in=10, work=10, batch=1, gap=5)
     modest = queue("modest", due_in=25, work=20, batch=1, gap=200)
     assert decide([greedy, modest]) == Serve("modest", 1)

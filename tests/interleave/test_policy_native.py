@@ -31,7 +31,7 @@ def test_earliest_deadline_first_among_what_is_ripe():
 
 
 @pytest.mark.parametrize(("age", "expected"), [(89, Wait(NOW + MS)), (90, Serve("a", 1)), (200, Serve("a", 1))])
-def test_what_is_not_full_goes_when_it_would_be_late_alone(age, expected):
+def test_a_partial_batch_starts_when_it_would_otherwise_be_late(age, expected):
     assert decide([queue("a", [age]), queue("b", [0])]) == expected
 
 
@@ -39,7 +39,7 @@ def test_the_guard_makes_that_earlier():
     assert decide([queue("a", [80])], guard=3 * MS) == Wait(NOW + 7 * MS)
 
 
-def test_what_waits_when_no_more_come_is_served():
+def test_waiting_requests_are_served_when_no_more_arrive():
     assert decide([queue("a", [0], ended=True)]) == Serve("a", 1)
 
 

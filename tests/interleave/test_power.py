@@ -91,7 +91,7 @@ def test_a_budget_that_rises_again_is_used_after_a_while():
     assert of(rows, "mode")[-1].finished_s == pytest.approx(20.0, abs=1.1)
 
 
-def test_a_mode_that_is_refused_is_told_and_the_run_goes_on():
+def test_a_mode_that_is_refused_is_reported_and_the_run_goes_on():
     def accept(mode):
         raise DeviceError("the kernel refused 300 MHz", "set it by hand")
 

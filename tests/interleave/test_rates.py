@@ -30,7 +30,7 @@ def test_a_steady_rate_raises_no_alarm_in_an_hour(seed):
 
 @pytest.mark.parametrize(("new_per_s", "within_s"), [(120.0, 4.0), (30.0, 12.0), (80.0, 30.0)])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_step_is_told_soon_and_its_rate_is_about_right(new_per_s, within_s, seed):
+def test_a_step_is_detected_soon_with_about_the_right_rate(new_per_s, within_s, seed):
     before, after = poisson_ns(60.0, 100.0, seed), poisson_ns(new_per_s, 60.0, seed + 50, begin_s=100.0)
     found = alarms(RateTracker(60.0, 0), before + after)
     (at_s, _), *_ = found
@@ -39,7 +39,7 @@ def test_a_step_is_told_soon_and_its_rate_is_about_right(new_per_s, within_s, se
     assert len(found) <= 3
 
 
-def test_regular_requests_are_told_apart_without_a_false_alarm():
+def test_regular_requests_are_distinguished_without_a_false_alarm():
     arrivals = [round(k * NS / 60) for k in range(1, 6001)]
     after = [arrivals[-1] + round(k * NS / 90) for k in range(1, 901)]
     tracker = RateTracker(60.0, 0)

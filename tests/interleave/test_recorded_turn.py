@@ -58,7 +58,7 @@ def test_the_nearest_in_time_and_backwards_after_the_last(at_ns, lasted_ns):
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), min_size=1), st.integers(0, 1000))
-def test_what_is_nearest_was_recorded_and_nothing_in_the_run_is_nearer(points, at_ns):
+def test_the_nearest_recorded_duration_is_found(points, at_ns):
     found = series(*points)
     lasted_ns = found.nearest_ns(at_ns)
     if at_ns <= max(found.at_ns):
@@ -76,7 +76,7 @@ def recorder_of(clock, **options):
     )
 
 
-def test_changes_are_told_apart_by_who_ran_and_whether_it_was_lined_up():
+def test_changes_are_distinguished_by_who_ran_and_whether_it_was_lined_up():
     changes_ms = {(None, "night", False): 4, ("night", "night", True): 1, ("night", "camera", False): 2}
     clock = EventClock(3 * NS)
     stage = recorder_of(clock, overhead_ns=lambda *change: changes_ms[change] * MS)
@@ -99,7 +99,7 @@ def test_changes_are_told_apart_by_who_ran_and_whether_it_was_lined_up():
     )
 
 
-def test_of_two_at_once_it_is_recorded_what_they_would_have_taken_alone():
+def test_concurrent_minibatches_are_recorded_with_their_times_alone():
     stage = recorder_of(EventClock())
     stage.start(Minibatch("night", "train", 0))
     stage.wait(3 * MS)
@@ -110,7 +110,7 @@ def test_of_two_at_once_it_is_recorded_what_they_would_have_taken_alone():
     assert (taken["night"].lasted_ns, taken["camera"].lasted_ns) == ([7 * MS], [5 * MS])
 
 
-def test_what_failed_is_no_measure_of_what_comes():
+def test_failed_minibatches_are_not_recorded():
     stage = recorder_of(EventClock(), fault=lambda minibatch: Fault("no memory") if minibatch.number == 0 else None)
     for number in (0, 1):
         stage.start(Minibatch("night", "train", number))

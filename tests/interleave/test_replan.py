@@ -145,7 +145,7 @@ def test_time_spent_trying_is_counted_and_bounded():
     assert spent_s <= SHARE * run.duration_s + 0.05  # the last minibatch and what changing the mode takes
 
 
-def test_what_was_given_up_is_not_tried_for_again():
+def test_an_abandoned_rate_is_not_tried_again():
     offers = [Point("net", "infer", 2, SLOW)]
     run = Followed([40.0, 250.0, 40.0, 260.0], rows(SLOW), offers, window_s=20.0)
     assert len(run.asked) == 2  # once for the point, once to learn that there is no other; nothing at 260/s
@@ -169,7 +169,7 @@ def test_a_try_over_the_power_budget_ends_with_the_reading_that_says_so():
     assert all(first.started_s <= row.finished_s <= first.finished_s + 1.0 for row in over)
 
 
-def test_a_mode_that_is_refused_is_told_and_the_run_goes_on():
+def test_a_mode_that_is_refused_is_reported_and_the_run_goes_on():
     def accept(mode):
         if mode != SLOW:
             raise DeviceError("the kernel refused 600 MHz", "set it by hand")

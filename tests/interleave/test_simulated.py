@@ -119,7 +119,7 @@ def test_overhead_depends_on_who_ended_just_then_and_on_lining_up():
     assert ends_ms(stage) == [("night", 65, 85)]
 
 
-def test_what_is_lined_up_behind_another_tenant_begins_when_that_has_ended():
+def test_a_queued_minibatch_begins_when_the_one_before_has_ended():
     stage = stage_of(overhead_ns=lambda before, tenant, lined_up: (2 if lined_up else 1) * MS)
     stage.start(Minibatch("night", "train", 0))  # 1 to 21 ms
     stage.start(replace(infer(), begin_by_ns=NEVER_NS))  # 23 to 33 ms
@@ -128,7 +128,7 @@ def test_what_is_lined_up_behind_another_tenant_begins_when_that_has_ended():
     assert ends_ms(stage) == [("camera", 34, 44)], "with nothing to wait for it begins now"
 
 
-def test_what_is_lined_up_begins_beside_what_runs_when_it_must():
+def test_a_queued_minibatch_begins_beside_the_running_one_when_it_must():
     # night alone until 5 ms; then both at half speed: camera's 10 ms until 25 ms, night's last 5 alone
     stage = stage_of()
     stage.start(Minibatch("night", "train", 0))
@@ -137,14 +137,14 @@ def test_what_is_lined_up_begins_beside_what_runs_when_it_must():
     assert ends_ms(stage) == []
 
 
-def test_what_is_lined_up_behind_a_tenant_that_is_lost_runs():
+def test_a_minibatch_queued_behind_a_lost_tenant_runs():
     stage = stage_of(fault=lambda m: Fault(failure="it crashed", lost=True) if m.task == "train" else None)
     stage.start(Minibatch("night", "train", 0))
     stage.start(replace(infer(), begin_by_ns=NEVER_NS))
     assert ends_ms(stage) == [("night", 0, 20), ("camera", 20, 30)]
 
 
-def test_what_happens_on_the_clock_meanwhile_does_not_end_the_wait():
+def test_other_events_of_the_clock_do_not_end_the_wait():
     clock, seen = EventClock(), []
     stage = SimulatedMinibatchBackend(clock, (CAMERA,), SimulatedDevice(lambda *_: 10 * MS))
     clock.at(3 * MS, lambda: seen.append(clock.now_ns()))

@@ -7,7 +7,7 @@ from edgetune.stages.interleave.tenant_state import WaitingRequests
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 5), st.integers(0, 6)), max_size=60))
-def test_it_is_a_list_from_which_those_after_the_passed_are_taken_first(turns):
+def test_the_queue_is_a_list_whose_later_entries_can_be_taken_first(turns):
     waiting, model, number = WaitingRequests(), [], 0
     for come, wanted, skipped in turns:
         for _ in range(come):

@@ -13,7 +13,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(), VALUES))
-def test_what_is_written_is_one_line_and_is_read(message):
+def test_a_written_message_is_one_line_and_is_read_back(message):
     line = encoded(message)
     assert line.index(b"\n") == len(line) - 1
     assert decoded(line) == decoded(line[:-1]) == message

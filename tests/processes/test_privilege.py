@@ -102,7 +102,7 @@ def test_a_caller_that_cannot_be_is_an_error_and_never_root(forked, environment)
     assert message
 
 
-def test_an_installation_that_the_caller_may_not_read_is_told(monkeypatch, tmp_path):
+def test_an_installation_that_the_caller_may_not_read_is_reported(monkeypatch, tmp_path):
     hidden = tmp_path / "python"
     hidden.write_text("#!/bin/sh\n")
     monkeypatch.setattr(sys, "executable", str(hidden))

@@ -19,7 +19,7 @@ def soon_ns(seconds=60):
     return time.monotonic_ns() + round(seconds * 1e9)
 
 
-def test_who_waits_goes_on_when_that_turn_has_ended_and_not_before(turn_signal):
+def test_a_waiting_process_continues_when_the_turn_has_ended_and_not_before(turn_signal):
     log = []
 
     def follow(own):
@@ -40,7 +40,7 @@ def test_who_waits_goes_on_when_that_turn_has_ended_and_not_before(turn_signal):
     assert log == ["ended", "begun", "begun"]
 
 
-def test_a_turn_that_ended_before_needs_no_waiting_and_may_be_told_twice(turn_signal):
+def test_an_ended_turn_needs_no_waiting_and_may_be_ended_twice(turn_signal):
     for turn in (7, 7, 8, 7):
         turn_signal.end(0, turn)
     begun_ns = time.monotonic_ns()
@@ -49,14 +49,14 @@ def test_a_turn_that_ended_before_needs_no_waiting_and_may_be_told_twice(turn_si
     assert time.monotonic_ns() - begun_ns < 60_000_000_000
 
 
-def test_nobody_waits_longer_than_told(turn_signal):
+def test_a_wait_ends_at_its_deadline(turn_signal):
     until_ns = soon_ns(0.02)
     turn_signal.wait(1, 0, 7, until_ns)
     assert time.monotonic_ns() >= until_ns
     turn_signal.wait(1, 0, 7, until_ns)
 
 
-def test_a_bell_that_nobody_hears_never_holds_up_who_ends(turn_signal):
+def test_an_unread_bell_never_blocks_the_process_that_rings_it(turn_signal):
     for turn in range(70_000):  # more than a pipe holds
         turn_signal.end(0, turn)
     begun_ns = time.monotonic_ns()

@@ -156,7 +156,7 @@ def test_last_words_of_a_crash_are_the_workloads_own(child, training):
         "import ctypes\ndef make(batch_size):\n    print('loading weights')\n    return lambda: ctypes.string_at(0)\n"
     )
     child.ask(prepare(training(source)), deadline_s=soon())
-    with pytest.raises(InputError, match=r"SIGSEGV; its last words: loading weights$"):
+    with pytest.raises(InputError, match=r"SIGSEGV; its last output: loading weights$"):
         child.ask(run(), deadline_s=soon())
 
 
@@ -181,7 +181,7 @@ def test_crash_is_told_by_its_signal(child, training):
     assert not child.alive
 
 
-def test_exit_code_is_told_with_the_last_words(child, training):
+def test_exit_code_is_reported_with_the_last_words(child, training):
     source = "import os\ndef make(batch_size):\n    print('out of luck')\n    return lambda: os._exit(7)\n"
     child.ask(prepare(training(source)), deadline_s=soon())
     with pytest.raises(InputError, match=r"exit code 7.*out of luck"):

@@ -49,7 +49,7 @@ def measured(tmp_path, monkeypatch):
     return measure
 
 
-def test_others_while_it_ran_are_told_at_the_point(measured):
+def test_others_while_it_ran_are_reported_at_the_point(measured):
     row = measured(own=0.4, others=0.6).row
     assert row.others_cpu_share == pytest.approx(0.6, abs=0.02)
     assert row.status == "ok"
@@ -68,7 +68,7 @@ def test_a_machine_at_rest_is_not_busy(measured):
     assert "other processes" not in row.reason
 
 
-def test_what_others_did_while_it_was_loaded_does_not_count(measured):
+def test_contention_while_loading_does_not_count(measured):
     assert measured(own=0.5, others=0.0, before=0.5).row.others_cpu_share == 0.0
 
 

@@ -37,7 +37,7 @@ def test_simulated_device_predicts_itself(monkeypatch, tmp_path):
     assert "fake" in expected.basis
 
 
-def test_a_simulated_point_that_fails_is_told_and_when_all_do_it_is_an_error(monkeypatch):
+def test_a_simulated_point_that_fails_is_reported_and_when_all_do_it_is_an_error(monkeypatch):
     def table(_, batch_size):
         if batch_size in broken:
             raise InputError(f"no batch of {batch_size}", "another size")
@@ -88,7 +88,7 @@ def test_estimate_of_a_wait_that_nothing_measures_is_refused():
         estimate(fake_device(FakeClock(), FakeSource(lambda _: None)), NET, POINTS, ProfileOptions(cool_to_c=50.0))
 
 
-def test_workload_that_fails_is_told(training):
+def test_workload_that_fails_is_reported(training):
     with pytest.raises(InputError, match="ZeroDivisionError"):
         estimate(
             open_host(),

@@ -73,7 +73,7 @@ def test_child_of_sudo_is_the_user_who_called_it(called_by, anybodys_python, tmp
 
 
 @needs_root
-def test_python_that_the_user_may_not_start_is_told_with_what_to_do(called_by, monkeypatch, tmp_path):
+def test_python_that_the_user_may_not_start_is_reported_with_advice(called_by, monkeypatch, tmp_path):
     hidden = tmp_path / "python"
     hidden.write_text("#!/bin/sh\n")
     hidden.chmod(0o700)
@@ -112,7 +112,7 @@ def test_root_by_itself_stays_root(called_by, uid):
     assert runs_as_root()
 
 
-def test_somebody_who_is_not_root_stays_so(called_by, monkeypatch):
+def test_an_unprivileged_user_keeps_its_identity(called_by, monkeypatch):
     called_by(NOBODY)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert invoking_user() is None

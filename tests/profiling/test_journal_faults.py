@@ -19,7 +19,7 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("before", [[], [entry(1), entry(2)]], ids=["new", "old"])
-def test_what_was_finished_stays_whatever_fails(path, monkeypatch, fault, before):
+def test_finished_points_stay_after_any_fault(path, monkeypatch, fault, before):
     after = [*before, entry(4), entry(8)]
     for at in itertools.count():
         path.unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def test_what_was_finished_stays_whatever_fails(path, monkeypatch, fault, before
 
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("kind", ["link", "dangling link", "several names", "fifo", "folder", "notes", "json lines"])
-def test_what_is_no_journal_is_never_touched(path, tmp_path, kind, fresh):
+def test_a_foreign_file_is_never_changed_as_a_journal(path, tmp_path, kind, fresh):
     victim = tmp_path / "shadow"
     victim.write_bytes(b"root:x:0:0\n")
     if kind == "link":

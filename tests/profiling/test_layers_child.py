@@ -59,9 +59,9 @@ def test_a_mode_that_cannot_be_set_is_refused_before_anything_runs():
         layer_times(replace(open_host(), modes=Absent("it is a test")), SQUEEZENET, at(gpu_mhz=600))
 
 
-def test_what_only_has_a_cost_of_whole_minibatches_is_refused():
+def test_a_workload_without_layers_is_refused():
     device = fake_device(FakeClock(), FakeSource(lambda _: None), modes=FakeModes())
-    with pytest.raises(InputError, match="does not know the times of layers"):
+    with pytest.raises(InputError, match="cannot measure times of layers"):
         layer_times(device, SQUEEZENET, at())
 
 

@@ -191,7 +191,7 @@ def test_every_attempt_waits_until_the_device_is_cool():
     assert attempts[0].row.duration_s == pytest.approx(2.5), "the wait is part of what the point cost"
 
 
-def test_a_device_that_does_not_cool_is_measured_anyway_and_that_is_told():
+def test_a_device_that_does_not_cool_is_measured_anyway_and_that_is_reported():
     for degrees_c in (61.0, None):
         bench = Bench(temperature=FakeThermometer([degrees_c]))
         (attempt,) = bench.measure(cool_to_c=50.0, cool_timeout_s=30.0)
@@ -242,11 +242,11 @@ def test_device_that_cannot_be_restored_is_not_a_failed_point():
         Bench(modes=FakeModes(answer=refuse)).measure()
 
 
-def test_interval_that_was_not_reached_is_told():
+def test_interval_that_was_not_reached_is_reported():
     wide = Bench(lambda n: (50 + 40 * (n % 2)) * MS).measure(max_minibatches=20)[0]
     assert not wide.target_reached
     assert Bench().measure()[0].target_reached
 
 
-def test_overhead_is_told():
+def test_overhead_is_reported():
     assert Bench().measure()[0].overhead == 0.0

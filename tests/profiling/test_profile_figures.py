@@ -93,7 +93,7 @@ def test_without_power_time_is_drawn_over_the_knob_that_varies():
     assert [height for _, height in first] == pytest.approx([50 / 300 * 1e3, 90 / 300 * 1e3])
 
 
-def test_of_several_knobs_the_one_that_matters_is_drawn():
+def test_the_knob_with_the_largest_effect_is_drawn():
     rows = [
         ProfileRow("net", "infer", 1, 1 / gpu + 1e-9 * cpu, cpu_mhz=cpu, gpu_mhz=gpu)
         for gpu in (300, 900) for cpu in (1000, 1500, 2000)
@@ -110,7 +110,7 @@ def test_without_any_knob_batch_sizes_are_compared():
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "4", "64"]
 
 
-def test_what_is_no_measurement_is_not_drawn_and_the_newest_counts():
+def test_failed_points_are_not_drawn_and_the_newest_measurement_counts():
     rows = [row(300, 0.2, 12.0), row(600, None, status="failed"), row(300, 0.4, 11.0), row(900, 0.1)]
     figure = profile_figure(profile(*rows))
     assert "net train, 1 point (1 without power left out)" in title(figure)
@@ -126,7 +126,7 @@ def test_a_panel_per_network_and_task():
     assert [axes.axison for axes in figure.axes] == [True, True, True, False]
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_a_profile_that_cannot_be_drawn_is_refused():
     with pytest.raises(InputError, match="no measured point"):
         profile_figure(profile(row(300, None, status="failed")))
     with pytest.raises(InputError, match="7 networks"):

@@ -143,7 +143,7 @@ def test_a_recorded_table_has_no_rounds(tmp_path):
         sweep(open_recorded(str(table)), NET, POINTS[:1], ProfileOptions(interleave_repeats=2), tmp_path / "journal")
 
 
-def test_points_that_did_not_cool_are_told_and_journalled(monkeypatch, tmp_path):
+def test_points_that_did_not_cool_are_reported_and_journalled(monkeypatch, tmp_path):
     bench = Bench(monkeypatch, tmp_path, temperature=FakeThermometer([61.0]))
     told = []
     for _ in range(2):  # the second time from the journal

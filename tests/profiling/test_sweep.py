@@ -216,7 +216,7 @@ def test_progress_counts_and_estimates(bench, journal):
     assert told[-1].row is not None
 
 
-def test_what_a_cost_model_leaves_out_is_said_also_when_everything_is_resumed(bench, journal):
+def test_warnings_of_the_cost_model_stay_when_every_point_is_resumed(bench, journal):
     bench.cautions = (DataWarning("unmodelled-operators", "no cost is known for Frob; totals leave them out"),)
     for _ in range(2):
         assert [caution.code for caution in run(bench, journal).header.warnings][-1:] == ["unmodelled-operators"]

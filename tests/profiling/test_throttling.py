@@ -35,7 +35,7 @@ def watched(per_s, seconds=10):
 
 
 @pytest.mark.parametrize(("rate", "told"), [(12.3, "10/s"), (29.0, "30/s"), (1.5, "2/s"), (0.1, "0.1/s")])
-def test_rates_of_slight_events_are_told_to_one_digit(rate, told):
+def test_rates_of_slight_events_are_reported_to_one_digit(rate, told):
     watch = watched({"oc3": rate})
     assert watch.slight() == f"slight throttling while measured: oc3 {told}"
     assert watch.throttled() is False
@@ -82,7 +82,7 @@ class Passing:
         return self.seen
 
 
-def test_what_slows_the_device_only_in_the_middle_of_a_point_is_seen():
+def test_throttling_in_the_middle_of_a_point_is_seen():
     clock = FakeClock()
     temperature = FakeThermometer([40.0])
     device = fake_device(clock, FakeSource(None), modes=FakeModes(), throttle=Passing(clock), temperature=temperature)
@@ -97,7 +97,7 @@ def test_missing_power_comes_before_slight_throttling():
     assert row.reason == "no power: not scripted; slight throttling while measured: oc3 20/s"
 
 
-def test_why_a_power_sensor_stopped_is_told_with_the_row():
+def test_why_a_power_sensor_stopped_is_reported_with_the_row():
     row = measured(power=lambda clock: FakePower(clock, lambda t: 9 * t, limit=2, failure="the power sensor is stuck"))
     assert row.power_w is None
     assert row.reason == "too few power samples: 0, 5 needed; the power sensor is stuck"

@@ -135,13 +135,13 @@ def test_a_constant_at_its_bound_teaches_nothing_but_spoils_nothing() -> None:
     assert [roof.byte_j for roof in found.roofs] == pytest.approx([roof.byte_j for roof in plain.roofs])
 
 
-def test_clocks_beyond_the_measured_are_told() -> None:
+def test_clocks_beyond_the_measured_are_reported() -> None:
     found = infer_roofs([_roof(mode) for mode in _GRID], [Mode(gpu_mhz=1400.0, mem_mhz=3199.0), *_BETWEEN])
     (caution,) = found.data_warnings
     assert (caution.code, caution.numbers) == ("clocks-extrapolated", {"modes": 1.0})
 
 
-def test_a_host_clock_that_never_changed_is_told() -> None:
+def test_a_host_clock_that_never_changed_is_reported() -> None:
     measured = [replace(_roof(mode), mode=replace(mode, cpu_mhz=2200.0)) for mode in _GRID]
     found = infer_roofs(measured, [replace(_BETWEEN[0], cpu_mhz=1000.0)])
     (caution,) = found.data_warnings
@@ -152,8 +152,8 @@ def test_a_host_clock_that_never_changed_is_told() -> None:
 @pytest.mark.parametrize(
     ("modes", "asked", "message"),
     [
-        (_GRID[:1], _GRID[1:2], "1 measured mode cannot tell 1 others"),
-        ([_GRID[0], _GRID[4], _GRID[11]], _BETWEEN, "3 measured modes are too few to tell 6 others"),
+        (_GRID[:1], _GRID[1:2], "1 measured mode cannot predict 1 others"),
+        ([_GRID[0], _GRID[4], _GRID[11]], _BETWEEN, "3 measured modes are too few to predict 6 others"),
         (
             _GRID[::3],
             [Mode(gpu_mhz=600.0, mem_mhz=3199.0)],
@@ -162,7 +162,7 @@ def test_a_host_clock_that_never_changed_is_told() -> None:
         (_GRID, [Mode(mem_mhz=665.0)], "gpu_mhz was 1300 or 300 or 600 or 900 in every measured mode, and not set"),
     ],
 )
-def test_what_cannot_be_told_is_refused(modes: list[Mode], asked: list[Mode], message: str) -> None:
+def test_modes_that_cannot_be_predicted_are_refused(modes: list[Mode], asked: list[Mode], message: str) -> None:
     with pytest.raises(InputError) as caught:
         infer_roofs([_roof(mode) for mode in modes], asked)
     assert message in caught.value.message

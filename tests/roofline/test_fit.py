@@ -149,7 +149,7 @@ def test_one_point_is_no_roofline(runs: list[KernelRun], missing: str) -> None:
     assert "copies" in caught.value.hint
 
 
-def test_a_mode_that_lacks_kernels_is_left_out_and_told() -> None:
+def test_a_mode_that_lacks_kernels_is_left_out_and_reported() -> None:
     low = replace(_matmul(4096), mode=Mode(gpu_mhz=300.0))
     fit = fit_roofs([_IDLE, *_KERNELS, low])
     assert [roof.mode for roof in fit.roofs] == [_MODE]
@@ -166,7 +166,7 @@ def test_a_mode_that_lacks_kernels_is_left_out_and_told() -> None:
         ([_matmul(8192), _relu(8192)], "power at rest was not measured"),
     ],
 )
-def test_what_energy_lacks_is_named(runs: list[KernelRun], advice: str) -> None:
+def test_missing_energy_constants_are_named(runs: list[KernelRun], advice: str) -> None:
     fit = fit_roofs(runs)
     assert fit.roofs[0].flop_j is None
     assert fit.roofs[0].flops_per_s > 0
@@ -175,7 +175,7 @@ def test_what_energy_lacks_is_named(runs: list[KernelRun], advice: str) -> None:
     assert advice in caution.advice
 
 
-def test_a_constant_at_its_bound_is_zero_and_told() -> None:
+def test_a_constant_at_its_bound_is_zero_and_reported() -> None:
     runs = [replace(_IDLE, power_w=40.0), *_KERNELS[:4], _relu(8192, power_w=34.0), _relu(16384, power_w=35.0)]
     fit = fit_roofs(runs)
     assert fit.roofs[0].byte_j == 0.0

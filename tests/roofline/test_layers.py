@@ -89,7 +89,7 @@ def test_times_of_a_node_backward_are_of_all_its_gradients():
     assert layers.layers[1].row.op == "Conv"
 
 
-def test_unexplained_time_is_told_apart():
+def test_unexplained_time_is_distinguished():
     ops = table(row("a"), row("b"), row("view", ledger="zero"))
     found = times(
         time("a", seconds=5.0), time(seconds=1.0, how="inserted"), time("gone", seconds=2.0), minibatch_s=10.0

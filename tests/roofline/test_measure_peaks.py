@@ -57,7 +57,7 @@ class Ideal:
     st.sampled_from([None, 4 << 20, 32 << 20, 60 << 20]),
     st.booleans(),
 )
-def test_what_is_planned_fits_the_memory_and_not_the_cache(gib, precisions, cache, quick):
+def test_planned_kernels_fit_the_memory_and_exceed_the_cache(gib, precisions, cache, quick):
     kernels = plan_kernels(gib * GIB, precisions, cache_bytes=cache, quick=quick)
     assert {kernel.precision for kernel in kernels} == set(precisions)
     assert max(kernel.bytes_moved for kernel in kernels) <= gib * GIB / 2
@@ -146,7 +146,7 @@ def test_an_ideal_device_gives_its_roofline_back():
         assert roofs[mode].byte_j == pytest.approx(PER_BYTE, rel=1e-3)
 
 
-def test_no_static_power_is_told_and_is_no_zero():
+def test_no_static_power_is_reported_and_is_no_zero():
     device = Ideal()
     peaks = measure_peaks(
         device.measure, lambda mode: None, [HIGH, LOW], [BenchmarkKernel.square("copy", 8192, "fp32")]
@@ -198,7 +198,7 @@ def test_a_precision_that_lacks_one_kernel_keeps_the_others():
         {"status": "throttled", "reason": "it was killed"},
     ],
 )
-def test_a_size_that_fails_ends_its_family_and_is_told(failure):
+def test_a_size_that_fails_ends_its_family_and_is_reported(failure):
     device = Ideal(matmul_4096_fp32=failure)
     kernels = [BenchmarkKernel.square("matmul", size, "fp32") for size in (2048, 4096, 8192)]
     peaks = measure_peaks(
@@ -300,7 +300,7 @@ def test_the_twin_in_half_precision_and_at_rest(twin_peaks):
     assert idle[MAXN].seconds >= 5.0
 
 
-def test_what_the_twin_does_not_know_is_told_once(twin_peaks):
+def test_a_precision_unknown_to_the_twin_is_reported_once(twin_peaks):
     assert [note.code for note in twin_peaks.notes] == ["kernel-failed"]
     assert "the twin has no precision 'fp8'" in twin_peaks.notes[0].advice
 

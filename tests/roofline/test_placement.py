@@ -63,7 +63,7 @@ def test_a_network_of_two_layers() -> None:
         (100, 0, "compute", "compute", "compute"),
     ],
 )
-def test_what_bounds_in_time_and_in_energy(flops: int, moved: int, time: str, energy: str, largest: str) -> None:
+def test_bounds_in_time_and_in_energy(flops: int, moved: int, time: str, energy: str, largest: str) -> None:
     found = place(_table([_row("one", flops, moved)]), _ROOF)
     assert (found.bound, found.energy_bound, found.largest_energy) == (time, energy, largest)
 
@@ -98,7 +98,7 @@ def test_launches_count_per_kernel() -> None:
     assert found.layers_s == pytest.approx(5.1)
 
 
-def test_unknown_operators_are_told() -> None:
+def test_unknown_operators_are_reported() -> None:
     found = place(_table([_COMPUTE, _UNKNOWN, _UNKNOWN]), _ROOF)
     assert (found.unmodelled, found.unmodelled_nodes) == (("com.acme:Own",), 2)
     assert found.rows[1].bound is None

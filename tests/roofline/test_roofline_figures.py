@@ -141,7 +141,7 @@ def test_without_energy_there_is_time_alone_and_it_says_why() -> None:
     assert b"no roofline of energy: power was not measured" in roofline_page([BARE])
 
 
-def test_precisions_and_modes_are_told_apart_by_more_than_colour() -> None:
+def test_precisions_and_modes_are_distinguished_by_more_than_colour() -> None:
     slow = replace(ORIN, mode=replace(MODE, gpu_mhz=300.0), flops_per_s=3e12, measured=False)
     figure = roof_figure([ORIN, HALF, slow], [network(ORIN), network(HALF), network(slow)])
     words = legend(figure)
@@ -164,7 +164,7 @@ def test_roofs_without_networks_are_faint_beside_the_highest_the_most_efficient_
     assert key_roofs(GRID, [ORIN]) == [ORIN]
 
 
-def test_layers_are_larger_and_darker_with_their_share_and_those_without_flop_are_told() -> None:
+def test_layers_are_larger_and_darker_with_their_share_and_those_without_flop_are_reported() -> None:
     whole = network()
     figure = roof_figure([ORIN], [whole], layers_of=whole)
     time = drawn(figure)[0]
@@ -337,7 +337,7 @@ def test_constants_without_energy_are_peaks_alone() -> None:
     assert "no energy:\npower was not measured" in legend(figure)
 
 
-def test_what_cannot_be_drawn_is_refused() -> None:
+def test_roofs_that_cannot_be_drawn_are_refused() -> None:
     with pytest.raises(InputError, match="no roof to draw"):
         roof_figure([])
     with pytest.raises(InputError, match="1 roofs, at one setting of every clock"):

@@ -75,7 +75,7 @@ def test_a_measured_pass_has_a_measured_rate_and_the_bound_stays() -> None:
 
 
 @pytest.mark.parametrize(("memory", "fits"), [(40, True), (39, False), (None, None)])
-def test_weights_and_cache_fit_or_not_or_nobody_knows(memory: int | None, fits: bool | None) -> None:
+def test_weights_and_cache_fit_or_not_or_the_memory_is_unknown(memory: int | None, fits: bool | None) -> None:
     found = _bound(_table("decode", 8, 1, 1, 60, weights=30, cache=10), memory_bytes=memory)
     assert (found.fits, found.memory_bytes) == (fits, memory)
 

@@ -337,7 +337,7 @@ def test_the_reference_stands_when_nothing_else_keeps_the_bound() -> None:
     assert (found.row.mode, found.saving_share, found.slowdown_share) == (TOP, 0.0, 0.0)
 
 
-def test_what_was_too_slow_is_corrected_and_nothing_below_it_is_tried() -> None:
+def test_a_mode_measured_too_slow_corrects_the_forecast_and_rules_out_lower_modes() -> None:
     seen: list[TriedMode] = []
     board = Board(12.0, 2.0, 1.0, 4.0)
     found = _tune(board, 0.05, on_try=seen.append)
@@ -349,7 +349,7 @@ def test_what_was_too_slow_is_corrected_and_nothing_below_it_is_tried() -> None:
         assert not any(no_knob_above(one.candidate.mode, seen[index].candidate.mode) for one in seen[index + 1 :])
 
 
-def test_failures_are_told_and_passed_over() -> None:
+def test_failures_are_reported_and_passed_over() -> None:
     board = Board(0.5, 8.0, 0.5, 4.0)
     failing: list[Callable[[Mode], ProfileRow]] = [
         lambda mode: replace(board.row(mode), status="throttled", reason="too hot"),
@@ -420,6 +420,6 @@ def test_the_reference_stands_against_a_saving_within_noise() -> None:
 
 
 @pytest.mark.parametrize(("allowed", "points"), [(-0.1, 5), (float("nan"), 5), (float("inf"), 5), (0.05, 0)])
-def test_what_cannot_be_asked_for(allowed: float, points: int) -> None:
+def test_invalid_requests_are_refused(allowed: float, points: int) -> None:
     with pytest.raises(InputError):
         _tune(Board(3.0, 2.0, 1.0), allowed, points=points)

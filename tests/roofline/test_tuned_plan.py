@@ -76,7 +76,7 @@ def test_the_plan_says_what_was_asked_found_and_measured() -> None:
         "measured_saving_share": pytest.approx(1 - 49.2 / 56),
     }
     assert [warning.code for warning in plan.header.warnings] == ["no-power"]
-    assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
+    assert io.from_bytes(io.to_bytes(plan), kind="plan", name="plan.yaml") == plan
 
 
 def test_training_has_no_latency() -> None:
@@ -84,7 +84,7 @@ def test_training_has_no_latency() -> None:
     assert (plan.problem.kind, plan.measured.latency_s) == ("train", None)
 
 
-def test_a_reference_that_stands_says_so_and_what_failed() -> None:
+def test_a_plan_of_the_reference_names_failed_modes() -> None:
     plan = tuned_plan(_tuned(lambda mode: replace(_row(mode, 4.1, 12.0), status="throttled", reason="too hot")))
     assert plan.configuration.mode == TOP
     assert plan.measured.energy_j == 56.0
@@ -93,7 +93,7 @@ def test_a_reference_that_stands_says_so_and_what_failed() -> None:
     assert (failed.code, failed.numbers) == ("tune-points-failed", {"points": 1.0})
     assert failed.advice.endswith(f"{LOW}: too hot")
     assert (nothing.code, nothing.numbers) == ("tune-saves-nothing", {"slowdown_share": 0.05})
-    assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
+    assert io.from_bytes(io.to_bytes(plan), kind="plan", name="plan.yaml") == plan
 
 
 def test_power_that_is_missing_is_named() -> None:

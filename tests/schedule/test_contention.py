@@ -22,7 +22,7 @@ from edgetune.workloads.resolve import resolve
 SIDE = 520  # 520 x 520 numbers of four bytes are more than 1 MiB
 
 
-def test_what_nobody_measured_is_not_assumed():
+def test_unmeasured_contention_is_not_assumed():
     assert checked_figures(None) == {}
     assert machine_of({}, 4) == Machine(cores=4)
 
@@ -38,7 +38,7 @@ def test_figures_become_what_tasks_share():
     )  # fmt: skip
 
 
-def test_what_sharing_a_core_explains_is_not_counted_twice():
+def test_contention_explained_by_a_shared_core_is_not_counted_twice():
     told = {"load_cpu": 0.5, "execute_beside_execute": 2.2, "execute_beside_load": 1.8, "load_beside_execute": 1.2}
     machine = machine_of(told, 1)
     assert machine.execute_beside_execute == pytest.approx(1.1)

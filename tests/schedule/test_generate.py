@@ -51,7 +51,7 @@ def test_storage_says_how_long_loads_take():
     assert {layer.load_s for layer in timed.layers} == {0.5}
 
 
-def test_what_is_drawn_is_within_and_spread():
+def test_drawn_values_are_within_their_range_and_spread():
     rng = random.Random(0)
     for logarithmic, middle in ((False, 50.5), (True, 10.0)):
         drawn = sorted(Distribution(1.0, 100.0, logarithmic).draw(rng) for _ in range(4001))

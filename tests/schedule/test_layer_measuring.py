@@ -107,7 +107,7 @@ def test_each_row_is_told_once_it_is_there(branchy):
     assert tuple(told) == rows
 
 
-def test_what_comes_after_a_layer_that_fails_is_not_measured(branchy, monkeypatch):
+def test_layers_after_a_failed_one_are_not_measured(branchy, monkeypatch):
     """A worker that is given no time at all loses its first layer."""
     first, *rest = measure_network(branchy, replace(QUICK, timeout_s=0.0), lambda _: None)
     assert (first.status, first.load_s, first.execute_s) == ("failed", None, None)

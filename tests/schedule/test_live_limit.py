@@ -219,7 +219,7 @@ def test_kills_in_a_scope_that_is_gone_are_those_that_the_group_above_has_counte
     assert limit.figures().kills == kills
 
 
-def test_a_process_that_cannot_enter_is_told_with_its_group() -> None:
+def test_a_process_that_cannot_enter_is_reported_with_its_group() -> None:
     with real_limit() as limit:
         process = subprocess.Popen([sys.executable, "-c", ""])
         process.wait()

@@ -24,7 +24,7 @@ def test_with_plenty_the_budget_is_what_was_asked_for() -> None:
     assert [adaptation.adapt(calm(900), 500 * MIB, n * NS) for n in range(5)] == [BUDGET] * 5
 
 
-def test_what_others_lack_is_taken_from_what_is_held() -> None:
+def test_memory_pressure_of_others_shrinks_the_budget() -> None:
     adaptation = Adaptation(BUDGET, RESERVE)
     assert adaptation.adapt(calm(70), 500 * MIB, 0) == 470 * MIB
     assert adaptation.adapt(calm(150), 470 * MIB, NS) == 470 * MIB  # neither little nor plenty: it stays
@@ -63,7 +63,7 @@ def test_the_budget_is_never_above_what_was_asked_for_nor_below_nothing(looks: l
         assert 0 <= budget_bytes <= BUDGET
 
 
-def test_what_the_hungriest_layer_needs_stays() -> None:
+def test_the_need_of_the_hungriest_layer_stays() -> None:
     assert Adaptation(BUDGET, RESERVE, 30 * MIB).adapt(calm(0), 110 * MIB, 0) == 30 * MIB
 
 

@@ -71,7 +71,7 @@ def test_a_run_stays_within_its_limit_and_its_answers_are_checked(
 
 
 @pytest.mark.parametrize("form", ["default", "external"])
-def test_whole_networks_run_in_both_forms_and_nobody_but_the_runtime_keeps_the_limit_unless_asked(
+def test_whole_networks_run_in_both_forms_and_only_the_runtime_keeps_the_limit_by_default(
     form: str, prepared: dict[str, Prepared], verification: Verification
 ) -> None:
     options = LiveOptions("bulk", LIMIT, form=form, enforce=False)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def test_whole_networks_run_in_both_forms_and_nobody_but_the_runtime_keeps_the_l
     assert run.figures.differences["wide"] < 1e-4
 
 
-def test_a_process_that_the_kernel_kills_at_its_limit_is_told_as_that_and_rows_are_kept(
+def test_a_process_killed_at_its_limit_is_reported_as_such_and_rows_are_kept(
     prepared: dict[str, Prepared], verification: Verification
 ) -> None:
     """ONNX Runtime copies the weights of a whole network, for which there is no room."""
@@ -193,7 +193,7 @@ def test_a_run_that_is_stopped_before_it_is_ready_answers_nothing_and_ends_in_or
     assert outcomes(list(run.records())) == dict.fromkeys(range(3), "abandoned")
 
 
-def test_answers_that_cannot_be_checked_are_told_and_rows_are_kept(
+def test_answers_that_cannot_be_checked_are_reported_and_rows_are_kept(
     prepared: dict[str, Prepared], verification: Verification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(self: Verification, network: str, prepared: Prepared) -> None:
@@ -253,7 +253,7 @@ def test_a_process_that_crashes_keeps_its_rows_and_leaves_no_group(
     assert list(groups) == []
 
 
-def test_what_others_need_is_let_go_and_everything_is_answered_all_the_same(
+def test_memory_is_released_under_pressure_and_every_request_is_answered(
     prepared: dict[str, Prepared], verification: Verification, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A control group around the process has nothing left, so that the budget shrinks as far as it can."""

@@ -245,7 +245,7 @@ class Auditor(FirstCome):
 
 @settings(max_examples=150, deadline=None)
 @given(scenarios(), st.integers(1, 3), st.booleans(), st.sampled_from([1.0, 1.5, 4.0]), st.data())
-def test_what_policies_see_is_what_follows_from_what_happened(scenario, workers, shares_weights, room, data):
+def test_the_view_of_policies_follows_from_the_events(scenario, workers, shares_weights, room, data):
     networks, requests = scenario
     budget = round(max(least_budget_bytes(network) for network in networks) * room)
     broken = data.draw(st.sets(st.tuples(st.integers(0, 6), st.integers(0, 5)), max_size=1))

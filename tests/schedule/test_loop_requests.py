@@ -55,7 +55,7 @@ def test_a_request_after_others_begins_when_all_are_answered():
     assert {each.request.number: each.begun_ns for each in loop.requests}[0] == 100 * MS
 
 
-def test_those_who_could_not_begin_stand_in_order_of_arrival_when_they_can():
+def test_blocked_requests_begin_in_order_of_arrival():
     seen = []
 
     class Looking(FirstCome):
@@ -78,7 +78,7 @@ def test_those_who_could_not_begin_stand_in_order_of_arrival_when_they_can():
         ([Request(0, "one", 5), Request(1, "one", 4)], "request 1 .* is listed behind request 0"),
         ([Request(1, "one", 0), Request(1, "one", 0)], "out of order: request 1"),
         ([Request(0, "none", 0)], "request 0 is for network 'none'"),
-        ([Request(0, "one", 0, after=(3,))], "request 0 comes after request 3, which there is not"),
+        ([Request(0, "one", 0, after=(3,))], "request 0 comes after request 3, which does not exist"),
         ([Request(0, "one", 0, after=(0,))], "in a circle: 0"),
         (
             [
@@ -95,7 +95,7 @@ def test_requests_that_contradict_each_other_are_refused(requests, message):
         loop_of([ONE], requests)
 
 
-def test_a_load_of_shared_weights_that_fails_ends_all_who_want_them_and_nobody_else():
+def test_a_failed_load_of_shared_weights_fails_only_the_requests_that_need_them():
     requests = [*batch("two", "one", "two"), Request(3, "two", 200 * MS)]
     broken = [True]
 
@@ -143,7 +143,7 @@ def test_a_request_fails_while_another_layer_of_it_is_executed(shares_weights):
     assert loop.requests[0].failure == "loading layer net1 of net failed: storage broke"
 
 
-def test_those_who_come_after_a_request_that_failed_fail_too():
+def test_requests_that_wait_for_a_failed_request_fail_too():
     requests = [
         Request(0, "one", 0),
         Request(1, "two", 0, after=(0,)),

@@ -59,7 +59,7 @@ def test_two_workers_load_while_they_execute():
     )
 
 
-def test_what_is_held_is_known_at_every_step():
+def test_held_memory_is_known_at_every_step():
     loop = run([TWO], batch("two"))
     held = [(task.kind, task.layer, task.bytes, task.held_bytes) for task in loop.tasks]
     assert held == [
@@ -216,14 +216,14 @@ def test_nothing_starts_beyond_the_budget_while_anything_runs():
         run([TWO], batch("two"), policy=Scripted(first, first), workers=2, budget=215)
 
 
-def test_a_policy_that_starts_nothing_is_told_so_and_requests_are_written_down():
+def test_a_policy_that_starts_nothing_is_an_error_and_requests_are_recorded():
     loop, _ = loop_of([TWO], batch("two", "two"), policy=Scripted(*[lambda view: None] * 9))
     with pytest.raises(EdgetuneError, match=r"policy scripted starts nothing .* 2 requests wait"):
         loop.run()
     assert ends_ms(loop) == {0: ("abandoned", 0.0), 1: ("abandoned", 0.0)}
 
 
-def test_what_a_policy_sees_of_time_left_and_of_unloads():
+def test_remaining_times_and_unloads_in_the_view_of_a_policy():
     seen = []
 
     def look(view):

@@ -67,7 +67,7 @@ def test_copies_and_requests_have_accounts_of_their_own():
     assert kinds(ledger) == (2000, 100, 1, 7), "what a request that failed held while it executed is returned, too"
 
 
-def test_what_contradicts_what_is_held_is_an_error():
+def test_contradictions_to_held_memory_are_errors():
     ledger = MemoryAccounting({"g": GRAPH})
     ledger.begin(task("load", 0))
     with pytest.raises(ValueError, match="layer 0 of g are held already"):

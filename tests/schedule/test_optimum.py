@@ -86,7 +86,7 @@ def test_the_short_request_goes_first_for_the_response_only():
     assert optimum(case, "makespan").value_ns == 11 * MS
 
 
-def test_it_knows_what_will_come():
+def test_the_optimum_knows_future_requests():
     networks = [chain("long", {"execute_ms": 10}), chain("short", {"execute_ms": 1})]
     requests = [Request(0, "long", 0), Request(1, "short", MS)]
     assert optimum(case_of(networks, requests)).value_ns == ((12 - 0) + (2 - 1)) / 2 * MS  # it waits for the short one
@@ -157,7 +157,7 @@ def test_no_policy_that_keeps_the_budget_is_better(seed):
         assert ran["response"] >= plan.bound_ns - 1 or ran["peak"] > case.budget_bytes
 
 
-def test_what_is_known_is_where_it_starts_from():
+def test_the_optimum_starts_from_the_known_schedule():
     case = random_case(3)
     known = simulated(make_policy("reuse"), case)
     assert optimum(case, known=known["tasks"]).value_ns <= known["response"] + 1

@@ -102,7 +102,7 @@ def test_the_published_code_of_masa_executes_without_looking_at_memory():
 
 
 @pytest.mark.parametrize(("policy", "first"), [("sjf", "b"), ("snf", "b"), ("fcfs", "a")])
-def test_whose_request_is_first(policy, first):
+def test_the_first_request_of_each_policy(policy, first):
     assert begun(run(policy, [A, B], "ab", workers=1)).startswith(f"L{first}0 E{first}0")
 
 

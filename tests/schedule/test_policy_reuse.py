@@ -131,7 +131,7 @@ def test_a_footprint_is_what_the_ledger_says(network, data):
     assert executed == footprint.all_executed
 
 
-def test_who_needs_little_more_than_it_holds_finishes_first_and_frees_the_rest():
+def test_a_request_that_needs_little_more_memory_finishes_first_and_frees_the_rest():
     assert can_all_finish([(40, 50), (30, 90)], 100)  # 30 are free: the first ends, then 70 are
     assert not can_all_finish([(40, 90), (30, 90)], 100)
     assert can_all_finish([], 0)

@@ -116,7 +116,7 @@ def test_a_uniform_choice_takes_every_network_about_as_often() -> None:
     assert 430 < len(times_s(found)) < 570  # 4.4 standard deviations of a fair coin
 
 
-def test_who_is_chosen_does_not_depend_on_how_requests_come() -> None:
+def test_the_chosen_networks_do_not_depend_on_the_arrivals() -> None:
     slow, fast = (
         [each.network for each in made(Job("j", ("a", "b"), "normal", intensity=x, count=40, choose="uniform"))]
         for x in (0.8, 1.2)
@@ -170,8 +170,8 @@ def test_nothing_arrives_after_the_end() -> None:
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        (Job("j", ("a",), "sometimes"), "nothing is known of arrivals 'sometimes'"),
-        (Job("j", ("a",), "batch:2s"), "nothing is known"),
+        (Job("j", ("a",), "sometimes"), "unknown arrivals 'sometimes'"),
+        (Job("j", ("a",), "batch:2s"), "unknown arrivals"),
         (Job("j", ("a",), "periodic", count=1), "'periodic' has no gap"),
         (Job("j", ("a",), "normal:2s", intensity=1.0, count=1), "both a gap, 2s, and an intensity"),
         (Job("j", ("a",), "poisson:0.5/s", intensity=1.0, count=1), "both a gap, 0.5/s, and an intensity"),
@@ -179,13 +179,13 @@ def test_nothing_arrives_after_the_end() -> None:
         (Job("j", ("a",), "poisson:fast", count=1), "rate of arrivals"),
         (Job("j", ("a",), "trace:no.csv"), "no.csv does not exist"),
         (Job("j", ("a",), "trace:no.csv", intensity=1.0), "no mean gap"),
-        (Job("j", ("a",), "live:5"), "nothing is known"),
+        (Job("j", ("a",), "live:5"), "unknown arrivals"),
         (Job("j", ("a",), intensity=1.0), "no mean gap"),
-        (Job("j", ("a",), "periodic:2s,1s", count=1), "do not deviate"),
+        (Job("j", ("a",), "periodic:2s,1s", count=1), "have no deviation"),
         (Job("j", ("a",), "normal:2parsecs", count=1), "unknown unit"),
         (Job("j", ("a",), "normal:2s,", count=1), "is not a quantity"),
         (Job("j", ("a",), "normal:-2s", count=1), "above zero"),
-        (Job("j", ("a",), "periodic:2s"), "nothing says when job j ends"),
+        (Job("j", ("a",), "periodic:2s"), "job j has no end"),
     ],
 )
 def test_arrivals_that_make_no_sense_are_named(job: Job, words: str) -> None:
@@ -193,7 +193,7 @@ def test_arrivals_that_make_no_sense_are_named(job: Job, words: str) -> None:
         made(job)
 
 
-def test_an_intensity_of_what_nobody_measured_is_refused() -> None:
-    with pytest.raises(InputError, match="nobody knows how long a take") as found:
+def test_an_intensity_without_measured_durations_is_refused() -> None:
+    with pytest.raises(InputError, match="the durations of a are unknown") as found:
         requests_of([Job("j", ("a",), "normal", intensity=1.0, count=1)], {"a": 0.0}, seed=0)
     assert "edgetune schedule profile" in found.value.hint

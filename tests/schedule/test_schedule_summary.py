@@ -51,7 +51,7 @@ def test_responses_are_from_arrival_to_answer() -> None:
     assert [(each.job, each.network, each.requests) for each in of.by_job] == [("job", "net", 2)]
 
 
-def test_what_failed_or_was_left_misses_its_deadline_and_has_no_response() -> None:
+def test_failed_and_abandoned_requests_miss_their_deadline_and_have_no_response() -> None:
     lost = request(2, 0.0, 1.0, due_s=5.0, status="failed", reason="no image")
     left = request(3, 0.0, 4.0, status="abandoned", reason="stopped")
     (of,) = summarise(timeline(*ONE, lost, left))
@@ -90,7 +90,7 @@ def test_memory_is_what_was_held_and_what_was_measured() -> None:
     assert (of.memory.major_faults, of.memory.limit_hits) == (6, 4)
 
 
-def test_policies_and_turns_are_told_apart() -> None:
+def test_policies_and_turns_are_distinguished() -> None:
     other = [replace(row, policy="bulk") for row in ONE]
     later = [replace(row, turn=1, finished_s=row.finished_s + 1) for row in ONE]
     whole = timeline(*ONE, *other, *later)
@@ -114,6 +114,6 @@ def test_nothing_has_no_figures() -> None:
     assert of.loading_share is None
 
 
-def test_what_was_read_is_what_was_set_aside_without_the_safety_factor() -> None:
+def test_loaded_bytes_are_the_reserved_bytes_without_the_safety_factor() -> None:
     (of,) = summarise(timeline(*ONE, safety=1.25))
     assert (of.loads.count, of.loads.bytes) == (1, 80)

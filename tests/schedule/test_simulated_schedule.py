@@ -114,7 +114,7 @@ def test_dispatch_takes_time_and_shares_nothing():
     assert drain(backend) == [("load", 0, 0, 17.0), ("load", 1, 0, 42.0)]
 
 
-def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
+def test_memory_beyond_the_machine_slows_every_task_until_released():
     paging = Paging(s_per_byte=20e-6, thrash=1)
     backend = backend_of(memory_bytes=1000, paging=paging)
     backend.start(load(0))
@@ -128,7 +128,7 @@ def test_what_does_not_fit_makes_everything_slower_and_releasing_it_ends_that():
     assert drain(backend) == [("execute", 1, 0, 60.0 + 40 * 0.8)], "the other four fifths at full speed"
 
 
-def test_what_is_really_there_may_be_more_than_the_loop_believes():
+def test_held_memory_may_exceed_the_accounts_of_the_loop():
     believed = chain("net", {"weights": 100, "load_ms": 10, "execute_ms": 10})
     real = replace(believed, layers=(replace(believed.layers[0], weight_bytes=150, load_s=0.03),))
     loop, backend = loop_of([believed], batch("net"), budget=100, real=[real])
@@ -200,7 +200,7 @@ def test_copies_of_weights_that_are_mapped_are_one_memory_and_are_read_once():
     assert backend.now_ns() == 14 * MS, "only the last gives memory back"
 
 
-def test_what_loading_takes_beside_weights_counts_until_they_are_loaded():
+def test_extra_memory_of_loading_counts_until_the_weights_are_loaded():
     copied = LayeredNetwork("net", (replace(NET.layers[0], load_scratch_bytes=500),))
     backend = backend_of(copied, memory_bytes=1000, paging=Paging(s_per_byte=20e-6, thrash=1))
     backend.start(load(0))

@@ -78,7 +78,7 @@ def test_weights_of_single_precision_may_not(tmp_path: Path) -> None:
             verification.refuse({"network": difference})
 
 
-def test_nobody_can_tell_of_a_network_that_answers_by_chance(tmp_path: Path) -> None:
+def test_answers_of_a_random_network_cannot_be_verified(tmp_path: Path) -> None:
     with Verification() as verification:
         assert answer_off_by(by_chance(tmp_path), verification, 0.0) is None
 

@@ -33,7 +33,7 @@ def test_branches_are_held_side_by_side():
 
 
 @given(graphs("net"))
-def test_whatever_the_graph_the_whole_is_no_less_than_its_layers_need(network):
+def test_a_whole_network_needs_at_least_the_memory_of_its_layers(network):
     whole = as_one_layer(network)
     (only,) = whole.layers
     read = {producer for each in network.layers for producer in each.after}

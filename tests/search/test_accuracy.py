@@ -72,7 +72,7 @@ def test_energy_is_another_objective_and_a_given_answer_is_compared_as_it_is():
 
 
 @pytest.mark.parametrize("objective", ["time", "energy", "energy-delay"])
-def test_what_roofline_thinks_a_point_costs_is_what_it_is_judged_by(objective):
+def test_the_cost_in_roofline_equals_the_judged_objective(objective):
     problem = accuracy_problem(EPOCHS, objective=objective)
     times, powers, sizes = np.array([(r.minibatch_s, r.power_w, r.batch_size) for r in ROWS], dtype=float).T
     unsure = np.full(len(ROWS), 0.1)

@@ -159,7 +159,7 @@ def test_a_strategy_that_breaks_its_contract_is_stopped(monkeypatch, strategy, m
         search(TABLE, strategy="broken")
 
 
-def test_what_a_strategy_believed_is_in_plan_and_trace(monkeypatch):
+def test_predictions_of_a_strategy_are_in_plan_and_trace(monkeypatch):
     monkeypatch.setitem(STRATEGIES, "stubborn", Stubborn)
     result = search(TABLE, strategy="stubborn", max_points=1)
     assert (result.plan.predicted.minibatch_s, result.plan.predicted.power_w) == (0.7, 11.0)
@@ -267,7 +267,7 @@ def test_known_points_alone_can_answer():
     assert result.plan.measured.minibatch_s == 0.3
 
 
-def test_of_known_rows_the_last_counts_and_useless_ones_are_measured_again():
+def test_the_last_known_row_of_a_point_counts_and_invalid_rows_are_measured_again():
     known = [
         replace(TABLE[2], minibatch_s=9.0),
         replace(TABLE[2], minibatch_s=0.2),  # newer

@@ -104,7 +104,7 @@ def test_a_tie_is_no_excess():
     assert tied.excess[exact.excess <= 0.05].tolist() == [0.0] * int((exact.excess <= 0.05).sum())
 
 
-def test_problems_without_solution_are_rows_that_nobody_was_asked():
+def test_problems_without_solution_are_rows_without_a_search():
     (case,) = cases_of(subjects(), "train")
     hopeless = replace(case.problems, power_budget_w=case.problems.power_budget_w - 3)
     case = replace(case, problems=hopeless)

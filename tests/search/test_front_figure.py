@@ -198,13 +198,13 @@ def test_where_many_were_once_the_best_only_the_answer_is_numbered():
     assert numbers(axes_of(*searched(rows=better[:24]))) == list(range(1, 25))
 
 
-def test_what_was_measured_whole_has_nothing_behind_it():
+def test_a_fully_measured_table_is_not_drawn_in_the_background():
     axes = axes_of(*searched(), rows=TABLE)
     assert "true front" not in labels(axes)
     assert not [label for label in labels(axes) if label.startswith("offered")]
 
 
-def test_offered_points_that_miss_latency_or_rate_are_told_apart():
+def test_offered_points_that_miss_latency_or_rate_are_distinguished():
     trace, plan = searched(replace(INFER, latency_budget_s=0.15), ANSWERS, strategy="random", max_points=4)
     axes = axes_of(trace, plan, ANSWERS)
     counts = {found.get_label(): len(found.get_offsets()) for found in axes.collections if found.get_zorder() <= 1}
@@ -226,7 +226,7 @@ def test_readings_of_one_point_are_one_marker_at_their_mean():
     assert "answer, steps 1, 2:\nGPU 600 MHz\nbatch 16\n10 ms, 28.5 W" in labels(axes)
 
 
-def test_of_two_workloads_a_marker_is_a_pair():
+def test_a_marker_of_two_workloads_is_a_pair():
     trace, plan = searched(PAIR, [*ANSWERS, *TABLE])
     axes = axes_of(trace, plan, [*ANSWERS, *TABLE])
     assert axes.get_xlabel() == "background throughput (samples/s)"

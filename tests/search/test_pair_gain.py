@@ -53,7 +53,7 @@ def test_expected_gain_is_that_of_random_draws(t_inf, t_bg, best):
     assert found.gain[0] * found.urgent_chance[0] == pytest.approx(gained, rel=0.12, abs=0.02)
 
 
-def test_of_what_was_measured_the_gain_is_exact():
+def test_the_gain_of_measured_pairs_is_exact():
     # (0.2 - 0.04) / 0.03 = 5.3 fit: 5 x 16 / 0.2 = 400 samples per s, a quarter more than 320.
     found = gain_of(belief(0.04, 0.0), belief(0.03, 0.0), BestPair(320.0, 0.19))
     assert found.gain[0] == pytest.approx(0.25, abs=1e-6)
@@ -61,7 +61,7 @@ def test_of_what_was_measured_the_gain_is_exact():
     assert found.score[0] == pytest.approx(0.25 + SLOPE / 3, abs=1e-4)
 
 
-def test_of_pairs_as_good_as_the_best_the_one_of_lower_latency_is_worth_a_little():
+def test_a_lower_latency_decides_between_pairs_of_equal_throughput():
     best = BestPair(5 * 16 / 0.2, 0.4)
     found = gain_of(belief(0.04, 0.0), belief(0.032, 0.0), best)  # exactly 5 fit: no gain, and half of the latency
     assert found.gain[0] == pytest.approx(0.0, abs=1e-9)

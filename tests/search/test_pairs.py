@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.io import from_bytes
+from edgetune.artifacts.io import from_bytes, to_bytes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -158,7 +158,7 @@ def test_halves_known_from_earlier_are_used_and_not_measured():
 def test_the_plan_of_two_workloads_is_read_back_as_written():
     plan = search().plan
     assert plan.measured.train is not None
-    assert from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
+    assert from_bytes(to_bytes(plan), kind="plan", name="plan.yaml") == plan
 
 
 def test_two_inference_workloads_one_with_a_deadline():
@@ -203,7 +203,7 @@ def test_a_failed_half_settles_its_point():
     assert result.plan.configuration.mode != Mode(gpu_mhz=600.0)
 
 
-def test_where_one_of_two_always_fails_the_reason_is_told():
+def test_where_one_of_two_always_fails_the_reason_is_reported():
     failed = [replace(train_row(c), minibatch_s=None, status="failed", reason="no memory") for c in CLOCKS]
     with pytest.raises(InfeasibleError) as caught:
         search(

@@ -21,7 +21,7 @@ def test_features_have_mean_zero_and_deviation_one():
     assert network.features(points[:1], []).shape == (1, 0)
 
 
-def test_it_learns_a_plane_from_half_of_its_points(monkeypatch: pytest.MonkeyPatch):
+def test_the_network_learns_a_plane_from_half_of_its_points(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(network, "EPOCHS", 300)
     rows = list(range(0, 64, 2))
     found = network.predict(PLANE, rows, TIMES_AND_POWERS[rows], seed=0)

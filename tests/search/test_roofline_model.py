@@ -82,7 +82,7 @@ def test_a_linear_law_is_learnt_as_by_least_squares():
 
 
 @pytest.mark.parametrize("count", [5, 8, 12])
-def test_of_points_thought_within_budget_with_95_per_cent_chance_about_95_are(count):
+def test_chances_of_keeping_a_budget_are_calibrated(count):
     # Boards drawn from the model's own kind of physics, with a smooth distortion the law cannot express.
     space = Space.of(grid_points())
     coordinates = Coordinates.of(space)
@@ -197,7 +197,7 @@ def test_a_lone_peak_is_found_where_every_point_can_be_afforded():
     assert OpenPoints(coordinates, affordable=count - 1).best(lambda rows: (rows == lone).astype(float))[1] == 0.0
 
 
-def test_what_is_believed_of_a_point_does_not_depend_on_how_many_are_asked_about():
+def test_the_belief_of_a_point_is_independent_of_the_other_points_of_a_query():
     space = Space.of(big_grid())
     rows = np.arange(len(space.points))
     assert len(rows) > BLOCK

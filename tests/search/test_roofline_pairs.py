@@ -73,7 +73,7 @@ def test_the_first_batch_is_the_largest_that_fills_in_time():
         assert trace.rows[0].batch_size == first
 
 
-def test_of_one_network_that_is_both_a_point_may_serve_as_both_halves():
+def test_a_point_serves_as_both_halves_of_two_instances_of_a_network():
     rows = {point: row for point, row in ROWS.items() if point.task == "infer"}
     problem = replace(PAIR, kind="infer+infer", background="net", background_batch_size=16)
     best = best_throughput(problem, rows, "infer")

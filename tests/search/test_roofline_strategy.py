@@ -165,7 +165,7 @@ def test_without_a_power_budget_and_without_power_it_finds_the_fastest():
     assert result.plan.predicted.power_w is None
 
 
-def test_what_it_believed_of_the_answer_is_in_the_plan():
+def test_the_prediction_of_the_answer_is_in_the_plan():
     result = run_search(Problem("train", power_budget_w=25.0), clocks(), board_row, SearchSettings("roofline"))
     assert result.plan.predicted.minibatch_s == pytest.approx(result.plan.measured.minibatch_s, rel=0.1)
     assert result.plan.predicted.power_w == pytest.approx(result.plan.measured.power_w, rel=0.1)

@@ -59,7 +59,7 @@ def test_margins_outside_the_budget_are_refused(margin: float):
         (Problem("train+infer", arrival_rate_per_s=1.0, objective="energy"), "has no objective"),
     ],
 )
-def test_what_a_kind_needs_or_has_not_is_said(problem, message):
+def test_missing_and_superfluous_parts_of_a_problem_are_named(problem, message):
     with pytest.raises(InputError, match=message):
         validate(problem)
 

@@ -82,7 +82,7 @@ def test_a_point_within_budget_makes_those_below_it_pointless():
     assert ruled_out == set(product((0, 1), (0, 1), (0, 1)))
 
 
-def test_of_a_point_measured_again_the_later_power_counts():
+def test_the_later_power_of_a_repeated_point_counts():
     bounds = Bounds(three_knobs(), limit_w=20.0)
     bounds.note((1, 1, 1), 19.9)
     bounds.note((1, 1, 1), 20.1)

@@ -85,7 +85,7 @@ def test_two_strategies_of_one_name_are_refused():
         STRATEGIES["exhaustive"] = Exhaustive
 
 
-def test_a_misspelt_strategy_is_told_the_nearest():
+def test_the_hint_of_a_misspelt_strategy_names_the_nearest():
     with pytest.raises(InputError) as caught:
         find_strategy("exaustive")
     assert "did you mean exhaustive?" in caught.value.hint

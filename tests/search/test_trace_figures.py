@@ -110,7 +110,7 @@ def test_a_half_of_a_pair_is_not_called_unmeasured():
     assert "not measured" not in labels(objective)
 
 
-def test_what_has_no_objective_stands_at_none():
+def test_steps_without_an_objective_are_drawn_above_the_panel():
     rows = (step(1, None, 20.0, feasible=None), step(2, 3490.0, 20.0), step(3, 3500.0, 20.0), step(4, None))
     for kind in ("train+infer", "train"):
         figure = trace_figure(trace(*rows, problem={**PROBLEM, "kind": kind}))

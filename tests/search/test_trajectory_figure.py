@@ -133,7 +133,7 @@ def test_batch_sizes_are_an_axis_too():
     assert ticks(axes.yaxis) == ["1", "4"]
 
 
-def test_of_many_points_only_the_best_so_far_are_numbered_and_joined():
+def test_only_the_best_so_far_of_many_points_are_numbered_and_joined():
     trace, plan = searched(rows=[row(100.0 + step) for step in range(250)])
     (axes,) = panels(trace, plan)
     assert len(cells(axes)) == 250

@@ -115,7 +115,7 @@ def test_a_process_is_one_row_of_the_table(monkeypatch):
     assert list(times_s(Job("j", ("a",), "pairs:2", count=3), {}, seed=(0,))) == [0.5, 0.5, 1]
     assert list(times_s(Job("j", ("a",), "pairs", intensity=0.5, count=2), {"a": 1.0}, seed=(0,))) == [2, 2]
     monkeypatch.delitem(PROCESSES, "pairs")
-    with pytest.raises(InputError, match="nothing is known of arrivals 'pairs:2'"):
+    with pytest.raises(InputError, match="unknown arrivals 'pairs:2'"):
         parse_arrivals("pairs:2")
 
 
@@ -279,9 +279,9 @@ def test_rates_have_a_unit_or_are_per_second(words, kind, rate):
         ("closed:0", "number of clients"),
         ("closed:-1", "number of clients"),
         ("closed:1.5", "number of clients"),
-        ("trace", "nothing is known"),
-        ("bursty:60", "nothing is known"),
-        ("", "nothing is known"),
+        ("trace", "unknown arrivals"),
+        ("bursty:60", "unknown arrivals"),
+        ("", "unknown arrivals"),
         ("trace:/no/such/file.csv", "does not exist"),
         ("trace:/no/such/file.csv@60/s", "does not exist"),
     ],
@@ -301,7 +301,7 @@ def test_words_that_mean_nothing_are_refused(words, message):
         ("-1\n", "", "neither a time nor a rate"),
         ("rate_per_s\n0\n0\n", "", "every rate is zero"),
         ("rate_per_s\n5\n5\n", "@3-6/s", "no range"),
-        ("rate_per_s\n5\n6\n", "@6-3/s", "upside down"),
+        ("rate_per_s\n5\n6\n", "@6-3/s", "is descending"),
         ("1\n2\n", "@3-6/s", "only rates per window"),
         ("1\n2\n", "@0/s", "above zero"),
         ("1\n2\n", ":10s", "only rates per window have windows"),

@@ -126,7 +126,7 @@ def test_an_open_axis_that_an_operator_combines_is_no_batch(name: str | None) ->
         fix_dimensions(points((name, 3)), batch_size=1)
 
 
-def test_of_two_open_axes_the_one_that_is_no_time_is_the_batch() -> None:
+def test_the_open_axis_that_is_not_time_is_the_batch() -> None:
     found = batch_of(lstm(x=("s1", "s0", 40)), dimensions={"s1": 50})
     assert dict(found.axes) == {"x": 1}
     fixed = fix_dimensions(lstm(x=("s1", "s0", 40)), batch_size=3, dimensions={"s1": 50})

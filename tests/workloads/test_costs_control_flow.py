@@ -49,7 +49,7 @@ def test_a_constant_condition_chooses_the_branch(flag: bool, inner: str, flops: 
     assert costs(table) == [("choice", "zero", 0), (f"choice/{inner}", "modelled", flops), ("after", "modelled", 24)]
 
 
-def test_of_two_possible_branches_the_larger_counts() -> None:
+def test_the_dearer_of_two_possible_branches_counts() -> None:
     assert costs(model_table(branching(), "t", "infer", 2))[1] == ("choice/Tanh_0", "modelled", 5 * 24)
 
 

@@ -94,9 +94,7 @@ def test_a_residual_joins_the_later_product_and_still_reads_the_other() -> None:
     ],
     ids=["two readers", "an output", "a pooling", "no element-wise operator"],
 )
-def test_what_is_read_elsewhere_or_made_otherwise_is_not_joined(
-    nodes: list[onnx.NodeProto], outputs: list[str]
-) -> None:
+def test_tensors_with_other_readers_or_producers_are_not_fused(nodes: list[onnx.NodeProto], outputs: list[str]) -> None:
     one, fused = both(nodes, WEIGHTS, outputs=outputs)
     assert ops(fused) == ops(one)
     assert fused.bytes_moved == one.bytes_moved

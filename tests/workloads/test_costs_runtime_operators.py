@@ -161,7 +161,7 @@ def test_every_one_is_modelled_and_has_the_shape_that_onnx_runtime_finds(name: s
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_reads_it_is_costed(name: str) -> None:
+def test_operators_that_read_its_output_are_costed(name: str) -> None:
     proto = onnx.ModelProto()
     proto.CopyFrom(MODELS[name])
     proto.graph.node.append(helper.make_node("Transpose", ["y"], ["read"], name="reader"))

@@ -45,7 +45,7 @@ def test_other_open_dimensions_are_fixed_by_symbol_or_by_place(name: str) -> Non
     }
 
 
-def test_an_open_dimension_nobody_fixed_is_named_with_the_option() -> None:
+def test_an_open_dimension_without_a_size_is_named_with_the_option() -> None:
     with pytest.raises(InputError, match=r"input 'x' has an open dimension 'sequence' \(axis 1\)") as caught:
         fix_dimensions(relu(x=("batch", "sequence")), batch_size=2)
     assert "--dim sequence=128" in caught.value.hint

@@ -13,7 +13,7 @@ def eight(rows, columns):
     return torch.empty((rows, columns), dtype=torch.float16, **GPU).normal_().to(torch.float8_e4m3fn)
 
 
-def test_it_is_there_only_inside():
+def test_the_fake_gpu_exists_only_inside_its_context():
     before = torch.cuda.is_available()
     with FakeCuda(capability=(8, 7)):
         assert torch.cuda.is_available()
@@ -37,7 +37,7 @@ def test_memory_is_counted_by_storage_and_refused_beyond_what_there_is():
         assert (cuda.held_bytes, cuda.most_bytes) == (0, 3 << 20)
 
 
-def test_work_happens_while_somebody_waits_and_takes_its_roof():
+def test_work_runs_during_waits_and_takes_the_time_of_its_roof():
     roofs = Roofs({"fp32": 1e9, "tf32": 2e9}, bytes_per_s=1e9)
     with FakeCuda(computes=False, roofs=roofs) as cuda:
         a, c = torch.empty((1000, 1000), **GPU), torch.empty((1000, 1000), **GPU)
@@ -97,7 +97,7 @@ def scaled(a, b, out_dtype=torch.bfloat16, **changed):
         (lambda: torch.empty(4, 4, **GPU).copy_(torch.empty(4, 4)), "same device"),
     ],
 )
-def test_what_cuda_refuses(call, said):
+def test_the_fake_refuses_as_cuda_does(call, said):
     with FakeCuda(), pytest.raises((RuntimeError, NotImplementedError), match=said):
         call()
 

@@ -37,7 +37,7 @@ def test_a_file_that_cannot_be_loaded_is_refused_as_a_handler(written):
     assert "a handler file defines" in refused.value.hint
 
 
-def test_what_a_function_raises_names_the_line(written):
+def test_an_exception_of_a_function_names_the_line(written):
     handler = open_handler(written("def inputs(request, line):\n    raise SystemExit('done')\n"))
     with pytest.raises(InputError, match=r"handle.py:2: inputs\(\) raised SystemExit: done"):
         handler.inputs(0, None)

@@ -24,7 +24,7 @@ def test_the_graph_multiplies_the_kernel_s_operands():
     assert (c == 64).all()
 
 
-def test_it_runs_where_onnx_runtime_is():
+def test_the_product_runs_with_onnx_runtime():
     pytest.importorskip("onnxruntime")
     run = open_host_product(KERNEL, 1, 0)
     assert run is not None

@@ -130,7 +130,7 @@ def test_names_that_are_none(reference, message, hint):
     assert hint in caught.value.hint
 
 
-def test_what_a_kernel_cannot_be_asked_for(tmp_path):
+def test_invalid_requests_of_kernels_are_refused(tmp_path):
     kernel = resolve("kernel:matmul:64")
     for task, batch_size, message in (("train", 1, "nothing to train"), ("infer", 2, "no batch of 2")):
         with pytest.raises(InputError, match=message):
@@ -253,12 +253,12 @@ def test_precisions_that_would_quietly_run_as_others(precision, capability, refu
 
 
 @pytest.mark.parametrize(("precision", "message"), [("int8", "no torch._int_mm"), ("tf32", "cpu has no TF32")])
-def test_what_a_library_or_a_host_lacks_is_named(precision, message):
+def test_missing_features_of_library_and_host_are_named(precision, message):
     with pytest.raises(DeviceError, match=message):
         _require_precision(SimpleNamespace(__version__="1.13"), BenchmarkKernel.square("matmul", 64, precision), "cpu")
 
 
-def test_too_large_and_unsupported_are_told_apart(monkeypatch):
+def test_too_large_and_unsupported_are_distinguished(monkeypatch):
     kernel = BenchmarkKernel.square("matmul", 64, "fp32")
 
     def opening(error):

@@ -171,7 +171,7 @@ def test_other_kernels_have_any_shape():
         assert cuda.launches
 
 
-def test_what_does_not_fit_is_told_with_what_it_needs():
+def test_a_kernel_that_does_not_fit_is_reported_with_its_size():
     kernel = BenchmarkKernel.square("matmul", 8192, "fp32")
     with FakeCuda(memory_bytes=700 << 20, computes=False) as cuda:
         with pytest.raises(InputError, match="does not fit into memory: it needs 768 MiB"):
@@ -188,7 +188,7 @@ def test_cublas_without_memory_for_itself_is_memory_too(monkeypatch):
         opened(shape("matmul", "fp16"))
 
 
-def test_what_fails_on_the_device_itself_is_told_while_loading(monkeypatch):
+def test_a_failure_on_the_device_is_reported_while_loading(monkeypatch):
     def failing(_device):
         raise RuntimeError("CUDA error: unspecified launch failure")
 

@@ -284,7 +284,7 @@ def test_a_gradient_belongs_to_the_last_operation_with_its_number():
 # --- Refusals
 
 
-def test_what_has_no_graph_is_refused(tmp_path):
+def test_a_workload_without_a_graph_is_refused(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("def make(batch_size):\n    return lambda: None\n")
     with pytest.raises(InputError, match="no graph"):
@@ -292,6 +292,6 @@ def test_what_has_no_graph_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [{"minibatches": 0}, {"warmup": -1}, {"optimisation": "most"}])
-def test_what_cannot_be_measured_is_refused(asked):
+def test_invalid_requests_are_refused(asked):
     with pytest.raises(InputError):
         measure(resolve("zoo:squeezenet"), "infer", 1, **{"minibatches": 1, "warmup": 0, **asked})

@@ -215,7 +215,7 @@ def test_json_is_named_after_its_folder(tmp_path: Path) -> None:
         (SMALL | {"is_encoder_decoder": True}, "does not decode"),
     ],
 )
-def test_what_is_no_dense_decoder_is_refused(config: dict[str, Any], message: str) -> None:
+def test_models_other_than_dense_decoders_are_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         decoder(config, "config.json")
     assert "\n" not in caught.value.message + caught.value.hint
@@ -228,7 +228,7 @@ def test_what_is_no_dense_decoder_is_refused(config: dict[str, Any], message: st
         ("a.json", "[" * 100000), ("missing.json", None), ("a\0.json", None),
     ],
 )  # fmt: skip
-def test_what_is_no_configuration_is_refused_in_two_lines(tmp_path: Path, name: str, text: str | None) -> None:
+def test_files_other_than_configurations_are_refused_in_two_lines(tmp_path: Path, name: str, text: str | None) -> None:
     path = tmp_path / name
     if text is not None:
         path.write_text(text)
@@ -238,7 +238,7 @@ def test_what_is_no_configuration_is_refused_in_two_lines(tmp_path: Path, name: 
 
 
 def test_lengths_are_asked_for_and_bounded_by_learned_positions(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="how long") as caught:
+    with pytest.raises(InputError, match="length of the sequence") as caught:
         table(tmp_path, SMALL)
     assert "--dim past=2048" in caught.value.hint
     with pytest.raises(InputError, match="no dimension 'sequence'"):

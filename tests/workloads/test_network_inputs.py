@@ -68,7 +68,7 @@ def test_indices_are_followed_into_the_body_of_control_flow() -> None:
     assert of_ids([node("If", "yes", "y", then_branch=then, else_branch=other)], yes=np.array(True)).most == 999
 
 
-def test_the_table_is_told() -> None:
+def test_the_table_is_reported() -> None:
     assert of_ids([node("Gather", "table ids", "y")]).values == "whole numbers from 0 to 999, the rows of 'table'"
 
 

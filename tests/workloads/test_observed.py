@@ -148,7 +148,7 @@ def test_arithmetic_on_open_sizes_is_folded_however_long_the_chain(tmp_path: Pat
     assert codes(table) == []
 
 
-def test_what_no_run_shows_is_one_line_and_not_the_end(tmp_path: Path) -> None:
+def test_a_run_that_fails_to_show_shapes_is_one_warning(tmp_path: Path) -> None:
     nodes = [node("Relu", "x", "r"), node("Warp", "r", "w", domain="acme"), node("Relu", "w", "y")]
     table = table_of(saved(model(nodes, {"x": ("batch", 4)}), tmp_path))
     assert [row.ledger for row in table.rows] == ["modelled", "unmodelled", "unmodelled"]

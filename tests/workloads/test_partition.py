@@ -216,7 +216,7 @@ def test_control_flow_that_holds_weights_is_refused_by_name_or_run_whole(tmp_pat
     assert prepared.difference is not None
 
 
-def test_what_depends_on_the_data_is_not_handed_from_layer_to_layer(tmp_path):
+def test_tensors_of_data_dependent_size_do_not_cross_layers(tmp_path):
     nodes = [
         node("MatMul", "x w1", "a", name="one"),
         node("NonZero", "a", "places"),
@@ -321,14 +321,14 @@ def test_layers_that_compute_something_else_are_not_put_in_place(tmp_path, monke
     assert kept_files(tmp_path / "made") == set()
 
 
-def test_an_open_dimension_nobody_fixed_is_refused(tmp_path):
+def test_an_open_dimension_without_a_size_is_refused(tmp_path):
     proto = model([node("MatMul", "x w", "y")], {"x": ["batch", "length", 32]}, values={"w": matrix(32, 32)})
     with pytest.raises(InputError, match="length"):
         made(tmp_path, proto)
     assert made(tmp_path, proto, PrepareOptions(2, {"length": 5})).inputs[0].shape == (2, 5, 32)
 
 
-def test_what_onnx_runtime_cannot_load_is_refused(tmp_path):
+def test_a_model_that_onnx_runtime_cannot_load_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot load"):
         made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
 
@@ -395,7 +395,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(tmp_path):
     assert precious.read_text() == "all of it"
 
 
-def test_what_was_there_stays_when_preparing_again_fails(tmp_path):
+def test_the_old_folder_stays_when_preparing_again_fails(tmp_path):
     first = made(tmp_path, chain())
     with pytest.raises(InputError):
         made(tmp_path, model([node("Unheard", "x", "y", domain="acme")], {"x": [1, 4]}))
@@ -461,7 +461,7 @@ def test_small_constants_stay_in_the_graph_and_large_ones_do_not(tmp_path):
     assert sum(layer.weight_bytes for layer in prepared.layers) == sum(int(np.prod(w.dims)) * 4 for w in large)
 
 
-def test_what_a_killed_process_has_left_is_removed_and_what_another_prepares_stays(tmp_path):
+def test_folders_of_killed_processes_are_removed_and_those_in_use_stay(tmp_path):
     left = tmp_path / "made" / ".net.0123.partial"
     left.parent.mkdir()
     with partial_folder(left.parent, ".net.", ".partial") as others:

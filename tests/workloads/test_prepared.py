@@ -47,7 +47,7 @@ def rewrite(folder, change):
     path.write_text(json.dumps(document))
 
 
-def test_it_reads_what_was_written(original, folder):
+def test_a_written_manifest_is_read_back(original, folder):
     prepared = open_prepared(folder)
     assert prepared.layers == original.layers
     assert prepared.files == original.files

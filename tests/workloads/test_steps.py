@@ -200,7 +200,7 @@ def test_provider_that_is_not_installed(save):
     assert "ort-gpu" in caught.value.hint
 
 
-def test_fallback_nobody_asked_for(save):
+def test_an_unrequested_fallback_is_refused(save):
     workload = save(linear())
     with pytest.raises(DeviceError, match="was to run on CUDAExecutionProvider, but ONNX Runtime chose CPU"):
         _refuse_fallback(["CPUExecutionProvider"], ("CUDAExecutionProvider", "CPUExecutionProvider"), workload)

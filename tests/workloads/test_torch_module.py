@@ -204,7 +204,7 @@ def two_layers(last="Softmax", classes=4):
     return graph_of(nodes, {"x": (FLOAT, ["n", 5])}, {"y": (FLOAT, ["n", classes])}, weights)
 
 
-def test_what_trains_in_a_users_graph():
+def test_the_trained_parameters_of_a_foreign_graph():
     module = OnnxModule(two_layers())
     assert {tuple(weight.shape) for weight in module.parameters()} == {(5, 8), (8,), (8, 4)}
     assert len(module.state_dict()) == 4  # the scalar is a buffer; names that PyTorch cannot have are changed
@@ -241,7 +241,7 @@ def test_a_fixed_batch_that_differs_is_changed():
         (helper.make_node("LRN", ["x"], ["y"], name="norm", size=4), "an even size, 4"),
     ],
 )
-def test_what_is_not_implemented_names_node_and_operator(node, message):
+def test_an_unimplemented_operator_is_named_with_its_node(node, message):
     model = graph_of([node], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, None)}, {"s": np.ones(2, np.float32)})
     with pytest.raises(InputError, match=message):
         OnnxModule(model)

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
@@ -27,7 +26,7 @@ def file(tmp_path, table):
 def test_the_table_stands_in_for_the_graph(file, table):
     workload = with_ops("zoo:squeezenet", file)
     assert (workload.kind, workload.name, workload.sha256) == ("zoo", "squeezenet", resolve("zoo:squeezenet").sha256)
-    assert operator_table(workload, "train", 4) == io.read(OpsTable, file)
+    assert operator_table(workload, "train", 4) == io.read_ops(file)
     assert operator_table(workload, "train", 4).rows == table.rows
 
 
@@ -62,13 +61,13 @@ def test_a_name_that_the_table_knows_needs_no_file(file):
         ("train", 4, "fp16", "--precision fp32"),
     ],
 )
-def test_it_is_for_one_task_batch_size_and_precision(file, task, size, precision, option):
+def test_a_table_is_for_one_task_batch_size_and_precision(file, task, size, precision, option):
     with pytest.raises(InputError, match="the table is for squeezenet train, batch size 4, fp32") as caught:
         operator_table(with_ops("zoo:squeezenet", file), task, size, precision=precision)
     assert caught.value.hint.startswith(f"{option}, or ")
 
 
-def test_it_is_not_for_another_network(file):
+def test_a_table_of_another_network_is_refused(file):
     with pytest.raises(InputError, match="the table is for squeezenet, not for resnet18"):
         with_ops("zoo:resnet18", file)
     with pytest.raises(InputError, match="there is no file alexnet"):

@@ -106,8 +106,8 @@ class Journals:
             found = os.lstat(self.folder)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
                 raise DeviceError(
-                    f"others than user {os.geteuid()} can write to {self.folder}, so what it says cannot be trusted",
-                    f"see what is in it, then: sudo rm -r {self.folder}",
+                    f"users other than {os.geteuid()} can write to {self.folder}, so its content cannot be trusted",
+                    f"inspect the folder, then: sudo rm -r {self.folder}",
                 )
             self.folder.chmod(0o700)
         except OSError as error:
@@ -121,7 +121,9 @@ class Journals:
                 changed.
         """
         if strange := _strange(snapshot):
-            raise DeviceError(f"what was found on {self._device} cannot be noted: {strange}", "please report this")
+            raise DeviceError(
+                f"the settings found on {self._device} cannot be recorded: {strange}", "please report this"
+            )
         self._write(self._entry("run", snapshot, configuration))
 
     def end(self, state: State = "run") -> None:
@@ -220,7 +222,7 @@ class Journals:
     def _unusable(self, error: OSError) -> DeviceError:
         return DeviceError(
             f"the journal in {self.folder} cannot be kept: {error.strerror or error}",
-            "nothing is set without it: make room there, or see who may write it",
+            "no setting is changed without a journal: free space there, or check who may write there",
         )
 
 

@@ -212,7 +212,9 @@ def _file_name(device: str) -> str:
 
 
 def _unusable(path: Path, why: str) -> DeviceError:
-    return DeviceError(f"the lock {path} cannot be used: {why}", "see whose file that is; TMPDIR names another folder")
+    return DeviceError(
+        f"the lock {path} cannot be used: {why}", "check who owns that file, or set TMPDIR to another folder"
+    )
 
 
 def _in_use(holder: Holder | None) -> DeviceError:

@@ -44,7 +44,7 @@ def relay(path: str, requests: int = 0, replies: int = 1) -> int:
         said, code = [str(line) for line in end["said"]], int(end[ENDED])
     except (ValueError, TypeError, KeyError):
         hint = "run `edgetune device restore`, which puts back what it may have left"
-        return complain(f"the guardian behind {path} ended without a word", hint, ExitCode.UNEXPECTED)
+        return complain(f"the guardian behind {path} ended without an answer", hint, ExitCode.UNEXPECTED)
     with suppress(OSError):
         for line in said:
             print(one_line(line), file=sys.stderr, flush=True)  # noqa: T201

@@ -257,7 +257,7 @@ def restore_found(control: BoardControl, found: Snapshot, then: str) -> RestoreP
             f"{control.name} is not as it was found: {'; '.join(wrong)}{why}",
             remedy
             or f"run `edgetune device restore {control.name}`, or `edgetune device restore {control.name} --forget` to "
-            "give up what cannot go back; a restart of the machine undoes every setting",
+            "give up the settings that cannot be restored; a restart of the machine undoes every setting",
         )
     return plan
 

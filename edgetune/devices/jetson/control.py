@@ -127,7 +127,7 @@ class JetsonControl(BoardControl):
             if back != value:
                 raise DeviceError(
                     f"{knob} was set to {value:g} but reads back {'a range' if back is None else format(back, 'g')}",
-                    "something else sets it too: stop nvpmodel, jetson_clocks and power daemons",
+                    "another program sets it too: stop nvpmodel, jetson_clocks and power daemons",
                 )
         return now
 
@@ -170,6 +170,6 @@ def _require_cool(sysfs: Sysfs) -> None:
     slowing = [] if isinstance(throttle, Absent) else [kind for kind in throttle.active() if "-alert" not in kind]
     if slowing:
         raise DeviceError(
-            f"heat holds the clocks down now ({', '.join(slowing)}), so that their limits cannot be noted as found",
+            f"heat holds the clocks down now ({', '.join(slowing)}), so that their limits cannot be recorded as found",
             "let the board cool, or raise the fan: sudo nvpmodel -d cool",
         )

@@ -203,8 +203,8 @@ class CpuClock:
         if running and files.sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
             first = min(running)
             raise DeviceError(
-                f"no policy below /{FOLDER}/cpufreq tells that it sets core {first}, which runs",
-                "what cannot be read cannot be put back: see dmesg, or restart the board",
+                f"no policy below /{FOLDER}/cpufreq lists core {first}, which is online",
+                "a setting that cannot be read cannot be restored: see dmesg, or restart the board",
             )
         return found
 

@@ -126,7 +126,7 @@ class _Line:
     def refuse(self, what: str) -> NoReturn:
         raise InputError(
             f"{self.source}, line {self.number}: {what}",
-            "compare it with NVIDIA's files in /etc/nvpmodel; the line is wrong or of a release not known here",
+            "compare it with NVIDIA's files in /etc/nvpmodel; the line is wrong or of an unknown release",
         )
 
 

@@ -85,7 +85,9 @@ class Nvml:
 def _translated(function: str, error: Any) -> DeviceError:
     code = int(error.value)
     if code in _UNSUPPORTED:
-        return NotSupportedError(f"{function}: this GPU or its driver does not offer it", "leave out what needs it")
+        return NotSupportedError(
+            f"{function}: this GPU or its driver does not offer it", "leave out the option that needs it"
+        )
     if code in _KNOWN:
         kind, message, hint = _KNOWN[code]
         return kind(message, hint)
@@ -133,7 +135,7 @@ class Gpu:
         count = gpu_count(nvml)
         if index >= count:
             raise DeviceError(
-                f"there is no NVIDIA GPU {index}: this machine has {count}", "they are counted from nvidia:0"
+                f"there is no NVIDIA GPU {index}: this machine has {count}", "GPUs are counted from nvidia:0"
             )
         self.index = index
         self.nvml = nvml
@@ -188,7 +190,9 @@ class Gpu:
         """
         (value,) = self.ask("nvmlDeviceGetFieldValues", [identifier])
         if value.nvmlReturn != 0:
-            raise NotSupportedError(f"this GPU does not report field {identifier}", "leave out what needs it")
+            raise NotSupportedError(
+                f"this GPU does not report field {identifier}", "leave out the option that needs it"
+            )
         return float(getattr(value.value, _VALUE_OF_TYPE[value.valueType]))
 
 

@@ -384,7 +384,7 @@ def _refusal(log: str, name: str, compiler: str) -> InputError:
     if "open source file" in what:
         return InputError(message, "NVRTC has few headers of its own: name the header's folder with --include DIR")
     if _HOST.search(what):
-        return InputError(message, "NVRTC compiles kernels only: put code of the host into a file of its own")
+        return InputError(message, "NVRTC compiles kernels only: move host code to another file")
     different = {(each["file"], each["line"]) for each in errors}  # the forms of a kernel repeat its errors
     more = f", the first of {len(different)} lines with errors" if len(different) > 1 else ""
     return InputError(message, f"by {compiler}{more}")

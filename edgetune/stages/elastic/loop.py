@@ -190,7 +190,7 @@ class ElasticLoop:
         if not 1 <= piece.count <= state.left:
             raise self._illegal(piece, f"which has {state.left} logical blocks left")
         if piece.per_thread not in PER_THREAD or (piece.blocks is not None and piece.blocks < 1):
-            raise self._illegal(piece, "a shape that there is not")
+            raise self._illegal(piece, "a shape that does not exist")
         if piece.blocks is None and (piece.count != blocks or piece.per_thread != 1):
             raise self._illegal(piece, f"as the original kernel, which takes all of its {blocks} blocks as they are")
 

@@ -120,7 +120,7 @@ def check_known(call: Call) -> None:
     """
     if call.block_s is None and call.flop_per_block <= 0 and call.bytes_per_block <= 0:
         raise InputError(
-            f"nobody knows how long kernel {call.kernel} takes: it has neither operations, nor bytes, nor a time",
+            f"the time of kernel {call.kernel} is unknown: it has neither operations, nor bytes, nor a time",
             "give flop_per_block and bytes_per_block, or block_time, of one of its blocks",
         )
 

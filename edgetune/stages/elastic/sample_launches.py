@@ -95,7 +95,7 @@ def _trial(kernel: str, words: list[str], seed: int) -> SampleLaunch:
             shared_bytes = int(value)
         elif memory := _MEMORY.fullmatch(value):
             if name in buffers:
-                raise ValueError(f"{name} stands there twice")
+                raise ValueError(f"{name} is given twice")
             buffers[name] = _filled(memory, random)
             arguments.append(Pointer(name))
         else:

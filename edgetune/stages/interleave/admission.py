@@ -196,7 +196,9 @@ def _tasks(queues: Sequence[Inference], guard_ns: int) -> list[_Task]:
 def _overloaded(tasks: Sequence[_Task]) -> _Refusal:
     most, total = max(tasks, key=lambda task: task.share), sum(task.share for task in tasks)
     shares = ", ".join(f"{task.tenant.name} {task.share:.1%}{_why_small(task)}" for task in tasks)
-    return _Refusal(most.tenant.name, f"requests take {total:.1%} of the device, and it must be below 100%: {shares}")
+    return _Refusal(
+        most.tenant.name, f"requests take {total:.1%} of the device, and the sum must be below 100%: {shares}"
+    )
 
 
 def _why_small(task: _Task) -> str:

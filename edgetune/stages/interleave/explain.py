@@ -12,11 +12,11 @@ from edgetune.stages.interleave.cycle import Cycle, CycleGoals, CycleViolation, 
 from edgetune.units import format_si
 
 _WORDS = {
-    "rate": "answering a batch takes {value}, and the next is there in {limit}",
-    "room": "a batch and one training minibatch take {value}, and the next batch is there in {limit}",
+    "rate": "answering a batch takes {value}, and the next batch is full after {limit}",
+    "room": "a batch and one training minibatch take {value}, and the next batch is full after {limit}",
     "step": "behind the slowest training minibatch measured a request waits {value} of {limit}",
     "latency": "the slowest answer takes {value} of {limit}",
-    "power": "{value} are drawn of {limit}",
+    "power": "the power is {value}, and the budget {limit}",
 }
 _DIGITS = 3
 

@@ -95,7 +95,7 @@ class LiveMinibatchBackend:
         seed: int = 0,
     ) -> None:
         if not isinstance(device.source, LiveSource):
-            raise DeviceError(f"{device.name} runs nothing: it is no real device", "use --engine simulated")
+            raise DeviceError(f"{device.name} cannot run a network: it is no real device", "use --engine simulated")
         self.late_s: list[float] = []
         """By how much each timed wait ended late, s."""
         self.warm_up_s: dict[str, list[float]] = {}

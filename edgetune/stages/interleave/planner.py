@@ -90,12 +90,12 @@ def halves(
     measured = [row for row in rows if row.task == task and row.status == "ok" and row.minibatch_s is not None]
     names = sorted({row.workload for row in measured})
     if workload is None and len(names) > 1:
-        raise InputError(f"several networks {task} in the table: {', '.join(names)}", "say which")
+        raise InputError(f"several networks {task} in the table: {', '.join(names)}", "name the network to plan for")
     fitting = [row for row in measured if workload in (None, row.workload) and mode in (None, row.mode)]
     if not fitting:
         there = f"it has {task} of {', '.join(names)}" if names else f"it has no {task} that was measured"
         what = workload or task
-        raise InputError(f"the table knows nothing of {what}{'' if mode is None else f' [{mode}]'}", there)
+        raise InputError(f"the table has no measurement of {what}{'' if mode is None else f' [{mode}]'}", there)
     found: dict[tuple[str, int, Mode], WorkloadPoint] = {}
     for row in fitting:
         half = WorkloadPoint(row.workload, row.batch_size, cautious_s(row), row.power_w, row.mode, _slowest_s(row))

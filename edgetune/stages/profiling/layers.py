@@ -51,7 +51,7 @@ def layer_times(
     options = options or ProfileOptions()
     source = device.source
     if not isinstance(source, (LiveSource, LayerSource)):
-        raise InputError(f"{device.name} does not know the times of layers", "measure them on the host or a board")
+        raise InputError(f"{device.name} cannot measure times of layers", "measure them on the host or a board")
     with device.exclusive(), contextlib.ExitStack() as afterwards:
         if not isinstance(device.modes, Absent):
             afterwards.callback(device.modes.restore)

@@ -270,7 +270,8 @@ def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -
         found.append(
             DataWarning(
                 "cooling-timed-out",
-                "improve cooling, or wait longer with --cool-timeout or for a higher --cool-to; temp_start_c says more",
+                "improve cooling, or wait longer with --cool-timeout or for a higher --cool-to; "
+                "temp_start_c holds the temperature of each point",
                 {"points": hot, "cool_to_c": options.cool_to_c or 0.0, "cool_timeout_s": options.cool_timeout_s},
             )
         )

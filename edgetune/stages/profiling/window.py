@@ -63,7 +63,7 @@ def measured_window(device: Device) -> Iterator[Window]:
     """
     if not isinstance(device.source, LiveSource) or device.simulated:
         raise DeviceError(
-            f"{device.name} runs nothing: it simulates or looks up", "measure on host, jetson or nvidia:0"
+            f"{device.name} cannot run a network: it simulates or looks up", "measure on host, jetson or nvidia:0"
         )
     window = Window()
     throttling, others = ThrottleWatch(device), ContentionWatch(device, Mode())

@@ -76,7 +76,7 @@ def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
     known = list(measured.values())
     if len(known) < 2:
         raise InputError(
-            f"{len(known)} measured mode cannot tell {len(missing)} others",
+            f"{len(known)} measured mode cannot predict {len(missing)} others",
             "measure peaks at low, middle and high values of each clock",
         )
     varied = varied_knobs(list(measured))
@@ -84,7 +84,7 @@ def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
     scaling_laws = {name: scaling for name in (*PEAKS, *ENERGIES) if (scaling := _law(known, name, varied)) is not None}
     if not all(name in scaling_laws for name in PEAKS):
         raise InputError(
-            f"{len(known)} measured modes are too few to tell {len(missing)} others over {', '.join(varied)}",
+            f"{len(known)} measured modes are too few to predict {len(missing)} others over {', '.join(varied)}",
             f"measure at least {len(varied) + 2}, at low, middle and high values of each",
         )
     figures = {name: scaling.at(clock_matrix(missing, scaling.knobs)) for name, scaling in scaling_laws.items()}

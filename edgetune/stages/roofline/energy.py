@@ -86,7 +86,7 @@ def fit_energy(
     if by_compute == len(used):
         return "no kernel bound by memory has a power reading"
     if static_w is None and len(used) < FEWEST_FOR_STATIC:
-        return "power at rest was not measured, and the kernels are too few to tell it"
+        return "power at rest was not measured, and the kernels are too few to estimate it"
     fewest = FEWEST_FOR_STATIC if static_w is None else FEWEST
     return _constants(used, _clear(used, flops_per_s / bytes_per_s, fewest), static_w)
 

@@ -128,5 +128,5 @@ def _bound_advice(energy: Energy, idle_w: float | None) -> str | None:
         return None
     what = f"energy per {' and per '.join(names)} came out as zero"
     if idle_w is None:
-        return f"{what}: measure power at rest, which was told from the kernels' own"
+        return f"{what}: measure power at rest, which was estimated from the kernels' power"
     return f"{what}: kernels drew hardly more than at rest; let the device settle before power at rest is measured"

@@ -37,7 +37,9 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNe
         if row.form != "layers":
             continue
         if row.status != "ok":
-            message = f"layer {row.layer} of {row.network} could not be measured: {row.reason or 'nobody said why'}"
+            message = (
+                f"layer {row.layer} of {row.network} could not be measured: {row.reason or 'no reason was recorded'}"
+            )
             raise InputError(message, "measure it again with edgetune schedule profile")
         by_network.setdefault(row.network, []).append(row)
     return {

@@ -32,7 +32,7 @@ def arrivals_of(job: Job) -> ArrivalSpec:
     if process is None or process.needs == "answers" or (rest and process.parse is None):
         known = [example for each in PROCESSES.values() if each.needs != "answers" for example in each.examples]
         hint = f"write {', '.join(known)}, live, or times, e.g. [0s, 1.5s]"
-        raise InputError(f"{where}: nothing is known of arrivals {job.arrivals!r}", hint)
+        raise InputError(f"{where}: unknown arrivals {job.arrivals!r}", hint)
     if process.dues is None and job.intensity is not None:
         raise InputError(f"{where} has an intensity, and its arrivals have no mean gap", "e.g. arrivals: normal")
     if process.dues is not None and bool(rest) == (job.intensity is not None):
@@ -71,7 +71,7 @@ def times_s(
         found = takewhile(lambda at_s: at_s < duration_s, spec.offsets_s(seed))
     elif job.count is None and until_s is None:
         hint = "give it a count, e.g. 150, or a duration to the run, e.g. 60s"
-        raise InputError(f"nothing says when job {job.name} ends", hint)
+        raise InputError(f"job {job.name} has no end", hint)
     else:
         if job.intensity is not None:
             rate_per_s = 1 / _gap_by_intensity_s(job, service_s) or sys.float_info.min
@@ -88,7 +88,7 @@ def _gap_by_intensity_s(job: Job, service_s: Mapping[str, float]) -> float:
     assert job.intensity is not None
     alone_s = sum(service_s[name] for name in job.networks)
     if alone_s <= 0:
-        message = f"job {job.name} has an intensity, and nobody knows how long {', '.join(job.networks)} take"
+        message = f"job {job.name} has an intensity, and the durations of {', '.join(job.networks)} are unknown"
         raise InputError(
             message, "measure them with edgetune schedule profile and give that table of costs, or give a gap"
         )
@@ -175,10 +175,12 @@ def live_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
     live = tuple(job for job in jobs if arrivals_of(job).kind == "live")
     if len(live) > 1:
         names = " and ".join(job.name for job in live)
-        raise InputError(f"standard input cannot be the requests of {names} at once", "leave one of them live")
+        raise InputError(
+            f"standard input cannot be the requests of {names} at once", "let only one of these jobs be live"
+        )
     for job in live:
         waiting = [job.name] if job.after else [other.name for other in jobs if job.name in other.after]
         if waiting:
             message = f"job {waiting[0]} is after another, and arrivals of {job.name} are live"
-            raise InputError(message, "leave after out: nobody knows when what is live ends")
+            raise InputError(message, "leave after out: live arrivals have no known end")
     return live

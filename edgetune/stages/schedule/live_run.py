@@ -184,7 +184,7 @@ class LiveRun:
 
     def _made_limit(self) -> MemoryLimit:
         if not self._options.enforce:
-            return MemoryLimit("nobody asked for more")
+            return MemoryLimit("no limit was requested")
         return make_limit(self._options.limit_bytes, swap_bytes=self._options.swap_bytes)
 
     def _events(self, child: Child, command: Mapping[str, Any]) -> Iterator[Record]:
@@ -297,7 +297,7 @@ class LiveRun:
 
     def _send(self, command: Mapping[str, Any]) -> None:
         if self._child is None:
-            raise InputError("nothing runs that could take a request", "send it while the run goes on")
+            raise InputError("no run is in progress to take a request", "send requests during the run")
         self._child.send(command)
 
     def stop(self) -> None:

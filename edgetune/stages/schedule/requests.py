@@ -131,7 +131,7 @@ def check_requests(requests: Sequence[Request], networks: Collection[str]) -> No
     for request in requests:
         if request.network not in networks:
             raise InputError(
-                f"request {request.number} is for network {request.network!r}, which there is not",
+                f"request {request.number} is for network {request.network!r}, which does not exist",
                 f"known networks: {', '.join(sorted(networks)) or 'none'}",
             )
         if request.after in checked:
@@ -140,8 +140,8 @@ def check_requests(requests: Sequence[Request], networks: Collection[str]) -> No
         for number in request.after:
             if number not in numbers:
                 raise InputError(
-                    f"request {request.number} comes after request {number}, which there is not",
-                    "have it come after requests of the same run",
+                    f"request {request.number} comes after request {number}, which does not exist",
+                    "let it wait for requests of the same run",
                 )
     _check_no_circle(requests)
 

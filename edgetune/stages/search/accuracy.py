@@ -32,12 +32,12 @@ from edgetune.stages.search.problem import energy_per_minibatch_j, judge, valida
 
 @dataclass(frozen=True, slots=True)
 class TrainingChoice:
-    """A batch size and mode that one may train in, and what that costs until the target accuracy.
+    """A batch size and mode to train in, with its time and energy to the target accuracy.
 
     Args:
-        row: As measured.
-        time_s: s per sample of the data set: times its samples, the time to accuracy.
-        energy_j: J per sample of the data set; ``None`` where no power was measured.
+        row: The measured row.
+        time_s: Time to accuracy per sample of the data set, s.
+        energy_j: Energy to accuracy per sample of the data set, J; ``None`` where no power was measured.
     """
 
     row: ProfileRow
@@ -47,7 +47,7 @@ class TrainingChoice:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An answer beside the two baselines.
+    """A choice compared with the two baselines.
 
     Args:
         answer: The choice made.
@@ -64,11 +64,11 @@ class Comparison:
     why: str | None = None
 
     def times_faster(self, baseline: TrainingChoice) -> float:
-        """Return how many times the answer's time the baseline takes."""
+        """Return the baseline's time over the answer's."""
         return baseline.time_s / self.answer.time_s
 
     def times_less_energy(self, baseline: TrainingChoice) -> float | None:
-        """Return how many times the answer's energy the baseline takes; ``None`` where one was not measured."""
+        """Return the baseline's energy over the answer's; ``None`` where one was not measured."""
         if baseline.energy_j is None or self.answer.energy_j is None:
             return None
         return baseline.energy_j / self.answer.energy_j
@@ -81,7 +81,7 @@ def accuracy_problem(
     objective: Objective | None = None,
     margin: float = 0.0,
 ) -> Problem:
-    """Return the problem of reaching the target soonest (or with the least energy), checked.
+    """Return the validated problem of least time (or energy) to accuracy.
 
     Raises:
         InputError: see ``problem.validate``.
@@ -95,7 +95,7 @@ def accuracy_problem(
 
 
 def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
-    """Return what training in a measured row costs: its time (energy) per sample x epochs(batch)."""
+    """Return the choice of a measured row: its time (energy) per sample x epochs(batch)."""
     epochs = dict(problem.epochs_to_target)[row.batch_size]
     per_minibatch_j = energy_per_minibatch_j(row)
     energy_j = None if per_minibatch_j is None else per_minibatch_j / row.batch_size * epochs
@@ -105,10 +105,10 @@ def choice_of(problem: Problem, row: ProfileRow) -> TrainingChoice:
 def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
     """Return the best of the measured rows within the budget.
 
-    Rows at batch sizes that the problem has no epochs for cannot be chosen: they miss the target.
+    Rows whose batch size has no epochs in the problem are excluded: they miss the target.
 
     Raises:
-        InfeasibleError: none is within the power budget.
+        InfeasibleError: no row is within the power budget.
         InputError: there are no training rows with epochs, or none with the power that the problem needs.
     """
     rows = _trained(problem, rows)
@@ -125,12 +125,12 @@ def optimum(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice:
 
 
 def compare(problem: Problem, rows: Iterable[ProfileRow], answer: ProfileRow | None = None) -> Comparison:
-    """Return an answer beside the two baselines, all from measured rows.
+    """Compare an answer with the two baselines, all taken from measured rows.
 
     Args:
         problem: Of kind ``accuracy``.
         rows: A profile: the baselines need a mode that was measured at every batch size.
-        answer: The row that was chosen; the best of all without it.
+        answer: The chosen row; ``None`` takes the best row.
 
     Raises:
         InputError, InfeasibleError: see ``optimum``.
@@ -171,7 +171,7 @@ def _best(problem: Problem, rows: Iterable[ProfileRow]) -> TrainingChoice | None
 
 
 def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mode:
-    """Return the highest of modes: by the one knob in which they differ, else by the time of the largest batch."""
+    """Return the highest mode: by the only knob in which the modes differ, else by the time of the largest batch."""
     varying = [knob for knob in KNOBS if len({getattr(mode, knob) for mode in modes}) > 1]
     if len(varying) == 1:
         return max(modes, key=lambda mode: getattr(mode, varying[0]))
@@ -179,16 +179,16 @@ def _highest(modes: Mapping[Mode, Mapping[int, ProfileRow]], largest: int) -> Mo
 
 
 def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, command: str) -> None:
-    """Refuse a convergence table that was never trained at some batch size.
+    """Raise unless the convergence table has runs at every wanted batch size.
 
     Args:
         wanted: Batch sizes to choose from: those of a profile, or asked for.
         trained: Every batch size of the convergence table, those that missed the target included.
-        name: What messages call it.
-        command: What adds batch sizes to it, less the sizes.
+        name: Name of the table in messages.
+        command: The command that adds batch sizes to the table, without the sizes.
 
     Raises:
-        InputError: it lacks some; the message names them and the hint how to add them.
+        InputError: the table lacks batch sizes; the message names them and the hint says how to add them.
     """
     lacking = sorted(set(wanted) - set(trained))
     if lacking:
@@ -198,7 +198,7 @@ def require_sizes(wanted: Iterable[int], trained: Iterable[int], *, name: str, c
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The matrix of what a proxy loses.
+    """The matrix of losses by choosing with a proxy.
 
     Args:
         chosen: By proxy: its choice, at its own epochs.
@@ -212,7 +212,7 @@ class Sensitivity:
     lost: Mapping[tuple[str, str], float | None]
 
     def of_proxy(self, proxy: str) -> list[float | None]:
-        """Return what a proxy loses on every other target."""
+        """Return the losses of a proxy on the other targets."""
         return [lost for (target, name), lost in self.lost.items() if name == proxy != target]
 
 
@@ -224,7 +224,7 @@ def sensitivity(
     objective: Objective = "time",
     margin: float = 0.0,
 ) -> Sensitivity:
-    """Return what each task loses when its choice is made by each other's epochs.
+    """Return the loss of each task when the epochs of another task make the choice.
 
     Args:
         rows: The profile: time, and power where there is a budget, by batch size and mode.

@@ -55,7 +55,7 @@ def unmeasured_plan(
     inputs: Mapping[str, Any] | None = None,
     conditions: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return the plan of the board's maximum mode, for when there is no time to measure; it says that it is not.
+    """Return the plan of the board's maximum mode, labelled as not measured, for a search without time to measure.
 
     The mode is that with every knob highest, at the largest batch size in training, and the smallest in inference,
     where a request then waits for no other.
@@ -119,7 +119,7 @@ def _together(problem: Problem, best: FeasiblePoint) -> PlanFigures:
 
 
 MORE_POINTS = ", or more points"
-"""End of a hint where not everything has been measured."""
+"""Ending of a hint if unmeasured points are left."""
 
 
 class NothingFeasibleError(InfeasibleError):
@@ -141,10 +141,10 @@ def explain(
 
     Args:
         problem: What was to be solved.
-        outcomes: Of every point measured or known, of two workloads of pairs (of halves where no pair is whole); none
-            of them is sure to be feasible.
-        complete: Whether these are all the points there are, so that the answer is final.
-        trace: The steps, to travel with the error.
+        outcomes: Results of all measured or known points, none surely feasible; for two workloads of pairs, or of
+            halves if no pair is complete.
+        complete: Whether all offered points have a result, so that the error is final.
+        trace: The steps, which the error carries.
     """
     error = _error(problem, outcomes, "" if complete else MORE_POINTS)
     error.trace = trace
@@ -188,9 +188,9 @@ def _nothing_judged(
 
 
 def _nearest(problem: Problem, broken: Sequence[Judgement], count: int, more: str) -> NothingFeasibleError:
-    """Return the error that names what the nearest point breaks, and the option that would accept it.
+    """Return the error that names the constraints broken by the nearest point, and the option that would accept it.
 
-    The message names what other points break as well, so that it is true of points that break nothing else.
+    The message also names constraints that only other points break, so that it holds for those points too.
     """
     judgement = min(broken, key=lambda judgement: max(v.value / v.limit for v in judgement.violations))
     is_half = problem.kind in PAIRS and judgement.objective is None
@@ -214,7 +214,7 @@ def _no_power(problem: Problem, reason: str) -> NoPowerError:
 
 
 def _not_sure(problem: Problem, unsure: Sequence[PointResult]) -> NothingFeasibleError:
-    """Return the error for readings within the budget whose interval is not."""
+    """Return the error for readings that are within the budget while their interval is not."""
     power_w = min(result.power_w or math.inf for result in unsure)
     limit_w = (problem.power_budget_w or math.inf) * (1 - problem.margin)
     message = f"{power_w:.4g} W was read where at most {limit_w:.4g} W are allowed, too near for a reading that wavers"
@@ -222,7 +222,7 @@ def _not_sure(problem: Problem, unsure: Sequence[PointResult]) -> NothingFeasibl
 
 
 def _in_words(problem: Problem, violation: Violation) -> tuple[str, str, str]:
-    """Return what a point was to do, what the nearest point did instead, and the option that would accept it.
+    """Return the constraint, the nearest point's figure and the option that would accept that point, in words.
 
     The option is rounded to the side that accepts the point.
     """

@@ -1,8 +1,8 @@
 """The loop between a strategy and measurements: ask for a point, measure it, judge it, tell the strategy, record it.
 
-The loop guarantees what strategies need not: no point is asked for twice, the number of points is never exceeded, and
-the answer is a measured point that keeps every budget. Where power readings waver, some of the points measure the best
-ones again until their interval keeps the budget too.
+The loop guarantees what strategies need not check: no point is asked for twice, the number of points is never exceeded,
+and the answer is a measured point that keeps every budget. Where power readings scatter, some of the points measure the
+best ones again until their interval keeps the budget too.
 
 ``BothHalves`` adapts strategies of one workload to two workloads: it measures each point they ask for as two halves.
 """
@@ -75,7 +75,7 @@ class BothHalves:
             self._asked = None
 
     def _settle(self, point: Point) -> bool:
-        """Tell the strategy of a point once its halves say enough; return whether they do."""
+        """Tell the strategy the result of a point once its halves determine it; return whether they do."""
         if point not in self._settled:
             result = self._outcome(point)
             if result is None:
@@ -85,7 +85,7 @@ class BothHalves:
         return True
 
     def _outcome(self, point: Point) -> PointResult | None:
-        """Return the result of a point; ``None`` while its halves do not say enough."""
+        """Return the result of a point; ``None`` while its halves do not determine it."""
         halves: list[Half | None] = []
         for point_of_half in (point, self._space.partner(point)):
             told = self._told.get(point_of_half)
@@ -126,15 +126,15 @@ BACK_TO_BACK = DataWarning(
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How to search.
+    """The settings of a search.
 
     Args:
         strategy: Name of a strategy.
         max_points: Most points to measure; ``None`` takes the strategy's default. 0 answers from ``known`` alone.
         seed: Of the strategy's random choices.
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
-        time_budget_s: Measurements and computation may take this long, s; ``None`` for as long as it takes.
-        hints: What is known of network and device beforehand.
+        time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
+        hints: Prior knowledge of network and device.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
             one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
             the point may be measured.
@@ -199,15 +199,15 @@ def run_search(
     """Search for the best point within the problem's budgets, measuring as few points as the strategy needs.
 
     Args:
-        problem: What is to be as good as possible, within which budgets.
-        candidates: The points that may be chosen, those of another task are left aside; or their space, where many
+        problem: The objective and the budgets.
+        candidates: The points to choose from (those of another task are ignored), or their space, where many
             problems share it.
         measure: Measures one point. A row that is not ``ok`` and an ``EdgetuneError`` are failures: told to the
             strategy with their reason, and counted. An error that leaves the device not restored ends the search.
-        settings: How to search.
+        settings: The settings of the search.
 
     Raises:
-        InputError: a problem that is not well put, nothing to choose from, an unknown strategy, or no power figures
+        InputError: an invalid problem, no points to choose from, an unknown strategy, or no power figures
             (``NoPowerError``, with the trace).
         NothingFeasibleError: nothing measured is within the budgets; carries the trace.
     """
@@ -253,7 +253,7 @@ class _Loop:
     measured: int = 0
 
     def next_s(self) -> float:
-        """Return how long the next measurement may take, s: as long as those before, in the mean."""
+        """Return the expected time of the next measurement, s: the mean of those before."""
         return self.spent_s / self.measured if self.measured else 0.0
 
     def step(self) -> bool:
@@ -272,7 +272,7 @@ class _Loop:
         return True
 
     def confirm(self, left: int) -> bool:
-        """Measure the best point again while its power is not sure; return whether there was such a point."""
+        """Measure the best point again if its power is uncertain; return whether there was such a point."""
         point = self.history.doubtful(left)
         if point is None:
             return False

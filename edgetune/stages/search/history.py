@@ -1,4 +1,4 @@
-"""What a search has measured so far, step by step, and the best of it that keeps every budget."""
+"""The measurements of a search so far, step by step, and the best point that keeps every budget."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class FeasiblePoint:
         return self.judgement.objective
 
     def rank(self) -> tuple[float, ...]:
-        """Return the sort key of answers, best first: objective, what decides ties, lower power, the order of knobs."""
+        """Return the sort key of answers, best first: objective, tie-breaker, lower power, the order of knobs."""
         power_w = self.row.power_w if self.row.power_w is not None else float("inf")
         return (-self.objective, -self.judgement.second, power_w, *order(self.row.point))
 
 
 @dataclass(slots=True)
 class SearchHistory:
-    """What has been measured so far, in order, and the best of it.
+    """The measurements so far, in order, and the best of them.
 
     Args:
         problem: Judges.
@@ -83,9 +83,9 @@ class SearchHistory:
         """Judge a row, record the step and return the result for the strategy.
 
         Args:
-            suggestion: Of the strategy.
-            row: What was measured.
-            source: Whether it was measured now, or is known from earlier.
+            suggestion: The strategy's suggestion.
+            row: The measured row.
+            source: Whether it was measured now or earlier.
             spent_s: ``strategy_s`` and ``measurement_s`` of the trace, s.
         """
         point = suggestion.point
@@ -101,14 +101,14 @@ class SearchHistory:
         return result
 
     def row(self, point: Point) -> ProfileRow:
-        """Return what is known of a measured point: the mean of its readings."""
+        """Return the row of a measured point: the mean of its readings."""
         rows = self.readings[point]
         if len(rows) == 1:
             return rows[0]
         return mean_of(rows)
 
     def judged(self) -> list[PointResult]:
-        """Return the result of every point; of two workloads of every whole pair, or of the halves where none is."""
+        """Return the result of every point; for two workloads of every complete pair, or of the halves without any."""
         whole = []
         for point in self.space.points if self.space.background is not None else ():
             halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
@@ -119,10 +119,9 @@ class SearchHistory:
         return whole or list(self.outcomes.values())
 
     def doubtful(self, points_left: int) -> Point | None:
-        """Return the point to measure again: of the best found whose power is not surely within the budget.
+        """Return the point to measure again: the best one whose power is not surely within the budget.
 
-        ``None`` when nothing is better than what is confirmed, or nothing better could be confirmed with the points
-        that are left.
+        ``None`` if no point is better than the confirmed one, or none could be confirmed with the remaining points.
         """
         if not self.power_noise:
             return None
@@ -150,7 +149,7 @@ class SearchHistory:
         return judgement
 
     def _judge_pairs(self, point: Point) -> Judgement:
-        """Judge a half with what is known of the other; of several pairs it completes, return the best judgement."""
+        """Judge a half together with the other half; of several pairs that it completes, return the best judgement."""
         row, partner = self.row(point), self.space.partner(point)
         is_urgent = point in self.space.levels
         if is_urgent and point not in self._by_mode.get(partner, ()):
@@ -241,7 +240,7 @@ def half_of(row: ProfileRow) -> Half:
 
 
 def usable(problem: Problem, space: Space, rows: Sequence[ProfileRow], *, repeated: bool) -> list[ProfileRow]:
-    """Return the rows of offered points that can be judged; of several of one point the last, ``repeated``: all."""
+    """Return the rows of offered points that can be judged; of several rows of a point the last (``repeated``: all)."""
     known: dict[Point, list[ProfileRow]] = {}
     halves = space.halves if rows else ()  # of two workloads dear to make
     for row in rows:

@@ -1,4 +1,4 @@
-"""The rules of a problem: is it well put, how good is a measured point, and does the point keep every budget.
+"""The rules of a problem: its validation, the objective of a measured point, and whether the point keeps every budget.
 
 A user asks "train as fast as possible on at most 30 W" or "answer 60 requests per second, each within 80 ms, on at most
 20 W". This module validates that question and judges measured points by it.
@@ -11,7 +11,7 @@ Two workloads share a board by taking turns:
 The urgent workload always goes first; background minibatches fill the rest. Interleaved time is the sum of the two,
 interleaved power the larger of the two (Fulcrum, 2025, whose authors checked both on an Orin AGX).
 
-Power readings waver. Of ten points that read "within budget" with a deviation of 1.5 %, the best truly exceeds the
+Power readings scatter. Of ten points that read "within budget" with a deviation of 1.5 %, the best truly exceeds the
 budget in 5 to 10 % of searches, because the search picks points that happened to read low. So the interval of the
 reading must keep the budget as well: mean reading x (1 + z x noise / sqrt(readings)). Measuring again narrows it.
 """
@@ -48,9 +48,9 @@ class Violation:
 
     Args:
         constraint: ``power`` (W), ``latency`` (s, of the slowest request), ``rate`` (s per minibatch, keeping up) or
-            ``room`` (s of a background minibatch, and what the urgent workload leaves between two of its own).
-        value: What was measured.
-        limit: What was allowed, the margin already taken off; ``value`` exceeds it.
+            ``room`` (s of a background minibatch, against the time left between two urgent batches).
+        value: The measured figure.
+        limit: The limit less its margin; ``value`` exceeds it.
     """
 
     constraint: Constraint
@@ -64,11 +64,11 @@ class Judgement:
 
     Args:
         objective: Larger is better: samples per s, minus s, minus J per sample, minus J s per sample; ``None``
-            when it cannot be told.
-        feasible: Whether every constraint is met; ``None`` when that cannot be told.
+            if unknown.
+        feasible: Whether every constraint is met; ``None`` if unknown.
         violations: The constraints it breaks.
-        unknown: Why something cannot be told, in words; ``None`` when everything can.
-        second: What decides between equal objectives, larger is better: minus the latency of two workloads, s.
+        unknown: Why the point cannot be judged completely, in words; ``None`` if it can.
+        second: Tie-breaker between equal objectives, larger is better: minus the latency of two workloads, s.
     """
 
     objective: float | None
@@ -79,7 +79,7 @@ class Judgement:
 
 
 def validate(problem: Problem) -> None:
-    """Refuse a problem that is not well put.
+    """Raise if a problem is invalid.
 
     Raises:
         InputError: a kind not yet built, an objective the kind does not have, a budget or rate that is not a finite
@@ -128,7 +128,7 @@ def epochs_by_batch(problem: Problem) -> dict[int, float]:
     """Return the epochs until the target accuracy by batch size.
 
     Raises:
-        InputError: there are none, or one is no finite number above zero.
+        InputError: there are no epochs, or one is no finite number above zero.
     """
     epochs = dict(problem.epochs_to_target)
     if not epochs:
@@ -143,12 +143,12 @@ def epochs_by_batch(problem: Problem) -> dict[int, float]:
 
 
 def objective_of(problem: Problem) -> Objective:
-    """Return what the problem optimises: its own objective, else that of its kind."""
+    """Return the problem's objective, by default that of its kind."""
     return problem.objective or _OBJECTIVES[problem.kind][0]
 
 
 def background_task(kind: str) -> Task:
-    """Return what the workload without a deadline does in a problem with two."""
+    """Return the task of the workload without a deadline in a problem with two."""
     return "train" if kind == "train+infer" else "infer"
 
 
@@ -168,14 +168,14 @@ def peak_latency_s(problem: Problem, batch_size: int, minibatch_s: float) -> flo
 
 
 def figures_of(row: ProfileRow) -> tuple[float | None, float | None]:
-    """Return time, s, and power, W, of a row; ``None`` for what is not a measurement."""
+    """Return time, s, and power, W, of a row; ``None`` for a missing figure."""
     if row.status != "ok" or row.minibatch_s is None or not _positive(row.minibatch_s):
         return None, None
     return float(row.minibatch_s), float(row.power_w) if row.power_w is not None and _positive(row.power_w) else None
 
 
 def judge(problem: Problem, row: ProfileRow) -> Judgement:
-    """Return how good a measured point of one workload is and which constraints it breaks.
+    """Return the objective of a measured point of one workload and the constraints that it breaks.
 
     A row that is no measurement (failed, throttled, not a number) has neither objective nor feasibility. Without
     power, a power budget cannot be checked, so such a row is never feasible; it can still be infeasible by its time.
@@ -235,7 +235,7 @@ def _objective(problem: Problem, batch_size: int, time_s: float, energy_j: float
 
 
 def _accuracy_objective(problem: Problem, batch_size: int, time_s: float, energy_j: float | None) -> float | None:
-    """Return minus the time (or energy) that the epochs the batch size needs take, per sample of the data set."""
+    """Return minus the time (or energy) of the epochs that the batch size needs, per sample of the data set."""
     epochs, objective = dict(problem.epochs_to_target)[batch_size], objective_of(problem)
     total_s = time_s / batch_size * epochs
     if objective == "time":
@@ -251,7 +251,7 @@ def _positive(value: float) -> bool:
 
 
 _A_WHOLE = 1e-9
-"""What rounding may take from a whole number of minibatches."""
+"""Rounding error allowed in a whole number of minibatches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def background_minibatches(problem: Problem, urgent: Half, background_s: float) 
 
 
 def half_violations(problem: Problem, *, urgent: Half | None = None, background: Half | None = None) -> list[Violation]:
-    """Return the constraints that one workload breaks whatever the other does."""
+    """Return the constraints that one workload breaks by itself."""
     kept, found = 1 - problem.margin, []
     half = urgent or background
     if half is not None and half.power_w is not None and problem.power_budget_w is not None:
@@ -288,7 +288,7 @@ def half_violations(problem: Problem, *, urgent: Half | None = None, background:
 
 
 def judge_pair(problem: Problem, urgent: Half, background: Half) -> Judgement:
-    """Return how good a mode and batch size are for both workloads: background samples per s, then lower latency."""
+    """Return the judgement of a mode and batch size for two workloads: background samples per s, then latency."""
     assert problem.arrival_rate_per_s is not None
     broken = {v.constraint: v for v in half_violations(problem, urgent=urgent)}
     for violation in half_violations(problem, background=background):  # the larger of the two powers counts
@@ -315,18 +315,18 @@ def pair_power_w(urgent: Half, background: Half) -> float | None:
 
 
 Z = 1.9
-"""How many standard deviations the interval reaches upwards: one-sided 97 %.
+"""Number of standard deviations of the upper end of the interval: one-sided 97 %.
 
 ``roofline`` with ten points on 1,900 training problems of the twin (190 budgets, ten seeds), where readings of time
-waver by 3 % and of power by 1.5 % (answers over the budget / mean excess of the others): not confirmed 18 % / 0.9 %;
+scatter by 3 % and of power by 1.5 % (answers over the budget / mean excess of the others): not confirmed 18 % / 0.9 %;
 1.645: 1.3 % / 3.3 %; 1.8: 0.9 % / 3.6 %; 1.9: 0.5 % / 3.7 %; 2.0: 0.4 % / 3.9 %.
 """
 EXPECTED_READINGS = 3
-"""Readings that a strategy may expect an answer to be confirmed with."""
+"""Number of readings with which a strategy may expect an answer to be confirmed."""
 
 
 def is_confirmed(problem: Problem, power_w: float | None, readings: int, power_noise: float) -> bool:
-    """Return whether the mean of so many readings, W, is within the power budget with its interval."""
+    """Return whether the mean of ``readings`` readings, W, is within the power budget with its interval."""
     if problem.power_budget_w is None or not power_noise:
         return True
     if power_w is None:
@@ -336,5 +336,5 @@ def is_confirmed(problem: Problem, power_w: float | None, readings: int, power_n
 
 
 def could_be_confirmed(problem: Problem, power_w: float | None, readings: int, more: int, power_noise: float) -> bool:
-    """Return whether so many more readings with the same mean would confirm it."""
+    """Return whether ``more`` further readings with the same mean would confirm it."""
     return more > 0 and is_confirmed(problem, power_w, readings + more, power_noise)

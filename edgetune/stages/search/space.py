@@ -1,4 +1,4 @@
-"""The points that a search may choose from: which knobs vary, over which values, and which points exist."""
+"""The points that a search may choose from: the varying knobs, their values, and the existing points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgetune.errors import InputError
 from edgetune.stages.search.problem import PAIRS, background_task, epochs_by_batch
 
 AXES: tuple[str, ...] = (*KNOBS, "batch_size")
-"""Every number that may vary between the points of one workload and task."""
+"""Every numeric field that may vary between the points of one workload and task."""
 
 Levels = tuple[int, ...]
 """Place of a point on each axis of its space, counted from 0 at the lowest value."""
@@ -52,7 +52,7 @@ class Space:
 
     Args:
         points: The offered points, each once.
-        axes: What varies. A knob with one value is no axis.
+        axes: The varying knobs; a knob with one value is no axis.
         levels: The place of each point on the axes.
         background: The second workload, measured too in each of these modes; ``None`` when there is one workload.
     """
@@ -97,7 +97,7 @@ class Space:
 
     @property
     def halves(self) -> Collection[Point]:
-        """Everything that may be measured: the points, and the background workload's of their modes."""
+        """All points that may be measured: the points, and the background workload's points in their modes."""
         if self.background is None:
             return self.levels.keys()
         return {**self.levels, **{self.partner(point): () for point in self.points}}.keys()
@@ -118,16 +118,16 @@ class Space:
         return [place for place in places if place in self._by_levels]
 
     def distance(self, a: Levels, b: Levels) -> float:
-        """Return how far two places are apart: the steps on each axis as a share of its length, added up.
+        """Return the distance of two places: the sum over axes of steps as a share of the axis length.
 
-        Two different names are one apart.
+        Two different names have the distance 1.
         """
         spans = (1 if axis.labels else len(axis.values) - 1 for axis in self.axes)
         return sum(min(abs(i - j) / span, 1.0) for i, j, span in zip(a, b, spans, strict=True))
 
 
 def axis_of_names(points: Iterable[Point]) -> Axis | None:
-    """Return the axis of names where some points differ in nothing else, else nothing.
+    """Return the axis of names if some points differ in their names only, else an empty result.
 
     Raises:
         InputError: some of those points have a name and others have none.
@@ -148,7 +148,7 @@ def axis_of_names(points: Iterable[Point]) -> Axis | None:
 
 
 def _place(point: Point, axis: str) -> float | str | None:
-    """Return what tells the place of a point on an axis that varies: a number, or a name."""
+    """Return the value of a point on a varying axis: a number, or a name."""
     return point.mode.power_mode if axis == "power_mode" else value_of(point, axis)
 
 
@@ -174,8 +174,8 @@ def offered_space(problem: Problem, points: Iterable[Point]) -> Space:
     """Return the space of a problem: the points of its task, of one workload, and the background workload of two.
 
     Raises:
-        InputError: none of that task, several workloads where one is wanted, no mode in which both workloads are
-            offered, or a batch size without the epochs it takes.
+        InputError: no points of that task, several workloads for one, no common mode of both workloads, or a batch size
+            without epochs.
     """
     points, task = list(points), _URGENT.get(problem.kind, "infer")
     if problem.kind not in PAIRS:
@@ -198,7 +198,7 @@ def offered_space(problem: Problem, points: Iterable[Point]) -> Space:
 
 
 def _background(problem: Problem, points: Sequence[Point]) -> Background:
-    """Return the workload without a deadline: the one named, else the only one there can be."""
+    """Return the workload without a deadline: the named one, else the only possible one."""
     task = background_task(problem.kind)
     found = [point for point in points if point.task == task]
     if not found:
@@ -221,7 +221,7 @@ def _background(problem: Problem, points: Sequence[Point]) -> Background:
 
 
 def _refuse_different_knobs(point: Point, other: Mode, name: str) -> None:
-    """Refuse two tables of which one sets a knob that the other leaves as found: no mode of one is a mode of both."""
+    """Raise if one table sets a knob that the other leaves as found, because they then have no common mode."""
     odd = sorted(set(point.mode.settings()) ^ set(other.settings()))
     if odd:
         where = point.workload if odd[0] in point.mode.settings() else name

@@ -1,4 +1,4 @@
-"""The interface of a strategy: it is asked for the next point to measure, and told its result.
+"""The interface of a strategy: ``ask`` returns the next point to measure, ``tell`` takes its result.
 
 A strategy sees the offered points as data, the problem and a seed. It never sees a device, a file, the clock or the
 loop, so the same object searches on a live board, on a recorded table and in a test.
@@ -22,9 +22,9 @@ class Suggestion:
 
     Args:
         point: One of the offered points, not measured and not known yet.
-        reason: Why this one, a few words for the trace.
-        predicted_minibatch_s: Time per minibatch it expects, s.
-        predicted_power_w: Power it expects, W.
+        reason: The reason, a few words for the trace.
+        predicted_minibatch_s: Predicted time per minibatch, s.
+        predicted_power_w: Predicted power, W.
     """
 
     point: Point
@@ -63,13 +63,13 @@ class PointResult:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTotals:
-    """What one minibatch of the network costs, from its operator table.
+    """The costs of one minibatch of the network, from its operator table.
 
     Args:
         batch_size: Samples per minibatch.
         flops: Floating-point operations of all operators, at least 1.
-        bytes_moved: Bytes they read and write.
-        weight_bytes: Bytes of that which are weights, so that they do not grow with the batch.
+        bytes_moved: Bytes read and written by all operators.
+        weight_bytes: The weights among these bytes, which do not grow with the batch.
     """
 
     batch_size: int
@@ -80,14 +80,14 @@ class OperatorTotals:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is known before anything is measured; a strategy may ignore it, and must not take it for measured.
+    """Prior knowledge; a strategy may ignore it, and must not treat it as a measurement.
 
     Args:
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly.
         relatives: Rows of other networks on the same device.
         operators: Totals of the network to tune, per batch size.
         balance_flop_per_byte: FLOP per byte at which the device's arithmetic and memory take equally long, every knob
-            at its top (the ridge of its roofline); ``None`` where it is not known.
+            at its top (the ridge of its roofline); ``None`` if unknown.
     """
 
     power_noise: float = 0.0
@@ -100,37 +100,37 @@ NO_HINTS = Hints()
 
 
 class AskTell(Protocol):
-    """What the driver runs: it first tells the points known from earlier, then asks and tells in turn."""
+    """The interface that the driver uses: it first tells the known points, then asks and tells in turn."""
 
     def ask(self) -> Suggestion | None:
-        """Return the next point to measure, never one whose result it knows; ``None`` at the end."""
+        """Return the next point to measure, never one with a known result; ``None`` at the end."""
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point: one just asked for, or one known from earlier.
 
-        A point measured again, to be surer of its power, is told again with the mean of its readings, which replaces
-        the earlier result.
+        A point measured again to confirm its power is told again with the mean of its readings, which replaces the
+        earlier result.
         """
 
 
 class Strategy(AskTell, Protocol):
-    """A way of searching: a subclass, and a row in ``STRATEGIES``."""
+    """A search strategy: each is a subclass and a row in ``STRATEGIES``."""
 
     name: ClassVar[str]
-    """What people write after ``--strategy``."""
+    """Its name after ``--strategy``."""
 
     learns_halves: ClassVar[bool] = False
-    """Whether it asks for both halves of two workloads itself; else ``BothHalves`` does that for it."""
+    """Whether it asks for both halves of two workloads by itself; otherwise ``BothHalves`` does so."""
 
     budget_free: ClassVar[bool] = False
-    """Whether it ignores budgets while it measures, so that what it measured answers any budget."""
+    """Whether it ignores budgets while it measures, so that its measurements answer any budget."""
 
     takes_names: ClassVar[bool] = False
-    """Whether it can choose among modes that only their names tell apart; the others need an order."""
+    """Whether it can choose among modes that differ in their names only; other strategies need an order."""
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
-        """Return the points it may measure for this problem unless told; ``None`` for all of them."""
+        """Return the default number of points for this problem; ``None`` for all points."""
         return {"train": 10, "accuracy": 10, "infer": 12}.get(problem.kind, 15)
 
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:

@@ -127,7 +127,7 @@ def units(opts: UnitsOptions) -> dict[str, str]:
         InputError: the device has no guardian, or the folder cannot be used or has a file of that name that differs.
     """
     if not is_guarded(opts.name):
-        raise InputError(f"{opts.name} has no guardian", "those of jetson, nvidia:0 and host set modes")
+        raise InputError(f"{opts.name} has no guardian", "jetson, nvidia:0 and host have guardians")
     made = guardian_units(opts.name, LAUNCHER)
     if opts.folder is not None:
         folder = Path(opts.folder)

@@ -5,23 +5,30 @@ from typing import Annotated
 
 from edgetune.workflows.options import Force, Option, Root, Seed, options_class
 
-Name = Annotated[str, Option("Which one.", metavar="DEVICE", argument=True)]
+Name = Annotated[str, Option("Name of the device, as edgetune device lists it.", metavar="DEVICE", argument=True)]
 
 
 @options_class
 class DeviceOptions:
     """Of ``edgetune device``: a device to show, or a twin to check or calibrate."""
 
-    name: Annotated[str | None, Option("Which one. Default: list all.", metavar="DEVICE", argument=True)] = None
+    name: Annotated[
+        str | None, Option("Name of the device. Default: list all devices.", metavar="DEVICE", argument=True)
+    ] = None
     root: Root = None
-    modes: Annotated[str | None, Option("Print these modes of it.", ("--modes", "-m"), "Where", "SPEC")] = None
-    check: Annotated[bool, Option("Print each published figure beside the twin's.", ("--check",))] = False
+    modes: Annotated[
+        str | None, Option("Print these power modes of the device.", ("--modes", "-m"), "Where", "SPEC")
+    ] = None
+    check: Annotated[bool, Option("Compare the twin with each published figure.", ("--check",))] = False
     leave_one_out: Annotated[
-        bool, Option("With --check: calibrate without each network in turn (minutes).", ("--leave-one-out",))
+        bool,
+        Option(
+            "With --check: leave each network out of the calibration in turn (takes minutes).", ("--leave-one-out",)
+        ),
     ] = False
     calibrate: Annotated[
         str | None,
-        Option("Fit the twin's constants again and write them there (minutes).", group="Files", metavar="FILE"),
+        Option("Fit the twin's constants again and write them to FILE (takes minutes).", group="Files", metavar="FILE"),
     ] = None
     seed: Seed = 0
     force: Force = False
@@ -40,7 +47,7 @@ class ModesOptions:
     """Of ``edgetune device modes``."""
 
     name: Name
-    spec: Annotated[str, Option("Which modes, as for --modes.", metavar="SPEC", argument=True)] = "all"
+    spec: Annotated[str, Option("Power modes, written as for --modes.", metavar="SPEC", argument=True)] = "all"
     root: Root = None
 
 
@@ -49,13 +56,24 @@ class SetOptions:
     """Of ``edgetune device set``."""
 
     name: Name
-    mode: Annotated[str, Option("A preset, a pattern or a plan: exactly one mode.", metavar="MODE", argument=True)]
+    mode: Annotated[
+        str,
+        Option(
+            "The power mode: a preset (MAXN), clocks (gpu_mhz=624,mem_mhz=2133) or a plan file.",
+            metavar="MODE",
+            argument=True,
+        ),
+    ]
     command: Annotated[
         Sequence[str],
-        Option("Run this in the mode, then put it back.", metavar="-- COMMAND", argument=True, repeatable=True),
+        Option(
+            "Run COMMAND in this mode, then restore the settings.", metavar="-- COMMAND", argument=True, repeatable=True
+        ),
     ] = ()
     root: Root = None
-    dry_run: Annotated[bool, Option("Say what would be set.", ("--dry-run",), "Output")] = False
+    dry_run: Annotated[
+        bool, Option("Print the settings that would change; change nothing.", ("--dry-run",), "Output")
+    ] = False
 
 
 @options_class
@@ -64,9 +82,11 @@ class RestoreOptions:
 
     name: Name = "auto"
     root: Root = None
-    dry_run: Annotated[bool, Option("Say what would be put back.", ("--dry-run",), "Output")] = False
+    dry_run: Annotated[
+        bool, Option("Print the settings that would be restored; change nothing.", ("--dry-run",), "Output")
+    ] = False
     forget: Annotated[
-        bool, Option("Put back what can be, say what stays changed, and give that up.", ("--forget",))
+        bool, Option("Restore what can be restored, print the rest, and delete its record.", ("--forget",))
     ] = False
 
 
@@ -74,8 +94,8 @@ class RestoreOptions:
 class UnitsOptions:
     """Of ``edgetune device units``."""
 
-    name: Annotated[str, Option("Which one, e.g. jetson.", metavar="DEVICE", argument=True)]
-    folder: Annotated[str | None, Option("Write them into this folder.", ("--write",), "Files", "DIR")] = None
+    name: Annotated[str, Option("Name of the device, e.g. jetson.", metavar="DEVICE", argument=True)]
+    folder: Annotated[str | None, Option("Write the units into this folder.", ("--write",), "Files", "DIR")] = None
 
 
 @options_class
@@ -83,8 +103,8 @@ class WatchOptions:
     """Of ``edgetune device watch``."""
 
     name: Name = "auto"
-    interval: Annotated[str | float, Option("Read this often.", metavar="TIME")] = "1s"
-    count: Annotated[int | None, Option("Stop after so many readings.", metavar="N", least=1)] = None
+    interval: Annotated[str | float, Option("Time between readings.", metavar="TIME")] = "1s"
+    count: Annotated[int | None, Option("Stop after N readings.", metavar="N", least=1)] = None
     root: Root = None
 
 

@@ -202,10 +202,12 @@ def _tenants_of_file(opts: InterleaveOptions, source: str) -> tuple[Plan | None,
     try:
         document = load_yaml(data.decode("utf-8-sig"), name=name)
     except UnicodeDecodeError:
-        raise InputError(f"{name} is not a plan: it is no text", "give a plan, as edgetune search prints it") from None
+        raise InputError(f"{name} is not a plan: it is not text", "give a plan, as edgetune search prints it") from None
     if isinstance(document, dict) and document.get("kind") == TENANTS:
         if options := list(given(opts)):
-            raise InputError(f"{name} is a file of tenants, and {options[0]} is of one", f"write it into {name}")
+            raise InputError(
+                f"{name} is a file of tenants, and {options[0]} describes a single tenant", f"write it into {name}"
+            )
         return None, tenants_of_document(document, name=name)
     plan = from_bytes(data, kind="plan", name=name)
     return plan, tenants_of_options(opts, plan)
@@ -259,10 +261,10 @@ def _engines(opts: InterleaveOptions, device: Device) -> Sequence[Engine]:
     engines = [ENGINES.find(word.strip()) for word in (default if opts.engine is None else opts.engine).split(",")]
     for engine in engines:
         if not engine.simulated and not live:
-            message = f"{device.name} runs nothing, so that there is no engine {engine.name}"
+            message = f"{device.name} cannot run a network, which engine {engine.name} needs"
             raise InputError(message, "--engine simulated")
         if find_policy(opts.policy or engine.policy).lines_up and not engine.lines_up:
-            message = f"policy {opts.policy} lines minibatches up, and engine {engine.name} cannot"
+            message = f"policy {opts.policy} queues minibatches ahead, which engine {engine.name} cannot"
             raise InputError(message, "--engine managed, or --policy native")
     return tuple({engine.name: engine for engine in engines}.values())
 
@@ -328,7 +330,7 @@ def _budgets(opts: InterleaveOptions, plan: Plan | None) -> Budgets | None:
     for number, word in enumerate(opts.power_budget.split(",")):
         watts_word, at, time_word = word.partition("@")
         if bool(at) != bool(number):
-            raise InputError(f"--power-budget: {opts.power_budget!r} is no course", "e.g. 30W, or 30W,20W@60s")
+            raise InputError(f"--power-budget: {opts.power_budget!r} is not a power budget", "e.g. 30W, or 30W,20W@60s")
         from_s = parse_time_s(time_word, what="--power-budget") if at else 0.0
         steps.append((from_s, parse_power_w(watts_word, what="--power-budget")))
     if [from_s for from_s, _ in steps] != sorted({from_s for from_s, _ in steps}):

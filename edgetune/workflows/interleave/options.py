@@ -19,26 +19,32 @@ class InterleaveOptions:
             metavar="PLAN", argument=True,
         ),
     ] = field(default=None, kw_only=False)  # fmt: skip
-    infer: Annotated[str | None, Option("Answers: ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")] = None
+    infer: Annotated[
+        str | None, Option("Network that answers requests: an ONNX file or zoo:NAME.", group="Problem", metavar="MODEL")
+    ] = None
     train: Annotated[
-        str | None, Option("Trains: Python file, ONNX file, zoo:NAME.", group="Problem", metavar="MODEL")
+        str | None,
+        Option("Network that trains: a Python file, an ONNX file or zoo:NAME.", group="Problem", metavar="MODEL"),
     ] = None
     arrivals: Annotated[
         str | None,
         Option(
-            "uniform:60, poisson:60, closed, trace:FILE, trace:FILE@60/s, or - for a line of input a request.",
+            "When requests arrive: uniform:60, poisson:60, closed, trace:FILE, trace:FILE@60/s, or - (one request per "
+            "input line).",
             group="Problem", metavar="HOW",
         ),
     ] = None  # fmt: skip
     latency_budget: Annotated[
-        str | float | None, Option("Every answer within, e.g. 80ms.", group="Problem", metavar="TIME")
+        str | float | None, Option("Longest latency of a request, e.g. 80ms.", group="Problem", metavar="TIME")
     ] = None
     power_budget: Annotated[
         str | float | None,
-        Option("Power at most, e.g. 30W, or 30W,20W@60s from a minute on.", group="Problem", metavar="POWER"),
+        Option(
+            "Highest mean power, e.g. 30W; 30W,20W@60s changes it after a minute.", group="Problem", metavar="POWER"
+        ),
     ] = None
     batch_size: Annotated[
-        int | None, Option("Requests answered together.", ("--batch-size", "-b"), "Problem", "N", least=1)
+        int | None, Option("Requests per inference minibatch.", ("--batch-size", "-b"), "Problem", "N", least=1)
     ] = None
     train_batch_size: Annotated[
         int | None, Option("Samples per training minibatch.", group="Problem", metavar="N", least=1)
@@ -50,35 +56,41 @@ class InterleaveOptions:
     modes: options.Modes = None
     engine: Annotated[
         str | None,
-        Option("managed (the default), native, streams, simulated; or several.", ("--engine", "-e"), metavar="LIST"),
+        Option(
+            "How networks share the device: managed (the default), native, streams, simulated; or several.",
+            ("--engine", "-e"),
+            metavar="LIST",
+        ),
     ] = None
     policy: Annotated[
-        str | None, Option("What decides: managed or native. Default: the engine's own.", metavar="NAME")
+        str | None, Option("Scheduling policy: managed or native. Default: that of the engine.", metavar="NAME")
     ] = None
     turns: Annotated[int, Option("How often each engine runs.", metavar="N", least=1, most=1000)] = 1
-    duration: Annotated[str | float, Option("Of one turn, e.g. 10m.", metavar="TIME")] = "60s"
-    adapt: Annotated[bool, Option("Plan anew when the rate of requests changes, from known points first.")] = False
-    govern: Annotated[bool, Option("Step between measured modes so that power stays within --power-budget.")] = False
-    best_effort: Annotated[bool, Option("Run also what cannot be served in time.")] = False
+    duration: Annotated[str | float, Option("Duration of one turn, e.g. 10m.", metavar="TIME")] = "60s"
+    adapt: Annotated[bool, Option("Make a new plan when the request rate changes, from known points first.")] = False
+    govern: Annotated[bool, Option("Switch between measured modes to keep power within --power-budget.")] = False
+    best_effort: Annotated[bool, Option("Run even if requests cannot all be served in time.")] = False
     seed: options.Seed = 0
     profile: Annotated[
         Sequence[str],
-        Option("Points measured earlier, to plan from. Repeatable.", group="Files", metavar="FILE", repeatable=True),
+        Option(
+            "A profile to plan from, instead of measuring. Repeatable.", group="Files", metavar="FILE", repeatable=True
+        ),
     ] = ()
     inputs: options.Inputs = None
     handler: Annotated[
         str | None, Option("Python file with inputs(request, line) and outputs(...).", group="Files", metavar="FILE")
     ] = None
-    checkpoint: Annotated[str | None, Option("Where the trained state goes.", group="Files", metavar="FILE")] = None
-    resume: Annotated[str | None, Option("A checkpoint that training begins from.", group="Files", metavar="FILE")] = (
-        None
-    )
-    output: Annotated[str | None, Option("The run. Default: run.parquet.", ("-o", "--output"), "Files", "FILE")] = None
+    checkpoint: Annotated[str | None, Option("Write the trained state to FILE.", group="Files", metavar="FILE")] = None
+    resume: Annotated[str | None, Option("Resume training from this checkpoint.", group="Files", metavar="FILE")] = None
+    output: Annotated[
+        str | None, Option("File of the run. Default: run.parquet.", ("-o", "--output"), "Files", "FILE")
+    ] = None
     plot: Annotated[
         str | None,
         Option("Draw the run: svg, png, pdf or html; with --explain the cycle.", group="Files", metavar="FILE"),
     ] = None
-    view: Annotated[str | None, Option("What to draw: latency, timeline or cycle.", group="Files", metavar="NAME")] = (
-        None
-    )
+    view: Annotated[
+        str | None, Option("Figure to draw: latency, timeline or cycle.", group="Files", metavar="NAME")
+    ] = None
     force: options.Force = False

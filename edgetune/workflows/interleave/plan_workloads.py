@@ -70,7 +70,7 @@ class PlannedWorkload:
         found = next((each for each in candidates if _is_there(each)), None)
         if found is None:
             raise InputError(
-                f"the plan is for {candidates[0]}, which is not there any more", f"name it: --{self.task} FILE"
+                f"the plan is for {candidates[0]}, which does not exist any more", f"name it: --{self.task} FILE"
             )
         return found
 

@@ -311,7 +311,7 @@ def _alternate(
             backend.start(Minibatch(opts.name, opts.task, number, tuple(range(count))))
             (done,) = backend.wait(None)
             if done.failure is not None:
-                raise InputError(f"{opts.name}: {done.failure}", "mend it, and try again")
+                raise InputError(f"{opts.name}: {done.failure}", "correct it, and try again")
             if each is known and number:  # the first after loading is not like the others
                 times_s.append((done.end_ns - done.start_ns) / NS)
         enough = sum(times_s) >= ENOUGH_S or time.monotonic() - begun_s >= LONGEST_S

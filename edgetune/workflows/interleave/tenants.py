@@ -145,9 +145,9 @@ def _inference(options: InterleaveOptions, planned: TenantSpec | None) -> Tenant
     }
     tenant = replace(tenant, **{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
     if tenant.arrivals is None:
-        raise InputError("nothing says how requests arrive", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
+        raise InputError("no arrivals are given", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
     if tenant.latency_budget_s is None:
-        raise InputError("nothing says when an answer is due", "e.g. --latency-budget 80ms")
+        raise InputError("no latency budget is given", "e.g. --latency-budget 80ms")
     return tenant
 
 
@@ -214,9 +214,9 @@ def _entry(entry: Any, where: str) -> TenantSpec:
         if key not in _KEYS:
             raise InputError(f"{where}: unknown key {key!r}", nearest(str(key), _KEYS))
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
-            raise InputError(f"{where}: {key}: {value!r} is of the wrong kind", _HINT)
+            raise InputError(f"{where}: {key}: {value!r} has the wrong type", _HINT)
     if ("infer" in entry) == ("train" in entry):
-        raise InputError(f"{where} says neither infer nor train, or both", "infer: MODEL, or train: MODEL")
+        raise InputError(f"{where} must have either infer or train", "infer: MODEL, or train: MODEL")
     task: Task = "infer" if "infer" in entry else "train"
     if wrong := [key for key in (_TRAIN_ONLY if task == "infer" else _INFER_ONLY) if key in entry]:
         raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")

@@ -147,7 +147,7 @@ def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) 
     """
     cycle, goals = planned.cycle, planned.goals
     if cycle is None or cycle.rate_per_s is None or goals is None:
-        raise InputError("changing rates are followed for one workload that answers, from a rate", "leave --adapt out")
+        raise InputError("--adapt needs exactly one inference workload, with an arrival rate", "leave --adapt out")
     tenants, known = planned.tenants, planned.known
     names = TenantNames(tenants[0].name, known[0].workload.name)
     if len(tenants) > 1:

@@ -93,7 +93,9 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
     duration_s, share = parse_time_s(opts.duration, what="--duration"), _share(opts.load)
     if share is not None and all(each.critical.arrivals == "closed" for each in chosen):
         which = " and ".join(each.name for each in chosen)
-        message = f"--load is of critical requests that come at a rate, and those of {which} follow one another at once"
+        message = (
+            f"--load sets the rate of critical requests, and those of {which} have no rate: each follows the one before"
+        )
         raise InputError(message, "leave it out, or choose other workloads")
     asked = _Asked(opts, names, duration_s, share)
     found, stopped = list[WorkloadBenchmark](), 0
@@ -137,7 +139,7 @@ def _place(opts: BenchOptions) -> Iterator[BenchTarget]:
             )
         return
     if opts.sms is not None:
-        raise InputError("--sms is of a real GPU", "name one with --device, or another model with --gpu")
+        raise InputError("--sms is for a real GPU", "name one with --device, or another model with --gpu")
     gpu = find_gpu(opts.gpu)
     yield BenchTarget(gpu, simulated(gpu), tuple, simulated_conditions(gpu, GpuTimingModel()))
 

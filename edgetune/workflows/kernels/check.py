@@ -24,7 +24,7 @@ CPU = "CPU"
 CHECK_WITHOUT = "without --device the check runs on the CPU"
 _LAUNCH = "write the launch as a comment beside the kernel, or as --launch 'KERNEL grid=... block=... ARGUMENT=...'"
 _NO_END = InputError(
-    "it does not run to its end on the CPU, and on a GPU nothing could stop it", "see what is said of it on the CPU"
+    "it does not run to its end on the CPU, and on a GPU nothing could stop it", "see its report from the CPU"
 )
 
 

@@ -90,7 +90,7 @@ def transform(
     """
     if opts.device is not None:
         if not opts.checks:
-            raise InputError("--device says where to check, and nothing is to be checked", "add --check")
+            raise InputError("--device chooses where to check, and --check is not given", "add --check")
         gpu_index(opts.device, CHECK_WITHOUT)  # which raises where it is no NVIDIA GPU
     check_outputs({"-o": opts.output}, [opts.file], {"-o": "CUDA source"})
     for folder in opts.include:
@@ -166,8 +166,8 @@ def judge(found: Transformed) -> None:
     for on, verdict, _ in verdicts:
         if verdict.answer == "different":
             raise PartialError(
-                f"{verdict.kernel}{on}: a form does something else than the original: {verdict.reason}",
-                "do not use it, and report the kernel; --explain shows what was done to it",
+                f"{verdict.kernel}{on}: a form gives other results than the original: {verdict.reason}",
+                "do not use it, and report the kernel; --explain shows how it was transformed",
             )
     unknown = sorted((each for each in verdicts if each[1].answer != "equal"), key=lambda each: each[2])
     if unknown:

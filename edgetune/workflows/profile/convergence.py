@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts.convergence import Convergence, epochs_of
-from edgetune.artifacts.io import read
+from edgetune.artifacts.io import read_convergence
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
@@ -127,7 +127,7 @@ def _target_accuracy(text: str | float | None, reference: str) -> float:
     if text is not None:
         return parse_share(text, what="--target-accuracy")
     if reference not in DRAWN:
-        raise InputError(f"which accuracy is good enough on {reference} is not said", "e.g. --target-accuracy 90%")
+        raise InputError(f"no target accuracy is given for {reference}", "e.g. --target-accuracy 90%")
     return DRAWN[reference].target_accuracy
 
 
@@ -200,14 +200,14 @@ def _earlier(path: Path, request_sha256: str) -> Convergence | None:
     """
     hint = "name another file with -o, or --fresh to replace it"
     try:
-        table = read(Convergence, str(path))
+        table = read_convergence(str(path))
     except InputError:
         if forced():
             return None
         raise InputError(f"{path} exists and is not a convergence table", "name another file, or add --force") from None
     asked = table.header.inputs.get("request", {})
     if path.suffix.lower() == ".csv" and not asked:
-        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was trained", hint)
+        raise InputError(f"{path} exists, and CSV does not keep the options of its training runs", hint)
     if asked.get("sha256") != request_sha256:
         raise InputError(f"{path} exists and holds runs of another proxy, target or rate", hint)
     return table

@@ -27,13 +27,13 @@ class MeasuringOptions(PointOptions):
     """The measuring options of a sweep, as written."""
 
     target_ci: Annotated[
-        str | float, Option("Stop when the median is known this well (95 % interval).", metavar="SHARE")
+        str | float, Option("Stop when the 95 % interval of the median is this narrow.", metavar="SHARE")
     ] = "2%"
     minibatches: Annotated[
         int | None,
-        Option("Time exactly so many minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
+        Option("Time exactly N minibatches instead, e.g. 40.", metavar="N", least=1, most=1_000_000),
     ] = None
-    retries: Annotated[int, Option("Measure a throttled point again so often.", metavar="N", least=0)] = 2
+    retries: Annotated[int, Option("Measure a throttled point again up to N times.", metavar="N", least=0)] = 2
     interleave_repeats: Annotated[
         int | None,
         Option("Visit all points N times, each round in a new random order.", metavar="N", least=1, most=1000),
@@ -50,19 +50,20 @@ class ConvergenceOptions:
     convergence: Annotated[
         bool, _trained("Train MODEL or proxy:cnn instead: epochs to an accuracy, by batch size.")
     ] = False
-    dataset: Annotated[str | None, _trained("To train on: shapes, gratings or a .npz of x and y.", metavar="NAME")] = (
-        None
-    )
-    target_accuracy: Annotated[str | float | None, _trained("Until so many are right, e.g. 90%.", metavar="SHARE")] = (
-        None
-    )
-    max_epochs: Annotated[int | None, _trained("Train so long. Default: 40.", metavar="N", least=1)] = None
+    dataset: Annotated[
+        str | None, _trained("Data set to train on: shapes, gratings or a .npz file with x and y.", metavar="NAME")
+    ] = None
+    target_accuracy: Annotated[str | float | None, _trained("Accuracy to reach, e.g. 90%.", metavar="SHARE")] = None
+    max_epochs: Annotated[int | None, _trained("Most epochs of a run. Default: 40.", metavar="N", least=1)] = None
     seeds: Annotated[int | None, _trained("Runs per batch size. Default: 3.", metavar="N", least=1)] = None
-    jobs: Annotated[int | None, _trained("Runs at a time. Default: one per core.", metavar="N", least=1)] = None
-    optimizer: Annotated[str | None, _trained("adam (default) or adamw.", metavar="NAME")] = None
+    jobs: Annotated[int | None, _trained("Runs in parallel. Default: one per core.", metavar="N", least=1)] = None
+    optimizer: Annotated[str | None, _trained("Optimiser: adam (default) or adamw.", metavar="NAME")] = None
     learning_rate: Annotated[
         float | None,
-        _trained("At batch 32; scaled by the square root of the batch. Default: 0.001.", metavar="RATE"),
+        _trained(
+            "Learning rate at batch size 32, scaled by the square root of the batch size. Default: 0.001.",
+            metavar="RATE",
+        ),
     ] = None
 
 
@@ -80,7 +81,8 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     task: Annotated[
         str | None,
         Option(
-            "Default: train for a Python file, infer for a network.", ("--task", "-t"), "Problem", "infer|train"
+            "Task to measure. Default: train for a Python file, infer for a network.",
+            ("--task", "-t"), "Problem", "infer|train",
         ),
     ] = None  # fmt: skip
     batch_sizes: options.BatchSizes = None
@@ -90,7 +92,10 @@ class ProfileCommandOptions(ConvergenceOptions, MeasuringOptions):
     modes: options.Modes = None
     ops: options.Ops = None
     output: Annotated[
-        str | None, Option("Default: the pipe, else a named file.", ("-o", "--output"), "Files", "FILE")
+        str | None,
+        Option(
+            "Output file. Default: a pipe, else a file named after the network.", ("-o", "--output"), "Files", "FILE"
+        ),
     ] = None
     fresh: options.Fresh = False
     force: options.Force = False
@@ -108,10 +113,11 @@ class MergeOptions:
 
     tables: Annotated[
         Sequence[str],
-        Option("Profiles, the oldest first; - for one.", metavar="PROFILE", argument=True, repeatable=True),
+        Option("Profiles, the oldest first; - for standard input.", metavar="PROFILE", argument=True, repeatable=True),
     ] = field(kw_only=False)
     output: Annotated[
-        str | None, Option("One of the tables may be it. Default: a pipe.", ("-o", "--output"), "Files", "FILE")
+        str | None,
+        Option("Merged table; may be one of the inputs. Default: a pipe.", ("-o", "--output"), "Files", "FILE"),
     ] = None
     column: options.Column = ()
     force: options.Force = False

@@ -171,7 +171,7 @@ def sweep_state(request: ProfileRequest) -> SweepState:
         raise InputError(f"{path} exists and is not a profile", hint) from None
     hint = "name another file with -o, or --fresh to replace it"
     if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
-        raise InputError(f"{path} exists, and CSV does not keep what was asked for when it was measured", hint)
+        raise InputError(f"{path} exists, and CSV does not keep the options of its measurement", hint)
     differs = _difference(table, request_header(device, workload, options), identity)
     if differs is None:
         left = missing_points(table, points)

@@ -29,7 +29,7 @@ def check_figure(opts: RooflineOptions) -> None:
     """
     if opts.view is not None:
         if opts.plot is None:
-            raise InputError("--view says which figure to draw, and none was asked for", "add --plot FIGURE.svg")
+            raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
         choose(opts.view, VIEWS, what="view")
     if opts.plot is None:
         return

@@ -30,25 +30,34 @@ class RooflineOptions(NetworkOptions):
         Option("An ONNX file, zoo:NAME or llm:CONFIG. Default: peaks alone.", metavar="MODEL", argument=True),
     ] = field(default=None, kw_only=False)
     device: Annotated[
-        str | None, Option("Which one; see edgetune device. Default: auto.", ("--device", "-d"), "Where", "NAME")
+        str | None,
+        Option("Name of the device; see edgetune device. Default: auto.", ("--device", "-d"), "Where", "NAME"),
     ] = None
     root: options.Root = None
     modes: Annotated[
-        str | None, Option("Peaks in these; the network in up to 4. Default: MAXN.", ("--modes", "-m"), "Where", "SPEC")
+        str | None,
+        Option(
+            "Power modes for the peaks; the network runs in up to 4 of them. Default: MAXN.",
+            ("--modes", "-m"),
+            "Where",
+            "SPEC",
+        ),
     ] = None
     batch_sizes: Annotated[
         str | Sequence[int] | None,
-        Option("Samples per minibatch. Default: as exported or 1.", ("--batch-sizes", "-b"), "Problem", "LIST"),
+        Option(
+            "Samples per minibatch. Default: the exported size, else 1.", ("--batch-sizes", "-b"), "Problem", "LIST"
+        ),
     ] = None
     precision: Annotated[
         str | None,
         Option(
-            "One or several of fp32, tf32, fp16, bf16, fp8, int8. Default: the network's own types.",
+            "Precisions: fp32, tf32, fp16, bf16, fp8, int8. Default: the network's own types.",
             ("--precision",), "How", "LIST",
         ),
     ] = None  # fmt: skip
     phase: Annotated[
-        str | None, Option("Of a language model, this alone. Default: both.", group="Problem", metavar="prefill|decode")
+        str | None, Option("Phase of a language model. Default: both.", group="Problem", metavar="prefill|decode")
     ] = None
     context: Annotated[
         str | None,
@@ -57,30 +66,32 @@ class RooflineOptions(NetworkOptions):
         ),
     ] = None
     peaks: Annotated[
-        str | None, Option("A roofline measured earlier, instead of measuring peaks.", group="Files", metavar="FILE")
+        str | None,
+        Option("Use the peaks of this roofline file instead of measuring them.", group="Files", metavar="FILE"),
     ] = None
     profile: Annotated[
-        str | None, Option("Times of the network, instead of measuring it.", group="Files", metavar="FILE")
+        str | None,
+        Option("Use the network times of this profile instead of measuring them.", group="Files", metavar="FILE"),
     ] = None
     output: Annotated[
-        str | None, Option("Write the roofline there; - for the pipe.", ("-o", "--output"), "Files", "FILE")
+        str | None, Option("Write the roofline to FILE; - for standard output.", ("-o", "--output"), "Files", "FILE")
     ] = None
     plot: Annotated[
-        str | None, Option("Draw it: svg, png, pdf, or html for a browser.", group="Files", metavar="FILE")
+        str | None, Option("Draw the result: .svg, .png, .pdf, or .html for a browser.", group="Files", metavar="FILE")
     ] = None
     view: Annotated[
         str | None,
         Option(
-            "Of --plot: roofs (default), batches for intensity, or clocks for peaks.", group="Files", metavar="VIEW"
+            "Figure of --plot: roofs (default), batches (intensity) or clocks (peaks).", group="Files", metavar="VIEW"
         ),
     ] = None
     tune: Annotated[
         str | float | None,
-        Option("Give the plan of least energy at most so much slower, e.g. 5%.", ("--tune",), "Problem", "SHARE"),
+        Option("Print the plan of least energy with at most this slowdown, e.g. 5%.", ("--tune",), "Problem", "SHARE"),
     ] = None
-    fused: Annotated[bool, Option("Fold element-wise chains into their producer.", ("--fused",))] = False
-    layers: Annotated[bool, Option("Time every layer of the network, too.", ("--layers",))] = False
-    quick: Annotated[bool, Option("Fewer sizes of kernels.", ("--quick",))] = False
+    fused: Annotated[bool, Option("Fuse element-wise operators into their producer.", ("--fused",))] = False
+    layers: Annotated[bool, Option("Also time every layer of the network.", ("--layers",))] = False
+    quick: Annotated[bool, Option("Measure fewer kernel sizes.", ("--quick",))] = False
     no_measure: Annotated[bool, Option("Do not run the network.", ("--no-measure",))] = False
     seed: options.Seed = 0
     force: Annotated[bool, Option("Use --peaks of another device; replace any file.", ("--force",), "Files")] = False
@@ -94,23 +105,27 @@ class OpsOptions(NetworkOptions):
         kw_only=False
     )
     batch_size: Annotated[
-        int | None, Option("Samples per minibatch. Default: as exported or 1.", group="Problem", metavar="N", least=1)
+        int | None,
+        Option("Samples per minibatch. Default: the exported size, else 1.", group="Problem", metavar="N", least=1),
     ] = None
     precision: Annotated[
-        str | None, Option("Store floats as fp32, fp16, bf16, int8. Default: as the network does.", metavar="NAME")
+        str | None,
+        Option("Storage type of floats: fp32, fp16, bf16, int8. Default: the network's own.", metavar="NAME"),
     ] = None
-    phase: Annotated[str | None, Option("Of a language model.", group="Problem", metavar="prefill|decode")] = None
+    phase: Annotated[str | None, Option("Phase of a language model.", group="Problem", metavar="prefill|decode")] = None
     context: Annotated[
         int | None,
         Option("Tokens to prefill, or cached when decoding. [default: 2048]", group="Problem", metavar="N", least=1),
     ] = None
     fused: Annotated[
-        bool, Option("Fold element-wise chains and BatchNormalization into their producer.", ("--fused",))
+        bool, Option("Fuse element-wise operators and BatchNormalization into their producer.", ("--fused",))
     ] = False
-    eager: Annotated[bool, Option("Take attention, GELU, LSTM and the like apart into kernels.", ("--eager",))] = False
-    by: Annotated[str, Option("What to add rows up by.", ("--by",), "Output", "op|class|node")] = "op"
-    strict: Annotated[bool, Option("End with 2 when an operator has no known cost.", ("--strict",))] = False
+    eager: Annotated[bool, Option("Split attention, GELU, LSTM and similar operators into kernels.", ("--eager",))] = (
+        False
+    )
+    by: Annotated[str, Option("How rows are grouped and added up.", ("--by",), "Output", "op|class|node")] = "op"
+    strict: Annotated[bool, Option("Exit with code 2 if an operator has no known cost.", ("--strict",))] = False
     output: Annotated[
-        str | None, Option("Write the table of every operator there.", ("-o", "--output"), "Files", "FILE")
+        str | None, Option("Write the table of all operators to FILE.", ("-o", "--output"), "Files", "FILE")
     ] = None
     force: options.Force = False

@@ -29,7 +29,7 @@ def with_phase(
         return dict(dimensions)
     lengths = _needed(workload)
     if phase is None:
-        raise InputError("the phase is not said", "--phase prefill (all tokens at once), or --phase decode (the next)")
+        raise InputError("no phase is given", "--phase prefill (all tokens at once), or --phase decode (the next)")
     return _sized(lengths, dimensions, choose(phase, PHASES, what="phase"), context or _default_context(workload))
 
 
@@ -78,7 +78,7 @@ def parse_contexts(text: str) -> tuple[int, ...]:
 
 def _sized(lengths: Lengths, dimensions: Mapping[str, int], phase: str, context: int) -> dict[str, int]:
     if lengths.names & set(dimensions):
-        raise InputError("--phase and --context say what --dim would", "give one or the other")
+        raise InputError("--phase and --context set the dimensions that --dim sets", "give one or the other")
     return {**dimensions, **(lengths.sizes(context, 0) if phase == "prefill" else lengths.sizes(1, context))}
 
 
@@ -93,7 +93,7 @@ def _needed(workload: Workload) -> Lengths:
     found = _lengths(workload)
     if found is None:
         raise InputError(
-            f"--phase and --context are for language models, and {workload.reference} is none whose lengths are open",
+            f"--phase and --context are for language models, and {workload.reference} has no open lengths",
             "llm:CONFIG is one, or an ONNX file with inputs called past_key_values; --dim fixes any open dimension",
         )
     return found

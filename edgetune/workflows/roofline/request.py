@@ -176,7 +176,7 @@ def _check_tune(opts: RooflineOptions) -> None:
     beside = [option for option, value in {**options, "--no-measure": opts.no_measure}.items() if value]
     if beside:
         hint = "draw and place the network in a run of its own"
-        raise InputError(f"--tune gives a plan of what it measures, and has no use for {beside[0]}", hint)
+        raise InputError(f"--tune plans from its own measurements, and does not use {beside[0]}", hint)
     if len(sizes_of(opts)) > 1:
         raise InputError(f"--tune is for one batch size, and {len(sizes_of(opts))} are asked", "tune for each in turn")
 

@@ -61,7 +61,9 @@ def space_of(device: Device) -> ModeSpace:
     if isinstance(device.modes, Absent):
         raise InputError(f"{device.name} has no modes to tune: {device.modes.reason}", "name a board, e.g. jetson")
     if isinstance(device.power, Absent) and not is_table(device):
-        raise InputError(f"{device.name} does not tell power: {device.power.reason}", "energy cannot be tuned without")
+        raise InputError(
+            f"{device.name} gives no power readings: {device.power.reason}", "tuning energy needs power readings"
+        )
     return device.modes.space
 
 
@@ -76,7 +78,7 @@ def peaks_of(asked: RooflineOptions, device: Device, precision: str, reporter: R
         return read_peaks(asked.peaks, measured_on, force=asked.force)
     if is_table(device):
         raise InputError(
-            f"{device.name} is a table: it tells no peaks, without which no mode can be foreseen",
+            f"{device.name} is a table: it has no peaks, which predictions of modes need",
             f"--peaks FILE, made by: edgetune roofline --device {device.conditions['measured_on']} --modes ... -o FILE",
         )
     return measured_peaks(device, peak_modes(space_of(device)), [precision], quick=asked.quick, reporter=reporter)

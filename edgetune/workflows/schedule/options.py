@@ -13,13 +13,11 @@ COMPARED = "linear,deepeye,partial,fcfs,sjf,masa,reuse"
 
 _Jobs = Annotated[str, Option("A YAML file of networks and jobs.", metavar="JOBS", argument=True)]
 _Costs = Annotated[
-    str | None, Option("What layers take, as edgetune schedule profile writes it.", group="Files", metavar="FILE")
+    str | None, Option("Table of layer costs, as edgetune schedule profile writes it.", group="Files", metavar="FILE")
 ]
-_Memory = Annotated[str | float | None, Option("The budget, e.g. 512MiB.", group="Problem", metavar="SIZE")]
+_Memory = Annotated[str | float | None, Option("Memory budget, e.g. 512MiB.", group="Problem", metavar="SIZE")]
 _Workers = Annotated[int | None, Option("Tasks that run at a time.", metavar="N", least=1)]
-_Prepared = Annotated[
-    str | None, Option("Where models are prepared, or will be. Default: a cache.", group="Files", metavar="DIR")
-]
+_Prepared = Annotated[str | None, Option("Folder of prepared models. Default: a cache.", group="Files", metavar="DIR")]
 
 
 @options_class
@@ -35,44 +33,50 @@ class ScheduleOptions:
             ("--policy", "-p"), metavar="LIST",
         ),
     ] = None  # fmt: skip
-    variant: Annotated[str | None, Option("Of policies that have variants, e.g. code for masa.", metavar="NAME")] = None
-    simulate: Annotated[bool, Option("Run on a clock, from what layers take.", ("--simulate",), "Where")] = False
+    variant: Annotated[
+        str | None, Option("Variant of the policies that have it, e.g. code for masa.", metavar="NAME")
+    ] = None
+    simulate: Annotated[bool, Option("Simulate with the measured costs of layers.", ("--simulate",), "Where")] = False
     memory: _Memory = None
     workers: _Workers = None
     turns: Annotated[int, Option("How often each policy runs.", metavar="N", least=1)] = 1
     time_limit: Annotated[
-        str | float, Option("How long optimum looks for the best schedule, simulated.", metavar="TIME")
+        str | float, Option("Longest search of policy optimum for a schedule, with --simulate.", metavar="TIME")
     ] = "60s"
     duration: Annotated[
         str | float | None,
-        Option("Nothing arrives after it, e.g. 60s. Default: jobs end.", group="Problem", metavar="TIME"),
+        Option(
+            "No request arrives after this time, e.g. 60s. Default: until jobs end.", group="Problem", metavar="TIME"
+        ),
     ] = None
     costs: _Costs = None
     prepared: Annotated[
-        str | None, Option("Where networks are prepared, or will be. Default: a cache.", group="Files", metavar="DIR")
+        str | None, Option("Folder of prepared networks. Default: a cache.", group="Files", metavar="DIR")
     ] = None
     limit: Annotated[
-        str, Option("What keeps memory within the budget: auto, cgroup or accounted.", group="Where", metavar="HOW")
+        str, Option("How the memory budget is enforced: auto, cgroup or accounted.", group="Where", metavar="HOW")
     ] = "auto"
     swap: Annotated[
         str | float | None,
-        Option("Swap beside the memory, 0 for none. Default: what there is.", group="Where", metavar="SIZE"),
+        Option("Swap space besides the memory; 0 for none. Default: the machine's.", group="Where", metavar="SIZE"),
     ] = None
     safety: Annotated[
-        float | None, Option("Take layers for so many times their measure. Default: 1.1.", metavar="FACTOR")
+        float | None, Option("Multiply measured layer costs by FACTOR. Default: 1.1.", metavar="FACTOR")
     ] = None
     output: Annotated[
-        str | None, Option("The timeline. Default: timeline.parquet.", ("-o", "--output"), "Files", "FILE")
+        str | None, Option("File of the timeline. Default: timeline.parquet.", ("-o", "--output"), "Files", "FILE")
     ] = None
-    plot: Annotated[str | None, Option("Draw it: svg, png or pdf.", group="Files", metavar="FILE")] = None
+    plot: Annotated[str | None, Option("Draw the result: .svg, .png or .pdf.", group="Files", metavar="FILE")] = None
     view: Annotated[
         str | None,
-        Option("What to draw: responses, gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
+        Option("Figure to draw: responses, gantt, gantt:POLICY or gantt:POLICY@2s-5s.", group="Files", metavar="NAME"),
     ] = None
     chrome_trace: Annotated[
-        str | None, Option("Write the JSON that trace viewers open.", group="Files", metavar="FILE")
+        str | None, Option("Write a trace in JSON that trace viewers open.", group="Files", metavar="FILE")
     ] = None
-    seed: Annotated[int | None, Option("Of random arrivals. Default: that of the file.", metavar="N", least=0)] = None
+    seed: Annotated[int | None, Option("Seed of random arrivals. Default: that of the file.", metavar="N", least=0)] = (
+        None
+    )
     force: options.Force = False
 
 
@@ -82,20 +86,22 @@ class RobustnessOptions:
 
     jobs: _Jobs
     costs: _Costs = None
-    noise: Annotated[str | float, Option("Durations are wrong by up to this much.", metavar="LIST")] = "10%,25%,50%"
-    bytes_too: Annotated[bool, Option("Bytes are wrong as much.", ("--bytes",))] = False
-    runs: Annotated[int, Option("How often, for each.", metavar="N", least=1)] = 20
-    policy: Annotated[str, Option("Two or more, as for edgetune schedule run.", ("--policy", "-p"), metavar="LIST")] = (
-        COMPARED
-    )
+    noise: Annotated[
+        str | float, Option("Largest relative error of durations; several amounts in turn.", metavar="LIST")
+    ] = "10%,25%,50%"
+    bytes_too: Annotated[bool, Option("Apply the same error to bytes.", ("--bytes",))] = False
+    runs: Annotated[int, Option("Runs for each amount of noise.", metavar="N", least=1)] = 20
+    policy: Annotated[
+        str, Option("Two or more policies, as for edgetune schedule run.", ("--policy", "-p"), metavar="LIST")
+    ] = COMPARED
     memory: _Memory = None
     workers: _Workers = None
     duration: Annotated[
-        str | float | None, Option("Nothing arrives after it, e.g. 60s.", group="Problem", metavar="TIME")
+        str | float | None, Option("No request arrives after this time, e.g. 60s.", group="Problem", metavar="TIME")
     ] = None
-    seed: Annotated[int | None, Option("Of arrivals and noise. Default: that of the file.", metavar="N", least=0)] = (
-        None
-    )
+    seed: Annotated[
+        int | None, Option("Seed of arrivals and noise. Default: that of the file.", metavar="N", least=0)
+    ] = None
 
 
 @options_class
@@ -110,17 +116,18 @@ class LayerProfileOptions:
         ),
     ]  # fmt: skip
     output: Annotated[
-        str | None, Option("Default: the pipe, else costs.parquet.", ("-o", "--output"), "Files", "FILE")
+        str | None,
+        Option("Table of layer costs. Default: a pipe, else costs.parquet.", ("-o", "--output"), "Files", "FILE"),
     ] = None
     target_ci: Annotated[
         str | float, Option("Stop when a median is known this well (95 % interval), or after 1 s.", metavar="SHARE")
     ] = "5%"
-    repeats: Annotated[
-        int | None, Option("Take exactly so many samples instead.", metavar="N", least=1, most=10_000)
-    ] = None
-    cold: Annotated[bool, Option("Load from storage too, dropped from the page cache each time.", ("--cold",))] = False
-    whole: Annotated[bool, Option("Whole networks too, in the two forms that policy bulk runs.", ("--whole",))] = False
-    layer_timeout: Annotated[str | float, Option("Give a layer up after this.", metavar="TIME")] = "5m"
+    repeats: Annotated[int | None, Option("Take exactly N samples instead.", metavar="N", least=1, most=10_000)] = None
+    cold: Annotated[bool, Option("Also time loads from storage, with an empty page cache.", ("--cold",))] = False
+    whole: Annotated[
+        bool, Option("Also measure whole networks, in the two forms that policy bulk runs.", ("--whole",))
+    ] = False
+    layer_timeout: Annotated[str | float, Option("Stop measuring a layer after this time.", metavar="TIME")] = "5m"
     prepared: _Prepared = None
     seed: options.Seed = 0
     force: options.Force = False
@@ -133,13 +140,13 @@ class PreparationOptions:
     models: Annotated[
         Sequence[str], Option("ONNX files, or zoo:NAME.", metavar="MODEL", argument=True, repeatable=True)
     ]
-    output: Annotated[
-        str, Option("Each network goes into a folder of its name there.", ("-o", "--output"), "Files", "DIR")
-    ] = "prepared"
+    output: Annotated[str, Option("Write each network to the folder DIR/NAME.", ("-o", "--output"), "Files", "DIR")] = (
+        "prepared"
+    )
     batch_size: Annotated[
         int | None,
         Option(
-            "Samples per request. Default: as exported, else 1.", ("--batch-size", "-b"), "Problem", "N", least=1
+            "Samples per request. Default: the exported size, else 1.", ("--batch-size", "-b"), "Problem", "N", least=1
         ),
     ] = None  # fmt: skip
     batch_axis: options.BatchAxis = ()
@@ -151,12 +158,13 @@ class PreparationOptions:
     optimise: Annotated[
         str,
         Option(
-            "all: for this kind of processor; extended: for any; basic: standard operators only, slower.",
+            "Graph optimisation: all (runs on this kind of processor only), extended (runs on any), "
+            "basic (standard operators only, slower).",
             metavar="LEVEL",
         ),
     ] = "all"  # fmt: skip
     whole: Annotated[bool, Option("Do not split: one layer for the whole network.", ("--whole",))] = False
-    fresh: Annotated[bool, Option("Replace what was prepared before.", ("--fresh",), "Files")] = False
+    fresh: Annotated[bool, Option("Replace networks prepared earlier.", ("--fresh",), "Files")] = False
 
 
 @options_class
@@ -168,12 +176,17 @@ class GraphOptions:
         Option("A prepared folder, an ONNX file, zoo:NAME, or a table of layer costs.", metavar="MODEL", argument=True),
     ]
     mode: Annotated[
-        str, Option("bulk, linear, deepeye, partial, several, or all.", ("--mode", "-m"), metavar="LIST")
+        str,
+        Option(
+            "Execution mode: bulk, linear, deepeye, partial, several of them, or all.", ("--mode", "-m"), metavar="LIST"
+        ),
     ] = "all"
     network: Annotated[
-        str | None, Option("Which network of a table. Default: its only one.", group="Problem", metavar="NAME")
+        str | None, Option("The network to take from a table. Default: its only one.", group="Problem", metavar="NAME")
     ] = None
-    output: Annotated[str | None, Option("Draw it: svg, png or pdf.", ("-o", "--output"), "Files", "FIGURE")] = None
+    output: Annotated[
+        str | None, Option("Draw the result: .svg, .png or .pdf.", ("-o", "--output"), "Files", "FIGURE")
+    ] = None
     prepared: _Prepared = None
     force: options.Force = False
 
@@ -182,34 +195,37 @@ class GraphOptions:
 class GenerationOptions:
     """The options of ``edgetune schedule generate``."""
 
-    networks: Annotated[int, Option("How many.", ("--networks", "-n"), "Problem", "N", least=1)] = 3
-    shape: Annotated[str, Option("chain, skips, fan or branches.", group="Problem", metavar="NAME")] = "chain"
-    layers: Annotated[str, Option("Layers of each network.", group="Problem", metavar="N|LOW:HIGH")] = "5:10"
+    networks: Annotated[int, Option("Number of networks.", ("--networks", "-n"), "Problem", "N", least=1)] = 3
+    shape: Annotated[
+        str, Option("Shape of the graph: chain, skips, fan or branches.", group="Problem", metavar="NAME")
+    ] = "chain"
+    layers: Annotated[str, Option("Number of layers of each network.", group="Problem", metavar="N|LOW:HIGH")] = "5:10"
     width: Annotated[
-        int, Option("Layers side by side in a fan, or branches.", group="Problem", metavar="N", least=1)
+        int, Option("Number of parallel layers in a fan, or of branches.", group="Problem", metavar="N", least=1)
     ] = 3
     weights: Annotated[
-        str, Option("Of a layer: 8MiB, uniform:1MiB:50MiB or log:1MiB:50MiB.", group="Problem", metavar="SIZES")
+        str, Option("Weights of a layer: 8MiB, uniform:1MiB:50MiB or log:1MiB:50MiB.", group="Problem", metavar="SIZES")
     ] = "log:64KiB:64MiB"
-    outputs: Annotated[str, Option("Of a layer.", group="Problem", metavar="SIZES")] = "log:4KiB:4MiB"
-    scratch: Annotated[str, Option("Of a layer.", group="Problem", metavar="SIZES")] = "0"
+    outputs: Annotated[str, Option("Output size of a layer.", group="Problem", metavar="SIZES")] = "log:4KiB:4MiB"
+    scratch: Annotated[str, Option("Working memory of a layer.", group="Problem", metavar="SIZES")] = "0"
     load: Annotated[
-        str, Option("What storage delivers, or times: log:1ms:100ms.", group="Problem", metavar="RATE|TIMES")
+        str, Option("Storage bandwidth, or load times: log:1ms:100ms.", group="Problem", metavar="RATE|TIMES")
     ] = "500MB/s"
-    execute: Annotated[str, Option("Of a layer.", group="Problem", metavar="TIMES")] = "log:1ms:50ms"
+    execute: Annotated[str, Option("Execution time of a layer.", group="Problem", metavar="TIMES")] = "log:1ms:50ms"
     count: Annotated[int, Option("Requests for each network.", group="Problem", metavar="N", least=1)] = 10
     arrivals: Annotated[
         str,
         Option(
-            "batch, periodic:2s or normal:2s; normal alone keeps the device busy.", group="Problem", metavar="WORDS"
+            "Arrivals: batch, periodic:2s or normal:2s; normal without a time keeps the device busy.",
+            group="Problem", metavar="WORDS",
         ),
     ] = "batch"  # fmt: skip
     memory: Annotated[
         str | float | None,
-        Option("Default: half more than the hungriest network needs.", group="Problem", metavar="SIZE"),
+        Option("Memory budget. Default: 1.5 times the need of the largest network.", group="Problem", metavar="SIZE"),
     ] = None
     workers: Annotated[int, Option("Tasks that run at a time.", metavar="N", least=1)] = 2
-    output: Annotated[str, Option("What layers take.", ("-o", "--output"), "Files", "FILE")] = "made.parquet"
-    jobs: Annotated[str, Option("What is to run.", group="Files", metavar="FILE")] = "made.yaml"
+    output: Annotated[str, Option("Table of layer costs.", ("-o", "--output"), "Files", "FILE")] = "made.parquet"
+    jobs: Annotated[str, Option("File of the jobs.", group="Files", metavar="FILE")] = "made.yaml"
     seed: options.Seed = 0
     force: options.Force = False

@@ -66,7 +66,7 @@ def _study(opts: RobustnessOptions, reporter: Reporter) -> tuple[Study, int]:
     """Return the study to run, and the seed."""
     chosen = choose_policies(opts.policy)
     if len(chosen) < 2:
-        raise InputError(f"--policy is {opts.policy}: one policy alone is in no order", f"e.g. --policy {COMPARED}")
+        raise InputError(f"--policy is {opts.policy}: an order needs two policies or more", f"e.g. --policy {COMPARED}")
     jobs = read_located_jobs(opts.jobs)
     budget_bytes = memory_limit_bytes(opts.memory, opts.jobs, jobs)
     until_s = None if opts.duration is None else parse_time_s(opts.duration, what="--duration")

@@ -31,14 +31,16 @@ class ProblemOptions:
         ),
     ] = None
     power_budget: PowerBudget = None
-    latency_budget: Annotated[str | float | None, _asked("Every answer within, e.g. 80ms.", metavar="TIME")] = None
-    arrival_rate: Annotated[str | float | None, _asked("Requests to keep up with, e.g. 60/s.", metavar="RATE")] = None
+    latency_budget: Annotated[
+        str | float | None, _asked("Longest latency of a request, e.g. 80ms.", metavar="TIME")
+    ] = None
+    arrival_rate: Annotated[str | float | None, _asked("Request rate to serve, e.g. 60/s.", metavar="RATE")] = None
     objective: Annotated[
-        str | None, _asked("throughput, latency, time, energy or energy-delay.", metavar="NAME")
+        str | None, _asked("What to optimise: throughput, latency, time, energy or energy-delay.", metavar="NAME")
     ] = None  # fmt: skip
     margin: Margin = None
     problem: Annotated[
-        str | None, _asked("Read the problem from YAML, or from a plan; options go first.", metavar="FILE")
+        str | None, _asked("Read the problem from a YAML file or a plan; options override it.", metavar="FILE")
     ] = None  # fmt: skip
     background: Annotated[
         str | None, _asked("The second network, without a deadline: its name, or a MODEL.", metavar="NAME")
@@ -47,7 +49,7 @@ class ProblemOptions:
         int | None, _asked("Samples per minibatch of the second network.", metavar="N", least=1)
     ] = None  # fmt: skip
     convergence: Annotated[
-        str | None, _asked("Epochs to the target accuracy by batch size, for accuracy.", metavar="FILE")
+        str | None, _asked("Table of epochs to the target accuracy, for kind accuracy.", metavar="FILE")
     ] = None  # fmt: skip
 
 
@@ -59,7 +61,7 @@ class StrategyOptions:
         str | None,
         Option(
             "roofline (the default), pareto, gmd, als, staircase, binary, random, nn, tpe, gp, exhaustive; "
-            "or auto: what fits the time there is.",
+            "or auto: chosen by the available time.",
             metavar="NAME",
         ),
     ] = None
@@ -68,12 +70,12 @@ class StrategyOptions:
     ] = None  # fmt: skip
     time_budget: Annotated[str | float | None, Option("Stop measuring after this, e.g. 10m.", metavar="TIME")] = None
     reusable: Annotated[
-        bool, Option("Spend the points on every budget, for budgets will change (pareto).", ("--reusable",))
+        bool, Option("Measure for all budgets, because budgets will change (pareto).", ("--reusable",))
     ] = False
     power_noise: Annotated[
         str | float | None,
         Option(
-            "How much power readings waver; the winner is measured again until it is surely within budget. "
+            "Scatter of power readings; the winner is measured again until it is surely within budget. "
             "Default: 1.5% on a live sensor, 0% from a table or a model.",
             metavar="SHARE",
         ),
@@ -92,9 +94,10 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
         ),
     ] = field(default=(), kw_only=False)
     workload: Workload = None
-    task: Annotated[str | None, _asked("Of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
+    task: Annotated[str | None, _asked("Task of a MODEL.", ("--task", "-t"), metavar="infer|train")] = None
     batch_sizes: Annotated[
-        str | Sequence[int] | None, _asked("To choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST")
+        str | Sequence[int] | None,
+        _asked("Batch sizes to choose from, e.g. 1,4,16.", ("--batch-sizes", "-b"), metavar="LIST"),
     ] = None
     batch_axis: options.BatchAxis = ()
     device: Annotated[
@@ -104,24 +107,28 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     modes: options.Modes = None
     column: options.Column = ()
     ops: options.Ops = None
-    known: Annotated[str | None, _file("A profile measured earlier: its points cost nothing.", metavar="FILE")] = None
+    known: Annotated[str | None, _file("An earlier profile, whose points are not measured again.", metavar="FILE")] = (
+        None
+    )
     like: Annotated[
         Sequence[str],
         _file(
-            "A profile of another network on this device, as a first guess. Repeatable.",
+            "A profile of another network on this device, as prior knowledge. Repeatable.",
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip
     roofline: Annotated[
-        str | None, _file("The device's roofline, as a first guess with the network's cost.", metavar="FILE")
+        str | None, _file("The device's roofline, as prior knowledge.", metavar="FILE")
     ] = None  # fmt: skip
-    output: Annotated[str | None, _file("The plan. Default: print it.", ("-o", "--output"), metavar="FILE")] = None
-    trace: Annotated[str | None, _file("Write every step of the search there.", metavar="FILE")] = None
+    output: Annotated[
+        str | None, _file("Write the plan to FILE. Default: print it.", ("-o", "--output"), metavar="FILE")
+    ] = None
+    trace: Annotated[str | None, _file("Write every step of the search to FILE.", metavar="FILE")] = None
     points: Annotated[
-        str | None, _file("Keep what is measured there; what it holds already costs nothing.", metavar="FILE")
+        str | None, _file("Keep measured points in FILE; points in it are not measured again.", metavar="FILE")
     ] = None  # fmt: skip
     plot: Annotated[
-        str | None, _file("Draw what was measured and the answer: svg, png or pdf.", metavar="FILE")
+        str | None, _file("Draw the measured points and the answer: .svg, .png or .pdf.", metavar="FILE")
     ] = None  # fmt: skip
     force: options.Force = False
 
@@ -136,7 +143,9 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
 class EvaluationOptions:
     """The options of ``edgetune search evaluate``."""
 
-    tables: Annotated[Sequence[str], _table("Profiles with every point measured; - for one.")] = field(kw_only=False)
+    tables: Annotated[Sequence[str], _table("Profiles with every point measured; - for standard input.")] = field(
+        kw_only=False
+    )
     family: Annotated[
         str | None,
         _asked(
@@ -162,28 +171,34 @@ class EvaluationOptions:
     ] = None  # fmt: skip
     everything: Annotated[bool, _asked("Replay every problem.", ("--all",))] = False
     arrivals: Annotated[
-        str | None, _asked("Requests to replay, for dynamic. Default: Poisson, 60/s.", metavar="FILE")
+        str | None, _asked("Arrivals to replay, for family dynamic. Default: Poisson, 60/s.", metavar="FILE")
     ] = None  # fmt: skip
-    scale: Annotated[str | float | None, _asked("Scale the requests to this mean, e.g. 60/s.", metavar="RATE")] = None
-    power_budget: Annotated[str | float, _asked("Of dynamic problems.", metavar="POWER")] = "40W"
-    latency_budget: Annotated[str | float, _asked("Of dynamic problems.", metavar="TIME")] = "100ms"
+    scale: Annotated[str | float | None, _asked("Scale the arrivals to this mean rate, e.g. 60/s.", metavar="RATE")] = (
+        None
+    )
+    power_budget: Annotated[str | float, _asked("Power budget of dynamic problems.", metavar="POWER")] = "40W"
+    latency_budget: Annotated[str | float, _asked("Latency budget of dynamic problems.", metavar="TIME")] = "100ms"
     convergence: Annotated[
         Sequence[str],
-        _asked("Epochs to the target by batch size, for accuracy. Repeatable.", metavar="FILE", repeatable=True),
+        _asked(
+            "Table of epochs to the target accuracy, for family accuracy. Repeatable.", metavar="FILE", repeatable=True
+        ),
     ] = ()
     strategies: Annotated[
-        str, Option("Whom to judge, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
+        str, Option("Strategies to compare, e.g. roofline,gmd,random:250.", metavar="NAME[:POINTS],...")
     ] = "roofline,random:250"  # fmt: skip
-    seeds: Annotated[int, Option("Repeat with so many seeds, from 0.", metavar="N", least=1)] = 1
+    seeds: Annotated[int, Option("Repeat with N seeds, from 0.", metavar="N", least=1)] = 1
     noise: Annotated[
-        str | float, Option("Deviation of every measured time; powers have half of it. E.g. 3%.", metavar="SHARE")
+        str | float, Option("Noise added to every measured time, e.g. 3%; power gets half of it.", metavar="SHARE")
     ] = "0%"
-    tie: Annotated[str | float, Option("Excess that is none: noise of the tables, e.g. 3%.", metavar="SHARE")] = "0%"
+    tie: Annotated[
+        str | float, Option("Excess that counts as zero: the noise of the tables, e.g. 3%.", metavar="SHARE")
+    ] = "0%"
     jobs: Annotated[
-        int | None, Option("Processes. Default: as many as there are processors.", metavar="N", least=1)
+        int | None, Option("Parallel processes. Default: one per processor.", metavar="N", least=1)
     ] = None  # fmt: skip
     output: Annotated[
-        str | None, _file("A row per problem. Default: evaluation.parquet.", ("-o", "--output"), metavar="FILE")
+        str | None, _file("File of the problems. Default: evaluation.parquet.", ("-o", "--output"), metavar="FILE")
     ] = None  # fmt: skip
     plot: Annotated[
         str | None, _file("Draw the excess of each strategy: .svg, .png or .pdf.", metavar="FIGURE")
@@ -199,13 +214,13 @@ class SensitivityOptions:
     """The options of ``edgetune search sensitivity``."""
 
     profile: Annotated[
-        str, Option("Training rows by batch size and mode.", metavar="PROFILE", argument=True)
+        str, Option("A profile of training, by batch size and mode.", metavar="PROFILE", argument=True)
     ] = field(kw_only=False)  # fmt: skip
-    tables: Annotated[Sequence[str], _table("More convergence tables.")] = field(default=(), kw_only=False)
+    tables: Annotated[Sequence[str], _table("Further convergence tables.")] = field(default=(), kw_only=False)
     convergence: Annotated[
         Sequence[str], _asked("A convergence table. Repeatable.", metavar="TABLE", repeatable=True)
     ] = ()  # fmt: skip
     power_budget: PowerBudget = None
     margin: Margin = None
-    objective: Annotated[str, _asked("time, energy or energy-delay.", metavar="NAME")] = "time"
+    objective: Annotated[str, _asked("What to optimise: time, energy or energy-delay.", metavar="NAME")] = "time"
     workload: Workload = None

@@ -62,7 +62,7 @@ def pass_of(samples: int, dimensions: Mapping[str, int]) -> Pass:
             raise InputError(f"a language model has no dimension {name!r}", "its dimensions are tokens and past")
     if not dimensions:
         raise InputError(
-            "how long the sequence is has not been said",
+            "the length of the sequence is not given",
             "--dim tokens=2048 (prefill of so many), or --dim past=2048 (one token after so many)",
         )
     return Pass(samples, dimensions.get("tokens", 1), dimensions.get("past", 0))

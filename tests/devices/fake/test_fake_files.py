@@ -148,7 +148,7 @@ def test_a_function_runs_before_the_write_goes_on(kernel):
     assert kernel.read(HIGH) == "1190400"
 
 
-def test_faults_are_counted_from_when_they_are_told_and_over_refused_writes(kernel):
+def test_faults_are_counted_from_when_they_are_reported_and_over_refused_writes(kernel):
     kernel.write(HIGH, "1113600")
     kernel.fail_at(3, "EBUSY")
     kernel.write(HIGH, "1190400")

@@ -136,7 +136,7 @@ def test_through_sudo_the_script_lets_no_other_tree_be_named(installed, host):
         [installed, "host", "--root", str(host.root)], env={"SUDO_UID": "1000"}, capture_output=True, check=False
     )
     assert ended.returncode == 2
-    assert b"--root cannot be had through sudo" in ended.stderr
+    assert b"--root is not allowed through sudo" in ended.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a file of somebody else than root takes root to make")

@@ -180,7 +180,7 @@ def test_what_is_no_journal_is_one_clear_error(journals, text):
     ],
 )
 def test_names_and_values_that_no_snapshot_holds_are_neither_noted_nor_carried_out(journals, snapshot):
-    with pytest.raises(DeviceError, match="cannot be noted"):
+    with pytest.raises(DeviceError, match="cannot be recorded"):
         journals.begin(snapshot)
     rewrite(journals, snapshot=snapshot)
     with pytest.raises(NotRestoredError, match="cannot be used"):

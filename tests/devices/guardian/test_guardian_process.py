@@ -423,7 +423,7 @@ def test_what_a_host_cannot_put_back_without_cpufreq_is_not_restored(host):
 def test_through_sudo_no_other_tree_can_be_named(host):
     ended = guardian("host", "--root", str(host.root), environment={**os.environ, "SUDO_UID": "1000"})
     assert ended.returncode == 2
-    assert "--root cannot be had through sudo" in ended.stderr
+    assert "--root is not allowed through sudo" in ended.stderr
 
 
 def test_nothing_of_the_callers_environment_or_folder_is_imported(host, tmp_path):

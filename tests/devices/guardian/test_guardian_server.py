@@ -310,7 +310,7 @@ def kill(kernel):
     kernel.revive()
 
 
-def test_what_is_left_is_told_and_stays(kernel):
+def test_what_is_left_is_reported_and_stays(kernel):
     kill(kernel)
     before = kernel.settings()
     (reply,) = guard_toy(kernel, request(1, "left")).replies
@@ -333,7 +333,7 @@ def test_forgetting_begins_with_putting_back(kernel):
     assert_as_found(kernel)
 
 
-def test_what_cannot_be_put_back_is_told_and_forgotten_of_this_run_too(kernel):
+def test_what_cannot_be_put_back_is_reported_and_forgotten_of_this_run_too(kernel):
     kernel.fail_at(6, "EBUSY")
     kernel.fail_at(7, "EBUSY")
     outcome = guard_toy(kernel, MODES[0], request(2, "forget"), request(3, "left"))

@@ -53,7 +53,7 @@ def test_a_control_made_after_the_clock_was_set_puts_back_what_the_snapshot_says
     assert limits(sysfs) == ["800000", "2400000"] * 2
 
 
-def test_what_cannot_be_put_back_is_told(sysfs):
+def test_what_cannot_be_put_back_is_reported(sysfs):
     control = HostControl(sysfs)
     found = control.snapshot()
     control.apply(Mode(cpu_mhz=1600), found)

@@ -24,7 +24,7 @@ def test_no_board_with_published_tables_differs(bench, name):
         assert differences(detect_jetson(kernel), find_knobs(kernel).tables) == []
 
 
-def test_clocks_that_nobody_has_published_are_told_with_how_many_are_new(orin):
+def test_clocks_that_nobody_has_published_are_reported_with_how_many_are_new(orin):
     jetson, tables = orin
     (sentence,) = differences(jetson, {**tables, "gpu_mhz": (*tables["gpu_mhz"], 1400.0, 1500.0)})
     assert sentence == (

@@ -105,7 +105,7 @@ def test_the_gpu_stack_is_told_by_its_clock_and_not_by_the_jetpack(tmp_path):
         ("proc/1/cgroup", "0::/system.slice/docker-1f2e.scope", "/proc/1/cgroup names docker"),
     ],
 )
-def test_a_container_is_told_and_noted(tmp_path, path, text, hint):
+def test_a_container_is_reported_and_noted(tmp_path, path, text, hint):
     sysfs = board(tmp_path)
     sysfs.put(path, text)
     found = detect_jetson(sysfs)

@@ -62,7 +62,7 @@ def test_where_a_lock_alone_does_not_hold_the_firmware_is_halted_and_let_go_agai
     assert at.differences() == {}
 
 
-def test_a_rate_that_the_firmware_ignores_is_told_and_unlocked(bench):
+def test_a_rate_that_the_firmware_ignores_is_reported_and_unlocked(bench):
     at = bench(bpmp_ignores=True)
     found = at.control.snapshot()
     with pytest.raises(DeviceError, match=r"clk/emc/rate was set to 2133000000 but .*/rate reads 204000000: ignored"):
@@ -70,7 +70,7 @@ def test_a_rate_that_the_firmware_ignores_is_told_and_unlocked(bench):
     assert at.differences() == {}
 
 
-def test_a_rate_that_drifts_off_within_a_second_is_told_and_unlocked(bench):
+def test_a_rate_that_drifts_off_within_a_second_is_reported_and_unlocked(bench):
     at = bench(emc_drifts=True)
     found = at.control.snapshot()
     with pytest.raises(DeviceError, match=r"rate reads 204000000: it drifted off after 0\.2 s"):
@@ -123,7 +123,7 @@ def test_0_and_minus_1_are_never_written_to_the_cap_of_jetpack_6(bench, value):
         at.control.apply(Mode(mem_mhz=665.6), found | {CLK_CAP: value})
 
 
-def test_a_cap_that_the_firmware_refuses_is_told_and_everything_is_put_back(bench):
+def test_a_cap_that_the_firmware_refuses_is_reported_and_everything_is_put_back(bench):
     at = bench("jetson-orin-nano-8gb", kernel="5.15", super_dt=True, mode="15W", cap_refused=True)
     at.kernel.put(CLK_CAP, 2133000000)
     at.before = at.kernel.settings()
@@ -201,7 +201,7 @@ def test_rates_of_thor_are_column_2_of_the_firmwares_table_in_khz_or_hz(bench, l
     assert find_emc(at.kernel).table == (204_000_000, 2_133_000_000)
 
 
-def test_a_lock_that_cannot_be_written_is_told(bench):
+def test_a_lock_that_cannot_be_written_is_reported(bench):
     at = bench()
     found = at.control.snapshot()
     at.kernel.deny_writing(LOCK, errno.EPERM)

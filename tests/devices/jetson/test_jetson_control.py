@@ -245,7 +245,7 @@ def test_after_a_power_cut_the_board_is_as_found_even_where_the_boot_gives_other
 
 
 @pytest.mark.parametrize(("made", "fault"), FAILING)
-def test_any_write_that_fails_is_told_and_the_board_is_put_back(bench, made, fault):
+def test_any_write_that_fails_is_reported_and_the_board_is_put_back(bench, made, fault):
     at = bench(made[0], kernel=made[1])
     found = at.control.snapshot()
     at.control.apply(lowest(at.control), found)
@@ -299,7 +299,7 @@ def test_a_journal_of_another_board_is_not_carried_out(bench):
     assert {path for path, _ in at.kernel.writes} <= at.control.settable
 
 
-def test_values_of_a_journal_that_are_no_numbers_are_told(bench):
+def test_values_of_a_journal_that_are_no_numbers_are_reported(bench):
     at = bench()
     found = at.control.snapshot()
     limit = next(path for path in found if path.endswith("policy0/scaling_max_freq"))
@@ -342,7 +342,7 @@ def test_nothing_but_the_listed_files_can_be_written(bench):
     assert at.kernel.writes == []
 
 
-def test_a_knob_that_drifts_while_the_mode_is_set_is_told(bench):
+def test_a_knob_that_drifts_while_the_mode_is_set_is_reported(bench):
     at = bench()
     found = at.control.snapshot()
     policy = "sys/devices/system/cpu/cpufreq/policy0/scaling_min_freq"

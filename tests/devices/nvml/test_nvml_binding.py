@@ -63,7 +63,7 @@ def test_a_function_that_the_library_lacks_is_not_supported() -> None:
     ("code", "words"),
     [(gpu.DRIVER_NOT_LOADED, "the NVIDIA driver is not loaded"), (gpu.LIBRARY_NOT_FOUND, "libnvidia-ml.so.1")],
 )
-def test_a_missing_driver_is_told_when_the_library_is_loaded(code: int, words: str) -> None:
+def test_a_missing_driver_is_reported_when_the_library_is_loaded(code: int, words: str) -> None:
     with pytest.raises(DeviceError, match=words):
         load_nvml(FakeNvml([], fails_with=code))
 

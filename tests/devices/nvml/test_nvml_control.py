@@ -139,7 +139,7 @@ def test_restoring_goes_on_after_a_failure_and_says_what_is_wrong() -> None:
     assert fake.memory_lock is None
 
 
-def test_a_lost_gpu_is_told_and_not_claimed_to_be_restored() -> None:
+def test_a_lost_gpu_is_reported_and_not_claimed_to_be_restored() -> None:
     fake = FakeGpu()
     control = control_of(fake)
     found = control.snapshot()

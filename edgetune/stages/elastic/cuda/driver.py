@@ -165,7 +165,7 @@ class Driver:
             )
         if code in _UNSUPPORTED:
             message = f"{function}: this GPU or its driver does not offer it (CUDA error {code})"
-            return NotOfferedError(message, "leave out what needs it")
+            return NotOfferedError(message, "leave out the option that needs it")
         if code in _KNOWN:
             message, hint = _KNOWN[code]
             return DeviceError(message, hint)

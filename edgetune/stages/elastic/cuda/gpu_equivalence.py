@@ -160,7 +160,7 @@ def check(
             found.append(verdict)
         if not alive:
             message = f"{name} failed before it, after which CUDA runs nothing more in a process"
-            lost = DeviceError(message, f"mend {name}, or check the others in a file of their own")
+            lost = DeviceError(message, f"mend {name}, or move the other kernels to another file")
     return GpuCheckResult(tuple(found), untried)
 
 

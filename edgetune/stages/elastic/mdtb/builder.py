@@ -235,7 +235,7 @@ class Builder:
 
     def _tensor(self, name: str, channels: int, side: int = 1, role: Role = "scratch") -> LayerOutput:
         if channels < 1:
-            raise InputError(f"{self._name}: no channels are left of {name}", "divide them by less: a smaller narrow")
+            raise InputError(f"{self._name}: no channels are left of {name}", "choose a smaller value of narrow")
         self._buffer(name, (channels, side, side) if side > 1 else (channels,), role)
         return LayerOutput(name, channels, side)
 

@@ -160,6 +160,8 @@ def _compile(arguments: Sequence[str], name: str) -> None:
     if "No such file" in first["text"]:
         hint = "include its folder; of CUDA's own headers the CPU shim has cuda_runtime.h, cuda.h and math_constants.h"
     if first["file"] == _TABLE:
-        missed = f"{name}: a kernel is not there when it is compiled: {first['text']}"
-        raise InputError(missed, "does it stand under an #if that does not hold? #define at the top what it asks for")
+        missed = f"{name}: a kernel is missing after compilation: {first['text']}"
+        raise InputError(
+            missed, "is it inside an #if whose condition is false? #define what the condition needs at the top"
+        )
     raise InputError(f"{first['file']}:{first['line']}: {first['text']}", hint)

@@ -208,7 +208,7 @@ class Built:
         names = list(arrays)
         text = re.sub(r"of buffer (\d+)", lambda found: f"of buffer {names[int(found[1])]}", text)
         if status == _BAD_LAUNCH:
-            raise InputError(f"cannot launch: {text}", "mend the launch: its grid, block, arguments")
+            raise InputError(f"cannot launch: {text}", "correct the grid, block or arguments of the launch")
         if status != _STATUSES.index("ok") + 1:
             if program_counter:
                 line = self._line(program_counter)

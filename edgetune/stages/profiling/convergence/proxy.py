@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import Dataset
 from edgetune.version import __version__
@@ -34,7 +34,10 @@ def resolve_proxy(reference: str) -> Workload:
             raise InputError(message, f"give {', '.join(PROXIES)}, a network of the zoo or an ONNX file")
         return workload
     if reference not in PROXIES:
-        raise InputError(f"there is no proxy {reference!r}", nearest(reference, PROXIES))
+        near = difflib.get_close_matches(reference, PROXIES, 1)
+        listed = f"known: {', '.join(PROXIES)}"
+        hint = f"did you mean {near[0]}? {listed}" if near else listed
+        raise InputError(f"there is no proxy {reference!r}", hint)
     return Workload(reference, reference, "name", None, f"edgetune {__version__}")
 
 
@@ -91,10 +94,10 @@ def check_sizes(batch_sizes: Sequence[int], dataset: Dataset, options: TrainingO
         message = f"batch size {', '.join(map(str, large))}: the data set {dataset.name} has {samples} samples to learn"
         raise InputError(message, f"use batch sizes up to {samples}, or a larger data set")
     if dataset.classes < 2:
-        raise InputError(f"the data set {dataset.name} has one label only", "there is nothing to tell apart in it")
+        raise InputError(f"the data set {dataset.name} has one label only", "a classifier needs two labels or more")
     if options.target_accuracy <= 1 / dataset.classes:
         message = f"a target accuracy of {options.target_accuracy:.3g} is that of guessing one of {dataset.classes}"
-        raise InputError(message, "aim higher, e.g. --target-accuracy 90%")
+        raise InputError(message, "give a higher target, e.g. --target-accuracy 90%")
 
 
 Task = tuple[int, int]

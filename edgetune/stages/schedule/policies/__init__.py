@@ -77,10 +77,12 @@ def choose_policies(words: str, variant: str | None = None) -> list[PolicyChoice
     """
     found = [_chosen(word.strip(), variant) for word in words.split(",")]
     if variant is not None and not any(variant in each.words.partition(":")[2] for each in found):
-        raise InputError(f"--variant {variant}: none of {words} has it", "e.g. --policy masa --variant code")
+        raise InputError(
+            f"--variant {variant}: no policy of {words} has this variant", "e.g. --policy masa --variant code"
+        )
     named = [each.words for each in found]
     if len(set(named)) < len(named):
-        raise InputError(f"--policy names one twice: {words}", "name it once; turns run it more often")
+        raise InputError(f"--policy names one twice: {words}", "name it once; --turns runs it more often")
     return found
 
 

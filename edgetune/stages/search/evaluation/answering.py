@@ -26,18 +26,18 @@ from edgetune.stages.search.strategies import STRATEGIES
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A strategy and the most points it may measure per problem; ``None`` for its own number."""
+    """A strategy and the most points it may measure per problem; ``None`` for its default."""
 
     strategy: str
     max_points: int | None = None
 
     @property
     def measures_once(self) -> bool:
-        """Whether it ignores the budget while it measures, so that one search serves every problem."""
+        """Whether the strategy ignores the budget while it measures, so that one search serves every problem."""
         return STRATEGIES.find(self.strategy).budget_free
 
     def settings(self, seed: int, noise: float) -> SearchSettings:
-        """Return how it searches where times waver by ``noise``, a relative deviation, and powers by half of it."""
+        """Return the settings of its search; ``noise`` is the relative deviation of times, twice that of powers."""
         return SearchSettings(self.strategy, self.max_points, seed, noise / 2)
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ def parse_contenders(text: str) -> list[Contender]:
     """Return the contenders in ``text``, e.g. ``roofline,gmd,random:250``.
 
     Raises:
-        InputError: an unknown strategy, a number of points that is none, or one named twice.
+        InputError: an unknown strategy, an invalid number of points, or a strategy named twice.
     """
     found = [_contender(word.strip()) for word in text.split(",") if word.strip()]
     if not found:
@@ -70,18 +70,18 @@ def _contender(word: str) -> Contender:
 
 
 PREDICTED = "predicted"
-"""What is added to the name of a strategy whose predictions are answers."""
+"""Suffix of the name of a strategy whose predictions are taken as answers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrategyAnswers:
-    """What one strategy answered to some problems.
+    """The answers of one strategy to some problems.
 
     Args:
         variant: ``""``, or ``predicted`` where the answers are predictions and not measurements.
         rows: Row of each answer in the case's space; -1 where there was none.
-        points: Measured for each; by strategies that measure once, for all of them together.
-        strategy_s: Own computation for each, s; of strategies that measure once, their share of all of it.
+        points: Measured points per problem; of strategies that measure once, in all.
+        strategy_s: Computation of the strategy per problem, s; of strategies that measure once, an equal share.
     """
 
     variant: str
@@ -161,7 +161,7 @@ def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) ->
     """Refuse a strategy that does not solve these problems, before any is replayed.
 
     Raises:
-        InputError: its own.
+        InputError: the strategy cannot solve the problems.
     """
     for contender in contenders:
         for case in cases[:1]:
@@ -169,7 +169,7 @@ def require_solvers(cases: list[EvaluationCase], contenders: list[Contender]) ->
 
 
 def noisy(rows: Mapping[Point, ProfileRow], noise: float, seed: str) -> Measure:
-    """Return what measures a point: times waver by ``noise``, a relative standard deviation, powers by half of it."""
+    """Return a function that measures a point; ``noise`` is the relative deviation of times, twice that of powers."""
     if not noise:
         return rows.__getitem__
     draws = random.Random(seed)
@@ -189,7 +189,7 @@ def perturbed(row: ProfileRow, time_deviation: float, power_deviation: float) ->
 def _explore(
     case: EvaluationCase, contender: Contender, seed: int, measure: Measure
 ) -> tuple[object, SearchHistory, float]:
-    """Run a strategy on a problem without budgets; return it, its history and its own computation, s."""
+    """Run a strategy on a problem without budgets; return the strategy, its history and its computation time, s."""
     problem, space = case.problems.unbounded(), case.space
     settings = contender.settings(seed, 0.0)
     searcher, limit = start_strategy(space, problem, settings), settings.limit(problem, len(space.halves))

@@ -1,4 +1,4 @@
-"""The cases of an evaluation: what is searched, and the problems to solve there."""
+"""The cases of an evaluation: a space of measured points, and the problems to solve in it."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class ProfiledWorkload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluationCase:
-    """What is searched and the problems to solve there.
+    """A space of measured points, and the problems to solve in it.
 
     Args:
-        family: Of the problems.
-        table: Where the rows are from.
-        device: Where it was measured.
+        family: Family of the problems.
+        table: Name of the table that the rows are from.
+        device: The device that was measured.
         workload: The one workload, or the urgent one of two; with its device where there are several.
-        background: The other of two.
-        grid: Which grid the problems are of.
-        problems: All of them.
-        space: What may be chosen.
-        rows: What is measured there.
-        measured: The same as arrays.
+        background: The other workload of a pair.
+        grid: Name of the grid of the problems.
+        problems: All problems.
+        space: The points to choose from.
+        rows: The measured row of each point.
+        measured: The rows as arrays.
     """
 
     family: str
@@ -91,13 +91,13 @@ def cases_of(
     """Return the cases of a family that can be made of these tables.
 
     Args:
-        subjects: What was measured.
+        subjects: The measured workloads.
         family: Of the problems.
         grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
         epochs: For ``accuracy``, epochs until the target by batch size, by workload.
 
     Raises:
-        InputError: no table for the family, no power figures, contradictory knobs, or no mode that both of two have.
+        InputError: no table for the family, no power figures, contradictory knobs, or no common mode of a pair.
     """
     found = _cases(subjects, family, grid, epochs or {})
     if len({case.device for case in found}) == 1:
@@ -124,10 +124,10 @@ def stratified(cases: Sequence[EvaluationCase], among: Sequence[Rows], count: in
     """Return a sample of the problems of each case, as evenly over workloads and power budgets as there are problems.
 
     Args:
-        cases: Whose problems to choose from.
-        among: The numbers that may be chosen, by case.
-        count: How many to choose in all.
-        seed: Decides which.
+        cases: The cases.
+        among: Numbers of the eligible problems, by case.
+        count: Size of the sample in all.
+        seed: Seed of the sample.
     """
     random = np.random.default_rng(seed)
     queues = [_evenly_spread(case, random.permutation(numbers)) for case, numbers in zip(cases, among, strict=True)]

@@ -1,4 +1,4 @@
-"""Changing rates: requests come faster and slower, and a window is answered from known points where they suffice.
+"""Changing request rates: known points answer a window where they suffice, and a search measures more where not.
 
     rate   |     .--.
            | .--'    '--.___.----      one rate per window of five minutes
@@ -37,13 +37,13 @@ WINDOWS = 24
 FAR = 1.1
 """A rate is far from another when one is more than this many times the other."""
 REFINEMENT_POINTS = 2
-"""Most points measured in a window that known points answer, or after a search at such a rate that was in vain."""
+"""Most points measured in a window that known points answer, or whose rate is like that of a failed search."""
 VAIN_SEARCHES = 3
-"""Searches in vain after which a rate like theirs is taken to be hopeless."""
+"""Failed searches after which similar rates count as infeasible."""
 MEASURING_SHARE = 0.02
-"""Share of all time that may go into measuring where known points would do."""
+"""Largest share of all time spent on measuring where known points would suffice."""
 MINIBATCHES, SETTLING_S = 40, 5.0
-"""What a measurement takes where the table does not say: so many minibatches, and this long to settle, s."""
+"""Time of a measurement that the table does not record: this many minibatches, and this settling time, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Window:
     Args:
         rate_per_s: Requests per second.
         answer: The point to run at; ``None`` where none was found.
-        points: Measured in this window.
-        measurement_s: Time that took, s.
-        strategy_s: Own computation of the strategy, s.
+        points: Number of points measured in this window.
+        measurement_s: Time of these measurements, s.
+        strategy_s: Computation of the strategy, s.
     """
 
     rate_per_s: float
@@ -71,7 +71,7 @@ def window_rates(
     """Return the mean rate of each window, 1/s; requests that end early begin again, in whole windows.
 
     Raises:
-        InputError: they do not fill one window.
+        InputError: the requests do not fill one window.
     """
     last_s = min(arrivals_s[-1] - arrivals_s[0], duration_s) if arrivals_s else 0.0
     count = int(last_s / window_s + 1e-9)
@@ -88,7 +88,7 @@ def window_rates(
 
 
 def repeated(rates: Sequence[float], windows: int) -> tuple[float, ...]:
-    """Return so many rates, beginning again where there are fewer."""
+    """Return ``count`` rates, repeating the given ones if there are fewer."""
     return tuple(rates[window % len(rates)] for window in range(windows))
 
 
@@ -98,10 +98,10 @@ def poisson_rates(mean_per_s: float, *, windows: int = WINDOWS, seed: int = 0) -
 
 
 def scaled(rates: Sequence[float], mean_per_s: float) -> tuple[float, ...]:
-    """Return the rates made faster or slower by one factor, so that this is their mean, 1/s.
+    """Return the rates scaled by one factor to this mean, 1/s.
 
     Raises:
-        InputError: all of them are zero.
+        InputError: all rates are zero.
     """
     mean = sum(rates) / len(rates)
     if mean == 0:
@@ -110,7 +110,7 @@ def scaled(rates: Sequence[float], mean_per_s: float) -> tuple[float, ...]:
 
 
 def duration_of(row: ProfileRow) -> float:
-    """Return the time that measuring a point takes, s: as it was, else that of some minibatches and of settling."""
+    """Return the time that measuring a point takes, s: as recorded, else that of some minibatches and of settling."""
     if row.duration_s is not None:
         return row.duration_s
     return MINIBATCHES * (row.minibatch_s or 0.0) + SETTLING_S
@@ -125,8 +125,8 @@ def replay(
         rates: Requests per s of each window.
         problem: The budgets, an ``infer`` problem; its own rate is not used.
         candidates: The points that may be chosen.
-        measure: Measures one.
-        settings: How to search where nothing known serves.
+        measure: Measures a point.
+        settings: The settings of a search where no known point suffices.
     """
     memory, offered = _Memory(measure), list(candidates)
     allowed_s = MEASURING_SHARE * WINDOW_S * len(rates)
@@ -151,7 +151,7 @@ def replay(
 
 
 class _Memory:
-    """What was measured, how long that took, and the rates that were searched."""
+    """The measured points, the time spent on them, and the rates searched."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
@@ -169,7 +169,7 @@ class _Memory:
         return row
 
     def solved(self) -> bool:
-        """Return whether this window has an answer by now."""
+        """Return whether this window has an answer."""
         return self._solved
 
     def note(self, rate: float, *, solved: bool, searched: bool) -> None:
@@ -179,7 +179,7 @@ class _Memory:
             self._searched.append(rate)
 
     def tries(self, rate: float, allowed_s: float, limit: int) -> Iterator[int]:
-        """Yield how many points to allow, as long as more are needed: none first, where any point is known.
+        """Yield the number of points to allow, until the window is solved: 0 first, if any point is known.
 
         Where known points do not serve, one more is measured at a time until one does.
         """

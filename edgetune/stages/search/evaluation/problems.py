@@ -11,8 +11,8 @@ Fulcrum (2025) replays about 273,000 problems on five networks on an Orin AGX. I
       BERT        10-60 W by 1     2-6 s by 0.5 *          1-15/s by 1 *
     infer+infer   as train+infer, power by 2 W *                                    3,360 + 3,510 = 6,870
 
-The published totals are 215, 240,000, 33,000 and 6,600. Where a step is starred the text gives none, and the one that
-comes nearest to the total was taken; the ranges of infer, all of them given, make 216,402.
+The published totals are 215, 240,000, 33,000 and 6,600. The study does not state the starred steps: they are the
+ones that come nearest to the total. The ranges of infer are all stated, and make 216,402.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ PUBLISHED: dict[str, int] = {"train": 215, "infer": 240_000, "train+infer": 33_0
 _LEAST_BUDGETS = 20
 _STEPS_W = (1.0, 0.5, 0.2, 0.1, 0.05)
 _LATENCIES = {"infer": (2.0, 100.0, 12), "pairs": (5.0, 200.0, 8)}
-"""Latency budgets of the grid for any table, in shortest minibatches: lowest, highest, how many."""
+"""Latency budgets of the grid for any table, as multiples of the shortest minibatch: lowest, highest, count."""
 _RATE_SHARES = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
-"""Its arrival rates, as shares of what one smallest batch after another serves at most."""
+"""Arrival rates of that grid, as shares of the highest rate that the smallest batch serves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """What is known of each point of a space, in its order; NaN where nothing was measured.
+    """The figures of each point of a space, in its order; NaN where nothing was measured.
 
     Args:
         batch_size, minibatch_s, power_w: Of the one workload, or the urgent one of two: samples, s and W.
@@ -82,7 +82,7 @@ class Measured:
 
     @classmethod
     def of(cls, space: Space, rows: Mapping[Point, ProfileRow]) -> Measured:
-        """Return what ``rows`` say of the points of ``space``; any that are not there are not known."""
+        """Return the figures that ``rows`` have of the points of ``space``; NaN for points without a row."""
         sizes = np.array([point.batch_size for point in space.points], dtype=float)
         urgent = _figures([rows.get(point) for point in space.points])
         if space.background is None:
@@ -109,8 +109,8 @@ class ProblemSet:
     """Problems that differ in their budgets and arrival rates only, by number; NaN where there is no budget.
 
     Args:
-        base: What they have in common; its budgets and rate do not count.
-        power_budget_w, latency_budget_s, arrival_rate_per_s: Of each, shape (problems,).
+        base: The common part of the problems; its budgets and rate are ignored.
+        power_budget_w, latency_budget_s, arrival_rate_per_s: Values of each problem, shape (problems,).
     """
 
     base: Problem
@@ -147,7 +147,7 @@ class ValueRange:
     step: float
 
     def values(self) -> Array:
-        """Return them, without the errors of adding up steps."""
+        """Return the values, without accumulated rounding errors."""
         count = round((self.last - self.first) / self.step) + 1
         return np.round(self.first + self.step * np.arange(count), 9)
 
@@ -179,7 +179,7 @@ def fulcrum_problems(family: Family, network: str) -> ProblemSet:
     """Return the study's problems of a family for one of its networks; of two workloads, the urgent one.
 
     Raises:
-        InputError: a network or a family that the study does not have.
+        InputError: the study does not have the network or the family.
     """
     name = STUDY_NETWORKS.get(network, network)
     if name not in STUDY_NETWORKS.values() or family not in _FULCRUM:
@@ -192,7 +192,7 @@ def fulcrum_problems(family: Family, network: str) -> ProblemSet:
 
 
 def table_problems(family: Family, measured: Measured) -> ProblemSet:
-    """Return problems that suit a table: budgets from its lowest to its highest power, times scaled to its own.
+    """Return problems scaled to a table: power budgets from its lowest to its highest power, times from its own.
 
     Power goes in steps of 1 W, less where that makes fewer than 20 budgets. Latency budgets and arrival rates are
     scaled to the shortest minibatch, so that the grid of a board ten times slower is ten times slower too.
@@ -233,5 +233,5 @@ def _product(kind: ProblemKind, power_w: Array, latency_s: Array, rate_per_s: Ar
 
 
 def _rounded(values: Array) -> Array:
-    """Return values with three digits, as people choose budgets."""
+    """Return values rounded to three digits."""
     return np.array([float(f"{value:.3g}") for value in values])

@@ -20,15 +20,15 @@ from edgetune.stages.search.problem import PAIRS
 
 @dataclass(frozen=True, slots=True)
 class Merit:
-    """Figures of some runs together; excess is a share, points and own computation (s) are means per problem.
+    """Figures of some runs together; excess is a share, points and computation (s) are means per problem.
 
     Args:
         name: Name of the group, e.g. ``roofline:10``.
-        problems, solvable, solved, violations: Counts; a problem counts once per seed.
-        median, mean, p90, p99: Of the excess of the solved ones; not a number where none was.
-        points: Measured per solvable problem, in the mean; by strategies that measure once, in all.
-        strategy_s: Own computation per solvable problem, s.
-        measurement_s: Time spent measuring in all, s; not a number where it was not reckoned.
+        problems, solvable, solved, violations: Counts; each problem counts once per seed.
+        median, mean, p90, p99: Statistics of the excess of solved problems; NaN if none was solved.
+        points: Mean number of measured points per solvable problem; of strategies that measure once, in all.
+        strategy_s: Computation of the strategy per solvable problem, s.
+        measurement_s: Total time spent measuring, s; NaN where it was not computed.
     """
 
     name: str
@@ -103,8 +103,8 @@ def _mean(values: Array) -> float:
 
 
 _LINEAR_UP_TO = 1.0
-"""Per cent up to which the axis is linear, so that nothing at all has a place on it; above, it is logarithmic. Beyond
-100 % the ticks are powers of ten, so that numbers do not run into each other."""
+"""Per cent up to which the axis is linear, so that it can show zero; above, it is logarithmic. Beyond 100 % the ticks
+are powers of ten, so that labels do not overlap."""
 _TICKS = (0, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 _BOX = "#cfe3f1"
 

@@ -1,4 +1,4 @@
-"""The whole evaluation: every contender, case and seed, in several processes, and the same whatever their number."""
+"""The evaluation of every contender, case and seed in several processes; results do not depend on their number."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from edgetune.stages.search.evaluation.problems import Array, Rows
 from edgetune.stages.search.evaluation.truth import Best, best_answers, excess_of, judge_answers
 
 _CHUNK = 10
-"""Problems that a process is given at a time."""
+"""Problems handed to a process at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationConditions:
-    """How contenders are judged.
+    """The conditions under which contenders are judged.
 
     Args:
         seeds: Number of repetitions of every contender.
@@ -42,7 +42,7 @@ class EvaluationConditions:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationProgress:
-    """Searches done of all, and the time that they took, s. A strategy that measures once is one search."""
+    """Numbers of finished searches and of all, and the elapsed time, s. A strategy that measures once is one search."""
 
     done: int
     total: int
@@ -66,7 +66,7 @@ class EvaluationTask:
 
     @property
     def searches(self) -> int:
-        """Searches that it takes."""
+        """The number of searches."""
         return 1 if self.contender.measures_once else len(self.numbers)
 
     def run(self, case: EvaluationCase) -> list[StrategyAnswers]:
@@ -80,11 +80,11 @@ class EvaluationRunner:
     """An evaluation, and the answers so far.
 
     Args:
-        cases: What is searched.
+        cases: The cases.
         best: The best answers to all problems of each case.
         chosen: Numbers of the problems to replay, by case.
         contenders: The strategies.
-        conditions: How they are judged.
+        conditions: The conditions of the evaluation.
     """
 
     cases: Sequence[EvaluationCase]
@@ -190,13 +190,13 @@ def judged_run(
     """Return the run of one contender: its answers to the problems ``numbers`` judged by the table's own figures.
 
     Args:
-        case: What was searched.
+        case: The case.
         best: The best answers to all problems of the case.
-        numbers: Which of them were answered.
+        numbers: Numbers of the answered problems.
         answers: The answers.
-        who: Name of the strategy, most points, seed.
-        tie: Excess that is none.
-        measurement_s: Time spent measuring for each, s, where it was reckoned.
+        who: Name of the strategy, largest number of points, seed.
+        tie: Excess up to which an answer counts as the best.
+        measurement_s: Time spent measuring per problem, s, where it was computed.
     """
     problems, answered = case.problems.take(numbers), answers.rows >= 0
     judged = judge_answers(case.measured, problems, np.maximum(answers.rows, 0))

@@ -19,12 +19,12 @@ import numpy.typing as npt
 from edgetune.stages.search.evaluation.problems import Array, Flags, Measured, ProblemSet, Rows
 
 _A_WHOLE = 1e-9
-"""What rounding may take from a whole number of minibatches, as in ``search.pairs``."""
+"""Rounding error allowed in a whole number of minibatches, as in ``search.problem``."""
 _Numbers = Array | float
 
 
 class Judged(NamedTuple):
-    """How good answers are (larger is better, what decides between equals) and whether they keep every budget."""
+    """Objectives of answers (larger is better), tie-breakers, and whether every budget is kept."""
 
     objective: Array
     second: Array
@@ -33,7 +33,7 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Best:
-    """The best answer to each problem: its row (-1 where there is none) and its objective (NaN where none)."""
+    """The best answer to each problem: its row (-1 for none) and its objective (NaN for none)."""
 
     rows: Rows
     objective: Array
@@ -68,7 +68,7 @@ def judge_answers(measured: Measured, problems: ProblemSet, rows: Rows) -> Judge
 
 
 def excess_of(problems: ProblemSet, objective: Array, best: Array) -> Array:
-    """Return how much worse than the best: time or latency over the least, less one; of pairs the throughput lost."""
+    """Return the excess over the best: time or latency over the least, less one; of pairs the throughput lost."""
     if problems.base.kind == "train":
         return best / objective - 1
     if problems.base.kind in ("train+infer", "infer+infer"):
@@ -107,7 +107,7 @@ def _judged(measured: Measured, rows: Rows, problems: ProblemSet, latency_s: _Nu
 
 
 def _leaders(judged: Judged) -> Rows:
-    """Return for each place the place of the best feasible one up to it, the earlier of equals; -1 while none is."""
+    """Return for each place the place of the best feasible point up to it, the earlier of equals; -1 for none."""
     objective = np.where(judged.feasible, judged.objective, -np.inf)
     if judged.second.any():
         order = np.lexsort((judged.second, objective))
@@ -125,7 +125,7 @@ def _leaders(judged: Judged) -> Rows:
 
 
 def _drawn_w(measured: Measured) -> Array:
-    """Return the power that counts, W: of two workloads the larger; NaN where it is not known."""
+    """Return the power compared with the budget, W: the larger of two workloads; NaN where unknown."""
     if measured.background_w is None:
         return measured.power_w
     return np.maximum(measured.power_w, measured.background_w)

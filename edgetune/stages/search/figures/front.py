@@ -1,4 +1,4 @@
-"""The front of a search: time against power of every point it measured, and what nothing else it measured beats."""
+"""The front of a search: time against power of every measured point, and the Pareto front among them."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ from edgetune.stages.search.figures.points import (
 from edgetune.stages.search.figures.steps import trace_figure
 
 _MANY = 60
-"""Measured points from which they are drawn small."""
+"""Number of measured points from which markers are small."""
 _MOST_NUMBERS = 24
-"""More than so many numbers, and the lines that lead to them, hide what they name."""
+"""Largest number of labelled points; more labels and their lines would hide the points."""
 _CROWD = 3000
-"""Points of a table from which they are drawn smaller, and as an image, so that files stay small."""
+"""Number of table points from which they are drawn smaller and as an image, so that files stay small."""
 _LOG_ABOVE = 4.0
-"""Slowest over fastest from which time is logarithmic: searches end among the fast ones, which else lie together."""
+"""Ratio of slowest to fastest from which the time axis is logarithmic: searches end among the fast points."""
 _PAD = 0.05
 """Share of the span of an axis left free at either end."""
 _AREA_PT2, _SMALL_PT2, _RING_PT2 = 34.0, 14.0, 110.0
 
 
 def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable[ProfileRow] = ()) -> Figure:
-    """Return the figure of time per sample (or what else the problem optimises) against power.
+    """Return the figure of time per sample (or the problem's other objective) against power.
 
     Points are numbered by their step, of two workloads by the step that completed the pair; of many only those that
     were once the best, and if these are many too, only the answer. Those known from earlier are hollow. Points that
@@ -59,9 +59,8 @@ def front_figure(trace: Trace, *, plan: Plan | None = None, table_rows: Iterable
     Args:
         trace: The search.
         plan: Its answer; ``None`` takes the best of the trace.
-        table_rows: All that could be measured, where that is known: drawn faint, with the true front, unless all of it
-            was measured. What of it lies far from the measured points, the budgets and that front is outside of the
-            figure.
+        table_rows: All points that could be measured, if known: drawn faint, with the true front, unless all were
+            measured. Points far from the measured points, the budgets and that front lie outside the figure.
 
     Raises:
         InputError: the trace has no steps.
@@ -108,7 +107,7 @@ def _outside(axes: Any, places: Sequence[tuple[float, float]]) -> list[str]:
 
 
 def _placed(points: Sequence[SearchPoint], scale: Scale) -> list[SearchPoint]:
-    """Return the points that have a place in the figure."""
+    """Return the points that the figure can show."""
     measured = (point for point in points if point.power_w is not None and point.objective is not None)
     return [point for point in measured if all(map(math.isfinite, _at(point, scale)))]
 
@@ -120,7 +119,7 @@ def _at(point: SearchPoint, scale: Scale) -> tuple[float, float]:
 
 
 def _draw_table(axes: Any, points: Sequence[SearchPoint], scale: Scale) -> None:
-    """Draw all that could be measured, fainter the more there is, and its front."""
+    """Draw all points that could be measured, fainter the more there are, and their front."""
     if not points:
         return
     crowd = len(points) > _CROWD
@@ -145,7 +144,7 @@ def _draw_front(axes: Any, points: Sequence[SearchPoint], scale: Scale, **style:
 
 
 def _front(points: Sequence[SearchPoint], scale: Scale) -> list[tuple[float, float]]:
-    """Return the points than which none is better in both; drawn as steps, for between two modes there is none."""
+    """Return the Pareto front of the points; it is drawn as steps, because no mode lies between two modes."""
     sign = 1.0 if scale.less_is_better else -1.0
     placed = (_at(point, scale) for point in points if point.trades)
     return [(sign * x, y) for x, y in pareto_front((sign * x, y) for x, y in placed)]
@@ -163,7 +162,7 @@ def _draw_answer(axes: Any, answer: SearchPoint, scale: Scale) -> None:
 def _note_the_rest(
     axes: Any, points: Sequence[SearchPoint], placed: int, lone: int, answer: SearchPoint | None
 ) -> None:
-    """Say in the legend what has no place in the figure."""
+    """Name in the legend the points that the figure cannot show."""
     failed = [point.steps[-1] for point in points if point.status == "failed"]
     rest = len(points) - placed - len(failed)
     label, colour, marker = STANDINGS["failed"]

@@ -1,4 +1,4 @@
-"""What figures of a search have in common: scales and budgets, titles and markers."""
+"""Shared parts of the figures of a search: scales and budgets, titles and markers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from edgetune.units import format_si
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How objectives, which are all to be large, are shown: as people know them, in a unit that suits.
+    """The display of objectives (larger is better) as familiar quantities in a suitable unit.
 
     Args:
-        label: Of the axis, with the unit.
-        unit: The unit; empty where there is none.
-        factor: From the objective, or from one over it, to what is shown.
-        inverse: Whether one over the objective is shown: time per sample instead of samples per time.
-        less_is_better: Which end of the axis is the good one.
+        label: Label of the axis, with the unit.
+        unit: The unit; may be empty.
+        factor: Factor from the objective, or its inverse, to the shown value.
+        inverse: Whether the inverse of the objective is shown: time per sample instead of samples per time.
+        less_is_better: Whether smaller shown values are better.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Scale:
     less_is_better: bool
 
     def shown(self, objective: float) -> float:
-        """Return the value to show; infinite for a throughput of nothing."""
+        """Return the value to show; infinite for a throughput of zero."""
         if self.inverse and objective <= 0:
             return math.inf
         return self.factor / objective if self.inverse else self.factor * objective
@@ -45,7 +45,7 @@ class Scale:
 
 
 def scale_of(problem: Problem | None, objectives: Sequence[float]) -> Scale:
-    """Return how to show these objectives, larger-is-better numbers as a trace has them.
+    """Return the scale for these objectives of a trace, which are larger-is-better numbers.
 
     Throughput of one workload becomes time per sample, so that the good corner of time against power is the lower
     left one; of two workloads it is the background's, and stays throughput, for it may be 0.
@@ -80,7 +80,7 @@ def budgets_shown(problem: Problem | None, scale: Scale) -> tuple[list[float], l
 
 
 def draw_budgets(axes: Any, problem: Problem | None, scale: Scale) -> None:
-    """Draw the power budget across, the latency budget upright where latency is shown, and what margins leave."""
+    """Draw the power budget as a horizontal line, a shown latency budget as a vertical one, and both less margins."""
     across, up = budgets_shown(problem, scale)
     margin = 0.0 if problem is None else problem.margin
     for value in up:
@@ -90,7 +90,7 @@ def draw_budgets(axes: Any, problem: Problem | None, scale: Scale) -> None:
 
 
 def draw_budget(line: Any, value: float, margin: float, written: str) -> None:
-    """Draw a budget with ``axes.axhline`` or ``axes.axvline``, and what the margin leaves of it."""
+    """Draw a budget with ``axes.axhline`` or ``axes.axvline``, and the budget less its margin."""
     style = {"color": VERMILLION, "linewidth": 1.1, "zorder": 1.5}
     line(value, linestyle="--", label=f"budget {written}", **style)
     if margin:
@@ -98,7 +98,7 @@ def draw_budget(line: Any, value: float, margin: float, written: str) -> None:
 
 
 def title_of(trace: Trace) -> tuple[str, str]:
-    """Return the two lines over a figure: where and whether simulated; how, what and how many points."""
+    """Return the two lines over a figure: device and whether simulated; strategy, problem and number of points."""
     facts, rows = trace.header.conditions, trace.rows
     measured, known = (sum(row.source == source for row in rows) for source in ("measured", "known"))
     how = f"{facts['strategy']}: " if "strategy" in facts else ""
@@ -110,7 +110,7 @@ def title_of(trace: Trace) -> tuple[str, str]:
 
 
 def answer_lines(answer: SearchPoint) -> list[str]:
-    """Return what a legend says of the answer: its steps, its mode and its batch size."""
+    """Return the legend of the answer: its steps, its mode and its batch size."""
     steps = ", ".join(map(str, answer.steps))
     mode = str(answer.point.mode).split(", ")
     return [f"answer, step{'s' * (len(answer.steps) > 1)} {steps}:", *mode, f"batch {answer.point.batch_size}"]
@@ -123,15 +123,15 @@ STANDINGS: Mapping[PointStatus, tuple[str, str, str]] = {
     "unknown": ("cannot be judged", GREY, "h"),
     "failed": ("failed", GREY, "X"),
 }
-"""Label, colour and marker by what became of a point; all markers have room for a number inside."""
+"""Label, colour and marker by the status of a point; all markers have room for a number inside."""
 
 _LEGEND_PT2 = 34.0
 _DIAMOND = 0.7
-"""What a diamond's area takes to look as large as the other markers."""
+"""Factor on a diamond's area that makes it look as large as the other markers."""
 
 
 def draw_markers(axes: Any, points: Iterable[tuple[PointStatus, bool, tuple[float, float]]], area_pt2: float) -> None:
-    """Draw points given as what became of them, whether they were known before, and their place."""
+    """Draw points, each given by its status, whether it was known before, and its place."""
     groups: dict[tuple[PointStatus, bool], list[tuple[float, float]]] = {}
     for status, known, place in points:
         groups.setdefault((status, known), []).append(place)

@@ -38,13 +38,13 @@ class SearchPoint:
 
     Args:
         point: Mode and batch size, of the urgent workload where there are two.
-        steps: The steps that measured it, ascending; of a pair those of both halves; none for a row of a table.
-        objective: Larger is better, as in the trace; ``None`` where it cannot be told.
+        steps: The steps that measured it, ascending; of a pair those of both halves; empty for a row of a table.
+        objective: Larger is better, as in the trace; ``None`` where unknown.
         power_w: Mean over its readings; of a pair the larger half's; ``None`` when not measured.
-        status: What became of it.
-        known: Measured before the search.
-        trades: Breaks no constraint but that on power, so that it is part of the choice between power and objective.
-        second: What decides between equal objectives, larger is better.
+        status: Whether it keeps the budgets.
+        known: Whether it was measured before the search.
+        trades: Whether it breaks no constraint but that on power, so that it can be part of the front.
+        second: Tie-breaker between equal objectives, larger is better.
     """
 
     point: Point
@@ -71,7 +71,7 @@ def search_point_of(row: ProfileRow, judgement: Judgement, steps: tuple[int, ...
 
 
 def broken_by(violations: Sequence[Violation]) -> PointStatus | None:
-    """Return which kind of budget is broken, power before the others; ``None`` without any."""
+    """Return the kind of budget that is broken, power before the others; ``None`` without any."""
     if not violations:
         return None
     return "over" if any(violation.constraint == "power" for violation in violations) else "late"
@@ -84,7 +84,7 @@ def reading_of(rows: Sequence[TraceRow]) -> ProfileRow:
 
 
 def point_of(row: TraceRow) -> Point:
-    """Return what a step measured."""
+    """Return the point that a step measured."""
     return row.row.point
 
 
@@ -139,7 +139,7 @@ def lone_halves(trace: Trace, problem: Problem | None, spots: Sequence[SearchPoi
 
 
 def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[SearchPoint]) -> dict[Point, PointStatus]:
-    """Return what became of every measured point; of two workloads a half stands as the best pair it is part of."""
+    """Return the status of every measured point; of two workloads a half has the status of its best pair."""
     found: dict[Point, PointStatus] = {}
     if problem is None or problem.kind not in PAIRS:
         return {spot.point: spot.status for spot in points}
@@ -159,7 +159,7 @@ def point_statuses(trace: Trace, problem: Problem | None, points: Sequence[Searc
 
 
 def problem_of(trace: Trace) -> Problem | None:
-    """Return the problem that the trace says it is of; ``None`` where it does not say, or nothing sensible."""
+    """Return the problem of the trace; ``None`` where its header has none or an invalid one."""
     told = trace.header.conditions.get("problem")
     if not isinstance(told, Mapping):
         return None
@@ -177,7 +177,7 @@ def problem_of(trace: Trace) -> Problem | None:
 
 
 def points_of(trace: Trace, problem: Problem | None) -> list[SearchPoint]:
-    """Return what the search measured, in the order of the first step of each."""
+    """Return the measured points in the order of their first steps."""
     readings: dict[Point, list[TraceRow]] = {}
     for row in trace.rows:
         readings.setdefault(point_of(row), []).append(row)
@@ -187,7 +187,7 @@ def points_of(trace: Trace, problem: Problem | None) -> list[SearchPoint]:
 
 
 def table_points(rows: Iterable[ProfileRow], trace: Trace, problem: Problem | None) -> list[SearchPoint]:
-    """Return the rows of a table that the search could choose from, judged as the search would."""
+    """Return the rows of a table that the search could choose from, judged by the rules of the search."""
     if problem is None or not trace.rows:
         return []
     asked = {(row.workload, row.task) for row in trace.rows}

@@ -1,4 +1,4 @@
-"""A search drawn: how good each step was, which of them kept the budgets, and how fast the best one was found."""
+"""The figure of a search step by step: objectives, kept budgets, and the best so far."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgetune.units import format_si
 
 _MANY = 60
 _LOST_PT = 7.0
-"""How far above its panel a step without an objective stands, points."""
+"""Distance above its panel of the mark of a step without an objective, points."""
 _STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
     (True, "within budget", BLUE, "o"),
     (False, "over budget", VERMILLION, "s"),
@@ -26,7 +26,7 @@ _STYLES: tuple[tuple[bool | None, str, str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """How objectives, which are all to be large, are shown: negated again where less is better."""
+    """The display of objectives (larger is better): negated where smaller is better."""
 
     label: str
     factor: float
@@ -36,8 +36,8 @@ def trace_figure(trace: Trace) -> Figure:
     """Return the figure of a trace: the objective of every step and the best so far, and power with its budget.
 
     Steps known from earlier are hollow; steps without an objective (failed, without power, or half of a pair) are marks
-    above the panel, where no value of the axis can be read off. Budgets are drawn where the trace says which problem it
-    is of.
+    above the panel, where no value of the axis can be read off. Budgets are drawn where the trace names its
+    problem.
 
     Raises:
         InputError: the trace has no steps.
@@ -66,7 +66,7 @@ def trace_figure(trace: Trace) -> Figure:
 
 
 def _scale_of(trace: Trace) -> _Scale:
-    """Return how to show the objective of the problem; as it is where the trace does not say which it is."""
+    """Return the scale of the problem's objective; unscaled where the trace names no problem."""
     problem = trace.header.conditions.get("problem")
     if problem is None:
         return _Scale("objective (larger is better)", 1.0)
@@ -136,7 +136,7 @@ def _draw_power(axes: Any, rows: Sequence[TraceRow], problem: Any) -> None:
 
 
 def _markers(axes: Any, rows: Sequence[TraceRow], values: Sequence[float], *, many: bool) -> None:
-    """Draw steps by what became of them: measured ones filled, those known from earlier hollow."""
+    """Draw steps by their status: measured ones filled, those known from earlier hollow."""
     size = 12 if many else 38
     for feasible, label, colour, marker in _STYLES:
         for source in ("measured", "known"):

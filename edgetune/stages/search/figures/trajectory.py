@@ -36,11 +36,11 @@ from edgetune.stages.search.space import AXES, Background, axis_of_names, value_
 
 STEP = "step"
 _BACKGROUND = -1.0
-"""Stands for the batch size of the background workload, which is not searched; below every batch size."""
+"""Placeholder for the batch size of the background workload, which is not searched; below every batch size."""
 _LARGEST_PT = 13.0
 _SMALLEST_PT = 2.5
 _FILLED = 0.82
-"""Share of a cell in which steps stand; the rest keeps cells apart."""
+"""Share of a cell that holds steps; the rest separates cells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class TrajectoryPoint:
     Args:
         point: What was measured.
         step: The first step that measured it.
-        status: What became of it.
+        status: Whether it keeps the budgets.
         known: Whether it was measured before the search.
-        numbered: Whether its step is written and joined to the next such.
+        numbered: Whether its step is numbered and joined to the next numbered one.
     """
 
     point: Point
@@ -118,7 +118,7 @@ def grid_of(
 def positions(
     grid: Grid, across: str, up: str, visits: Sequence[TrajectoryPoint], paper_pt: tuple[float, float]
 ) -> tuple[dict[int, tuple[float, float]], float]:
-    """Return where each step stands in a panel, by step, and the diameter of markers that fit side by side, points."""
+    """Return the position of each step in a panel, and the diameter of markers that fit side by side, points."""
     cells: dict[tuple[int, int], list[int]] = {}
     for visit in visits:
         cells.setdefault((grid.place(visit, across), grid.place(visit, up)), []).append(visit.step)
@@ -140,7 +140,7 @@ def positions(
 
 
 def _columns(count: int, aspect: float) -> int:
-    """Return in how many columns so many markers are largest in a cell of this width over height."""
+    """Return the number of columns that makes ``count`` markers largest in a cell of this width over height."""
     return max(range(1, count + 1), key=lambda columns: min(aspect / columns, 1 / math.ceil(count / columns)))
 
 
@@ -154,16 +154,16 @@ def _setting(point: Point, axis: str, background: Background | None, names: Sequ
 
 
 _MANY = 24
-"""Points from which only those that were the best so far, the last so many, are numbered and joined."""
+"""Number of points from which only the last of those that were the best so far are numbered and joined."""
 _PANEL_PT = (225.0, 150.0)
-"""About how much paper the cells of a panel have."""
+"""Approximate size of the cells of a panel."""
 _MOST_STRETCH = 1.5
 _INSIDE_PT = 9.0
-"""Diameter of a marker from which its number stands inside."""
+"""Diameter of a marker from which its number is written inside."""
 
 
 def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterable[Point] = ()) -> Figure:
-    """Return the figure of a search's way through the modes.
+    """Return the figure of a search's path through the modes.
 
     Steps are numbered and joined by arrows in their order; of more than 24 points only those that were the best so
     far. The knob with the most settings is across in every panel. Where one knob alone varies, its panel has the
@@ -173,7 +173,7 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
     Args:
         trace: The search.
         plan: Its answer; ``None`` takes the best of the trace.
-        offered: The points it could choose from, where known: their settings make the grid.
+        offered: The points to choose from, if known: their settings make the grid.
 
     Raises:
         InputError: the trace has no steps.
@@ -213,7 +213,7 @@ def trajectory_figure(trace: Trace, *, plan: Plan | None = None, offered: Iterab
 
 
 def _stretch(grid: Grid, visits: Sequence[TrajectoryPoint]) -> float:
-    """Return how much larger than usual the panels are, so that the numbers of all steps fit into markers."""
+    """Return the factor that enlarges panels until the numbers of all steps fit into markers."""
     if not all(visit.numbered for visit in visits):
         return 1.0
     smallest_pt = min(positions(grid, *names, visits, _PANEL_PT)[1] for names in grid.panels)
@@ -224,7 +224,7 @@ def _draw_panel(
     axes: Any, grid: Grid, names: tuple[str, str], visits: Sequence[TrajectoryPoint], *,
     answer: tuple[Point, str] | None, stretch: float,
 ) -> list[Label]:  # fmt: skip
-    """Draw one panel and return the markers whose numbers are still to be written beside them."""
+    """Draw one panel and return the markers whose numbers are still to be placed beside them."""
     places, size_pt = positions(grid, *names, visits, (stretch * _PANEL_PT[0], stretch * _PANEL_PT[1]))
     _draw_grid(axes, grid, *names)
     draw_markers(axes, ((v.status, v.known, places[v.step]) for v in visits), size_pt**2)
@@ -303,7 +303,7 @@ def _draw_answer(axes: Any, place: tuple[float, float], size_pt: float, label: s
 
 
 def _note(axes: Any, visits: Sequence[TrajectoryPoint], shown: Sequence[TrajectoryPoint], *, has_answer: bool) -> None:
-    """Say in the legend what the numbers are and what is left out."""
+    """Explain in the legend the numbers and the omitted points."""
     left = len(visits) - len(shown)
     many = any(not visit.numbered and not visit.known for visit in shown)
     notes = ["numbers: steps with a new best" if many else "numbers: steps"]

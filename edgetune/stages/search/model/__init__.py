@@ -1,1 +1,1 @@
-"""The physics behind the ``roofline`` strategy: what time and power do as knobs and batch size change."""
+"""The physics behind the ``roofline`` strategy: time and power as functions of knobs and batch size."""

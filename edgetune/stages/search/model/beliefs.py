@@ -1,4 +1,4 @@
-"""What is believed of every point of a space after some measurements: time, power, and their uncertainty.
+"""Predictions for every point of a space after some measurements: time, power, and their uncertainty.
 
 ``Beliefs`` fits both laws to measurements; ``PointBeliefs`` adds what was measured of one workload; ``Halves`` holds
 the two workloads of a pair.
@@ -21,8 +21,8 @@ from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import PointResult, Suggestion
 
 BLOCK = 1536
-"""Points looked at together. What is computed of a block, some 100 figures per point for each of up to nine fits, stays
-near the processor: 18,096 points in one go take three times the time and 70 MB more."""
+"""Number of points computed as a block: its arrays, some 100 figures per point for each of up to nine fits, then
+fit into caches. All 18,096 points at once take three times as long and 70 MB more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Beliefs:
     Args:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
-        power_noise: Relative standard deviation of one power reading where it is known, 0 where it is to be learnt.
-        priors: Of the coefficients of time and of power, in place of the models' own.
+        power_noise: Relative standard deviation of one power reading; 0 estimates it from the measurements.
+        priors: Priors of the coefficients of time and of power, in place of the models' own.
     """
 
     coordinates: Coordinates
@@ -64,9 +64,9 @@ class Beliefs:
             self._power_model = replace(self._power_model, prior=self.priors[1])
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
-        """Fit both models to these measurements, at least one; a power that was not measured is not a number.
+        """Fit both models to these measurements, at least one; a power that was not measured is NaN.
 
-        ``readings`` says how many readings each is the mean of, one each when it is left out.
+        ``readings`` is the number of readings of each mean; 1 by default.
         """
         readings = np.ones(len(rows)) if readings is None else readings
         log_time = np.log(times_s)
@@ -96,7 +96,7 @@ class Beliefs:
         return self._time.theta[0], None if self._power is None else self._power.theta[0]
 
     def about(self, rows: Rows) -> Belief:
-        """Return what is believed of these points; power without any measurement is not a number."""
+        """Return the beliefs of these points; power is NaN without any measurement of power."""
         if len(rows) <= BLOCK:
             return self._about_block(rows)
         blocks = [self._about_block(rows[first : first + BLOCK]) for first in range(0, len(rows), BLOCK)]
@@ -119,12 +119,12 @@ class Beliefs:
 
 
 KEPT_POINTS = 4096
-"""Up to this many points their beliefs are computed at once and kept until something more is measured."""
+"""Number of points up to which all beliefs are computed at once and cached until the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointFigures:
-    """What was measured of a point: s per minibatch, W (not a number when not measured), and how many readings."""
+    """Measurement of a point: s per minibatch, W (NaN if not measured), and the number of readings."""
 
     minibatch_s: float
     power_w: float
@@ -132,10 +132,10 @@ class PointFigures:
 
 
 class PointBeliefs:
-    """The points of one workload and task, each known, believed, or failed.
+    """The points of one workload and task, each measured, predicted, or failed.
 
     Args:
-        points: All of them.
+        points: The points.
         power_noise: Relative standard deviation of one power reading.
     """
 
@@ -160,7 +160,7 @@ class PointBeliefs:
         self.figures[row], self._stale, self._kept = PointFigures(result.minibatch_s, power_w, readings), True, None
 
     def about(self, rows: Rows) -> Belief:
-        """Return what is believed of these points; something must have been measured. What was measured is sure."""
+        """Return the beliefs of these points, exact for measured ones; at least one must be measured."""
         if self._stale:
             figures = self.figures.values()
             measured = [
@@ -176,11 +176,11 @@ class PointBeliefs:
         return _at(self._kept, rows)
 
     def spread(self) -> Rows:
-        """Return all points, or many spread evenly over them where they are too many."""
+        """Return all points, or an evenly spread subset if they are too many."""
         return np.linspace(0, len(self.rows) - 1, min(len(self.rows), KEPT_POINTS)).astype(np.intp)
 
     def suggestion(self, row: int, reason: str) -> Suggestion:
-        """Return the suggestion to measure a point, with what is believed of it once anything was measured."""
+        """Return the suggestion to measure a point, with its prediction once there is a measurement."""
         point = self.space.points[row]
         if not self.figures:
             return Suggestion(point, reason)
@@ -208,9 +208,9 @@ Flags = NDArray[np.bool_]
 
 
 class Halves:
-    """Two workloads: which row of which model each half of a pair is.
+    """Two workloads: the model and row of each half of a pair.
 
-    One network that is both, a second instance of itself, is learnt once: then both models are the same object.
+    If both are the same network, it is fitted once, and both models are the same object.
 
     Args:
         space: The urgent points, with their background.
@@ -249,7 +249,7 @@ class Halves:
         return self.urgent.failed[self.urgent_rows[pairs]] | self.background.failed[self.background_rows[pairs]]
 
     def figures(self, pair: int) -> tuple[PointFigures, PointFigures]:
-        """Return what was measured of both halves."""
+        """Return the measurements of both halves."""
         urgent = self.urgent.figures[int(self.urgent_rows[pair])]
         return urgent, self.background.figures[int(self.background_rows[pair])]
 
@@ -264,4 +264,4 @@ class Halves:
 
 
 WAVER = 0.01
-"""Standard deviation by which one more measurement differs from what a point truly is, in log time and log power."""
+"""Standard deviation of one more measurement around the true value of a point, in log time and log power."""

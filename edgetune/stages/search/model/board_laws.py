@@ -1,16 +1,15 @@
 """The laws of time and power that the ``roofline`` strategy fits.
 
-Time of a minibatch is a smooth maximum of what each part of the board needs for it: arithmetic on the GPU, memory
-traffic, kernel launches by the CPU, loading of data, and a constant. Under a power cap there is one more: the energy of
-the minibatch over what the cap leaves for it. The parts overlap, so they add up as a p-norm, p between a sum (1) and a
-maximum (large). Data are loaded by the cores that do not feed the GPU, but by no more of them than there are loader
-workers: one of twelve cores may take five times as long as five, and five as long as twelve. A power of the number of
-cores is far off at both ends, and the cheapest modes of a board are those of few cores.
+Time of a minibatch is a smooth maximum of the times of the parts of the board: arithmetic on the GPU, memory traffic,
+kernel launches by the CPU, loading of data, and a constant. Under a power cap there is one more: the energy of the
+minibatch over the power that the cap leaves for it. The parts overlap, so they add up as a p-norm, p between a sum (1)
+and a maximum (large). Data are loaded by the cores that do not feed the GPU, but by no more of them than there are
+loader workers: one of twelve cores may take five times as long as five, and five as long as twelve. A power of the
+number of cores is far off at both ends, and the cheapest modes of a board are those of few cores.
 
-Power is a static part, and for each block its clock times its voltage squared times how busy it is. Voltage rises with
+Power is a static part, and for each block its clock times its voltage squared times its utilisation. Voltage rises with
 the clock, so clock x voltage squared lies between the clock and its cube; both are terms, and the measurements decide.
-The time model says how busy a block is. Under a power cap the board draws what it would draw, or the cap, whichever is
-less.
+The time model gives the utilisation of a block. Under a power cap the board draws the smaller of its power and the cap.
 """
 
 from __future__ import annotations
@@ -25,14 +24,12 @@ from edgetune.stages.search.model.fit import Law, Prior
 COMPUTE, WEIGHTS, TRAFFIC, LAUNCH, DATA, CONSTANT, CAP = range(7)
 PARTS = 7
 WORKERS = (np.log(4.0), 0.7)
-"""Log of the number of cores that load data at most, mean and standard deviation: 4 is what many training scripts ask
-for; with 8 in its place the search did as well."""
+"""Log of the largest number of cores that load data, mean and standard deviation: many training scripts ask for 4."""
 _BEND = 4.0
-"""How sharply loading stops getting faster there, as the exponent of a smooth minimum; 19 % below both where they
-cross."""
+"""Exponent of the smooth minimum at which loading stops getting faster; 19 % below both curves where they cross."""
 
 SHARES = {COMPUTE: 0.60, WEIGHTS: 0.10, TRAFFIC: 0.25, LAUNCH: 0.25, DATA: 0.10, CONSTANT: 0.05, CAP: 0.40}
-"""Shares of the parts in the middle of the space, before anything is measured (``DATA`` the least sure)."""
+"""Prior shares of the parts of time in the middle of the space (``DATA`` is the least certain)."""
 SHARE_SD = {DATA: 1.3, CAP: 1.3}
 """Standard deviation of the log of a share; 1 for the others."""
 
@@ -50,7 +47,7 @@ SLOPES: dict[tuple[int, str], tuple[float, float]] = {
     (CAP, "power_limit_w"): (-1.0, 0.4),
     (CAP, "batch_size"): (0.95, 0.15),
 }
-"""How the log of a part grows with the log of a knob (of cores: of those that load): mean and standard deviation."""
+"""Slope of the log of a part over the log of a knob (of cores: of the loading ones): mean and standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,7 @@ class TimeModel:
 
     Args:
         coordinates: The points.
-        prior: Of the coefficients: overall scale, log p, the log share of each part, the slopes of each part, and
+        prior: Prior of the coefficients: overall scale, log p, the log share of each part, the slopes of each part, and
             where cores vary the log of the loader workers.
         centre: Logs of the middle of the space, where the shares hold.
         slopes: The (part, column) that each of the slopes belongs to.
@@ -74,7 +71,7 @@ class TimeModel:
 
     @classmethod
     def of(cls, coordinates: Coordinates) -> TimeModel:
-        """Return the law before anything is measured: parts without a knob in this space are part of the rest."""
+        """Return the law with its prior; parts without a knob in this space belong to the constant."""
         names = coordinates.names
         known = [(key, value) for key, value in SLOPES.items() if key[1] in names]
         shares = dict(SHARES)
@@ -116,7 +113,7 @@ class TimeModel:
         return evaluate
 
     def busy(self, theta: Array, rows: Rows) -> Array:
-        """Return the share of the time that each part is busy when no cap holds it back, shape (parts, points)."""
+        """Return the utilisation of each part without a power cap, shape (parts, points)."""
         loaders, _ = self._loaders(theta[None], self._spare(rows))
         parts = self._parts(theta[None], self.coordinates.logs[rows] - self.centre, loaders)
         parts[:, CAP] = -np.inf
@@ -170,21 +167,21 @@ TERMS: tuple[tuple[float, float], ...] = (
     (0.07, 0.9),  # cores x CPU clock cubed
     (0.06, 0.9),  # CPU clock cubed x launching
 )
-"""Share of each term with every knob at its top and every block busy, and the standard deviation of its log.
+"""Share of each term of power with every knob at its top and every block busy, and the standard deviation of its log.
 
 A voltage that falls to 0.6 of its top with the clock makes clock x voltage squared 0.36 f + 0.48 f^2 + 0.16 f^3, which
 equal shares of f and f^3 follow to 8 % of the top.
 """
 BATCH = (0.05, 0.1)
-"""How the log of what a busy GPU draws grows with the log of the batch size, mean and standard deviation: a small batch
-leaves some of its cores without work for as long as it runs."""
+"""Slope of the log of a busy GPU's power over the log of the batch size, mean and standard deviation: a small batch
+leaves some of its cores idle."""
 _FILLED = (2, 5, 6)
 """The terms of a busy GPU and its memory traffic."""
 POWER_UNDER_CAP = (-0.05, 0.1)
 """Log of (power drawn under a cap / cap): mean and standard deviation. GPUs under a cap draw 85 to 100 % of it."""
 SHARPNESS = (2.5, 0.6)
-"""Log of how sharply power bends where it meets the cap: at 12 it is 6 % below both where they cross. Power wavers
-within a minibatch, and a cap clips its peaks long before it holds its mean."""
+"""Log of the sharpness of the bend of power at the cap: at 12 it is 6 % below both curves where they cross. Power
+varies within a minibatch, and a cap clips its peaks long before it limits its mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +195,7 @@ class PowerModel:
 
     @classmethod
     def of(cls, coordinates: Coordinates) -> PowerModel:
-        """Return the law before anything is measured."""
+        """Return the law with its prior."""
         shares, deviations = zip(*TERMS, strict=True)
         mean = [0.0, *np.log(np.array(shares) / sum(shares)), POWER_UNDER_CAP[0], SHARPNESS[0], BATCH[0]]
         capped = "power_limit_w" in coordinates.names

@@ -16,7 +16,7 @@ from edgetune.stages.search.space import Space
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
-"""Which points, by their place in the space."""
+"""Points, by their index in the space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Coordinates:
     """Every point of a space, as arrays of one row per point.
 
     Args:
-        names: What varies, in the order of the columns.
+        names: The varying knobs, in the order of the columns.
         levels: Place of each point on each axis, counted from 0, shape (points, axes).
         logs: Natural log of each value over the largest on its axis, so at most 0, shape (points, axes).
         unit: Place between 0 and 1, the mean of a linear and a logarithmic scale, shape (points, axes). Times change
@@ -69,11 +69,11 @@ def log_caps(space: Space) -> Array | None:
 
 
 ALL_AT_ONCE = 1600
-"""Up to this many points every one is scored, unless more can be afforded."""
+"""Number of points up to which every point is scored by default."""
 KEPT = 4
-"""How many of the best points are looked around in every refinement."""
+"""Number of best points whose neighbours each refinement scores."""
 _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
-"""Axes along which power may fall: a faster memory or a larger batch makes some networks draw less."""
+"""Axes along which power may decrease: a faster memory or a larger batch lowers the power of some networks."""
 
 
 class OpenPoints:
@@ -81,7 +81,7 @@ class OpenPoints:
 
     Args:
         coordinates: The points.
-        affordable: Up to this many points every one is scored; the coarse sub-grid of more has about half as many.
+        affordable: Number of points up to which every point is scored; a coarse sub-grid has about half as many.
     """
 
     def __init__(self, coordinates: Coordinates, *, affordable: int = ALL_AT_ONCE) -> None:
@@ -99,15 +99,15 @@ class OpenPoints:
             self._coarse, self._steps = self._coarse_grid()
 
     def close(self, row: int) -> None:
-        """Take a point out: it has been measured."""
+        """Remove a measured point."""
         self._open[row] = False
 
     def close_all(self, pointless: NDArray[np.bool_]) -> None:
-        """Take out every point marked so, shape (points,): it cannot be an answer."""
+        """Remove every point whose mask is set, shape (points,), because it cannot be an answer."""
         self._open &= ~pointless
 
     def close_above(self, row: int) -> None:
-        """Take out every point that lies nowhere below one that drew too much."""
+        """Remove every point that is nowhere below a point that exceeds the power budget."""
         above = (self._levels >= self._levels[row]).all(axis=1)
         for i, name in enumerate(self.coordinates.names):
             if name in _NEVER_RULED_OUT_BY:

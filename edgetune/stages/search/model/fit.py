@@ -1,11 +1,11 @@
-"""Learning a positive physical law from a handful of measurements, and how sure to be of it.
+"""Fits a positive physical law to a handful of measurements, with its uncertainty.
 
-The law says log y = f(x; theta), with a prior on every coefficient. What it cannot express is left to a smooth
-discrepancy, a Gaussian process, so that nearby measurements correct the law and far ones do not. The coefficients are
-found by Gauss-Newton; linearised there (Laplace's approximation), coefficients and discrepancy together are one
-Gaussian process with explicit basis functions, which gives mean and standard deviation of log y anywhere in closed form
-(Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, section 2.7). How large the discrepancy and the
-noise are is not known either: several are fitted and weighed by their evidence (section 5.4.1 of the same).
+The law says log y = f(x; theta), with a prior on every coefficient. A smooth discrepancy, a Gaussian process, models
+the rest, so that nearby measurements correct the law and far ones do not. The coefficients are found by Gauss-Newton;
+linearised there (Laplace's approximation), coefficients and discrepancy together are one Gaussian process with explicit
+basis functions, which gives mean and standard deviation of log y anywhere in closed form (Rasmussen and Williams,
+Gaussian Processes for Machine Learning, 2006, section 2.7). The sizes of discrepancy and noise are unknown too: several
+are fitted and weighted by their evidence (section 5.4.1 of the same).
 
 All members of that mixture are fitted at once, as one more axis of every array. There are fewer measurements than
 coefficients, so that every system to solve has the size of the measurements.
@@ -26,14 +26,14 @@ Law = Callable[[Array], tuple[Array, Array]]
 shape (members, coefficients, points)."""
 
 REACH = 0.5
-"""How far a discrepancy reaches, as a share of an axis."""
+"""Correlation length of a discrepancy, as a share of an axis."""
 PER_KNOB = 0.8
 """Share of the discrepancy's variance that is a sum of one curve per knob; the rest is free."""
 DISCREPANCIES = (0.03, 0.08, 0.20)
 NOISES = (0.005, 0.02, 0.06)
-"""Standard deviations of discrepancy and measurements that are weighed against each other, in log y."""
+"""Candidate standard deviations of discrepancy and of measurements, in log y."""
 LEAST_WEIGHT = 0.01
-"""A fit with less weight than this is left out."""
+"""Weight below which a fit is dropped."""
 _STEPS = 15
 _SETTLED = 1e-2
 
@@ -51,16 +51,16 @@ class Mixture:
     """Fits of one law to the same measurements with different sizes of discrepancy and noise.
 
     Args:
-        prior: Of the coefficients.
+        prior: Prior of the coefficients.
         unit: Places of the measurements, shape (measurements, axes).
         start: The most probable coefficients of every member, to start the next fit from, shape (all members,
             coefficients).
-        theta: Those of the members worth keeping, the likeliest first, shape (members, coefficients).
-        weights: Of these members; they add up to 1.
+        theta: Coefficients of the kept members, the likeliest first, shape (members, coefficients).
+        weights: Weights of these members, with the sum 1.
         discrepancies: Standard deviations of their discrepancies, in log y, shape (members,).
-        slopes: Of the law at the measurements, shape (members, coefficients, measurements).
-        inverse: Of the covariance of the measurements, shape (members, measurements, measurements).
-        offset: Measurements less what the linearised law expects of them beforehand, shape (members, measurements).
+        slopes: Slopes of the law at the measurements, shape (members, coefficients, measurements).
+        inverse: Inverse covariance of the measurements, shape (members, measurements, measurements).
+        offset: Measurements less the prior mean of the linearised law, shape (members, measurements).
     """
 
     prior: Prior
@@ -115,12 +115,12 @@ def fit(
     """Learn a law from measurements.
 
     Args:
-        law: The law at the places measured.
-        prior: What is believed of the coefficients beforehand.
-        unit: Places measured, shape (measurements, axes).
-        log_y: What was measured there, shape (measurements,).
-        start: Coefficients to start from, those of the last fit; the prior's mean otherwise.
-        readings: How many readings each is the mean of, shape (measurements,); one each otherwise.
+        law: The law at the measured places.
+        prior: Prior of the coefficients.
+        unit: Measured places, shape (measurements, axes).
+        log_y: The measurements, shape (measurements,).
+        start: Initial coefficients, those of the last fit; by default the prior's mean.
+        readings: Number of readings of each mean, shape (measurements,); 1 by default.
         noises: Standard deviations of one reading to consider.
     """
     discrepancies, noise_sd = np.array(list(product(DISCREPANCIES, noises))).T[:, :, None, None]
@@ -149,7 +149,7 @@ def fit(
 
 
 def _linearised(prior: Prior, covariance: Array, theta: Array, slopes: Array, residual: Array) -> tuple[Array, Array]:
-    """Return the covariance of the measurements under prior, discrepancy and noise, and how far they are off."""
+    """Return the covariance of the measurements under prior, discrepancy and noise, and their residuals."""
     scaled = slopes * prior.sd[:, None]
     offset = residual + ((theta - prior.mean)[:, None] @ slopes)[:, 0]
     return covariance + scaled.swapaxes(1, 2) @ scaled, offset

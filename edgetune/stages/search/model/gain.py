@@ -1,4 +1,4 @@
-"""What a measurement is worth: the chance that a point keeps every budget, times the gain to expect if it does.
+"""The value of a measurement: the chance that a point keeps every budget, times the expected gain if it does.
 
 One problem: ``worth``. The whole front of power and cost, for budgets not known yet: ``front_gain``, the mean over
 
@@ -34,11 +34,11 @@ from edgetune.stages.search.model.coordinates import Array
 from edgetune.stages.search.problem import EXPECTED_READINGS, Z, objective_of
 
 WIDEST = 0.3
-"""Most that the log of a cost is taken to waver by when its gain is expected, however little is known of it.
+"""Upper bound of the standard deviation of the log of a cost in its expected gain.
 
-Wider ones are of modes unlike any measured, whose promises seldom come true and would each take a point. Mean excess at
-ten points on half of the budgets of the twin's 441 modes, FlexiBO, LoudVA and Zeus: 0.70 % without a limit, 0.61 % with
-any from 0.15 to 0.5.
+Wider ones belong to modes unlike any measured, whose expected gain seldom comes true. Mean excess at ten points on half
+of the budgets of the twin's 441 modes, FlexiBO, LoudVA and Zeus: 0.70 % without a bound, 0.61 % with any from 0.15 to
+0.5.
 """
 
 
@@ -65,10 +65,10 @@ class Worth:
 
 
 def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: float = 0.0) -> Worth:
-    """Return what measuring each point is worth to the problem, from what is believed of it.
+    """Return the value of measuring each point for the problem, from its beliefs.
 
-    Where power readings waver by a relative standard deviation of ``power_noise``, a point within budget is worth
-    something only if a few readings can confirm that it is.
+    With ``power_noise``, the relative standard deviation of power readings, a point within the budget has a value only
+    if a few readings can confirm that it is.
     """
     kept = 1 - problem.margin
     chance = np.ones(len(batch_sizes))
@@ -88,7 +88,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: 
 
 
 def _log_cost_of(problem: Problem, belief: Belief, batch_sizes: Array, waits: Array) -> tuple[Array, Array]:
-    """Return mean and standard deviation of the log of what the problem wants little of."""
+    """Return mean and standard deviation of the log of the cost, which the problem minimises."""
     objective = objective_of(problem)
     per_sample = belief.log_time - np.log(batch_sizes)
     if problem.kind == "accuracy":
@@ -115,9 +115,9 @@ def _log_epochs(problem: Problem, batch_sizes: Array) -> Array:
 
 
 BUDGETS = 24
-"""How many budgets stand for all of them."""
+"""Number of budgets that represent all budgets."""
 NOTHING_YET = 0.5
-"""What keeping a budget is worth under which nothing has been measured, as a share of its cost."""
+"""Value of keeping a budget under which nothing has been measured, as a share of the cost."""
 
 
 def budgets_between(log_power: Array) -> Array:
@@ -138,17 +138,17 @@ def best_under(budgets: Array, log_cost: Array, log_power: Array) -> Array:
 
 
 def chances_under(budgets: Array, log_power: Array, power_sd: Array) -> Array:
-    """Return the chance of keeping each budget, shape (budgets, points); 1 where nothing is known of power."""
+    """Return the chance of keeping each budget, shape (budgets, points); 1 where power is unknown."""
     known = np.isfinite(log_power)
     z = (budgets[:, None] - np.where(known, log_power, 0.0)) / np.where(known, np.maximum(power_sd, 1e-6), 1.0)
     return np.asarray(np.where(known, ndtr(z), 1.0))
 
 
 def front_gain(chances: Array, log_cost: Array, cost_sd: Array, best: Array) -> Array:
-    """Return what each point promises, mean over the budgets: chance x expected gain, a share of the best cost.
+    """Return the mean over the budgets of chance x expected gain of each point, a share of the best cost.
 
     Args:
-        chances: Of keeping each budget, shape (budgets, points).
+        chances: Chances of keeping each budget, shape (budgets, points).
         log_cost, cost_sd: Belief of the log of the cost, shape (points,).
         best: Least log cost so far under each budget, shape (budgets, 1) or (budgets, points).
     """
@@ -160,15 +160,15 @@ def front_gain(chances: Array, log_cost: Array, cost_sd: Array, best: Array) -> 
 
 
 QUANTILES = 5
-"""At how many quantiles of the urgent workload's time the gain is averaged."""
+"""Number of quantiles of the urgent workload's time over which the gain is averaged."""
 STEPS = 6
-"""How many steps above the best so far are added up one by one."""
+"""Number of steps above the best so far that are added up one by one."""
 SLOPE = 0.05
-"""Share of the gain as it would be without whole numbers, so that a plateau has a way up."""
+"""Share of the gain computed with a real k, so that plateaus of the whole k have a slope."""
 TIE = 1e-3
-"""Share of the lower latency of a pair that is as good as the best."""
+"""Share of the score for a lower latency between pairs of equal throughput."""
 SURE = 1e-6
-"""Standard deviation of what has been measured, in log."""
+"""Standard deviation of a measured figure, in log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,11 @@ class BestPair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What is believed of both halves of some pairs.
+    """The beliefs of both halves of some pairs.
 
     Args:
         urgent, background: Beliefs of the halves, shape (pairs,).
-        batch_sizes: Of the urgent halves, shape (pairs,).
+        batch_sizes: Batch sizes of the urgent halves, shape (pairs,).
         background_size: Samples of a background minibatch.
     """
 
@@ -197,13 +197,13 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairGain:
-    """What pairs may bring, shape (pairs,) each.
+    """The expected gain of pairs, shape (pairs,) each.
 
     Args:
         urgent_chance: Chance that the urgent half keeps the power budget, keeps up and answers in time.
         background_chance: Chance that the background half keeps the power budget and fits at least once.
         gain: Expected background samples per s above the best, as a share of the best, if power allows.
-        score: What measuring the pair is worth.
+        score: Value of measuring the pair.
     """
 
     urgent_chance: Array
@@ -213,7 +213,7 @@ class PairGain:
 
 
 def pair_gain(problem: Problem, pairs: Pairs, best: BestPair | None, *, power_noise: float = 0.0) -> PairGain:
-    """Return what pairs are worth, from what is believed of their halves.
+    """Return the gains of pairs from the beliefs of their halves.
 
     Args:
         problem: The problem, with its arrival rate.

@@ -1,9 +1,9 @@
-"""Priors of the laws, from what is known of the network or of others on the same device.
+"""Priors of the laws from the network's operators and from other networks on the same device.
 
-Two things may be known before the first measurement. Neither is trusted: they move the means of the priors, and
-measurements correct them.
+Two sources may be known before the first measurement. They only move the means of the priors, and measurements correct
+them.
 
-- How other networks behaved on this board: the same laws fitted to their rows say how its power is shared out.
+- How other networks behaved on this board: the same laws fitted to their rows give the shares of its power.
 - The network's operators: operations per byte, against the board's balance, say how long arithmetic takes beside memory
   traffic, and weights are read once per batch however large it is.
 
@@ -27,19 +27,19 @@ from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, OperatorTotals
 
 ROWS = 40
-"""Rows of a relative that are fitted, spread over all of them."""
+"""Number of rows of a relative that are fitted, evenly spread over its rows."""
 WIDER = 0.8
-"""Standard deviation kept where relatives say something, as a share of what it was without them."""
+"""Factor on a prior's standard deviation where relatives inform it."""
 TRUST = 0.5
-"""How far the middle of what is thought possible moves from the physics' own to what is known: halfway."""
+"""Share of the way that a prior's mean moves from its physical default to the known value."""
 LIMIT = 1.0
-"""Most that anything known may differ from the physics' own, in its standard deviations; what says more is cut here."""
+"""Largest distance of a known value from the physical default, in standard deviations; larger ones are clipped."""
 _FIRST_SHARE = 2
 """Coefficients of time before the first share: overall scale and log p."""
 
 
 def informed_priors(coordinates: Coordinates, hints: Hints) -> tuple[Prior, Prior] | None:
-    """Return priors of the coefficients of time and power; ``None`` where nothing is known beforehand."""
+    """Return priors of the coefficients of time and power; ``None`` without prior knowledge."""
     time, power = TimeModel.of(coordinates).prior, PowerModel.of(coordinates).prior
     known = [found for rows in _by_network(hints.relatives) if (found := _coefficients(coordinates, rows)) is not None]
     informed = bool(known)
@@ -62,7 +62,7 @@ def _by_network(rows: Sequence[ProfileRow]) -> list[list[ProfileRow]]:
 
 
 def _coefficients(coordinates: Coordinates, rows: list[ProfileRow]) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Return what the laws of time and power take as coefficients on these rows; ``None`` where other knobs vary."""
+    """Return the coefficients of the laws of time and power fitted to these rows; ``None`` where other knobs vary."""
     unique = {row.point: row for row in rows}
     space = Space.of(unique)
     theirs = Coordinates.of(space)
@@ -78,7 +78,7 @@ def _coefficients(coordinates: Coordinates, rows: list[ProfileRow]) -> tuple[np.
 
 
 def _towards(prior: Prior, known: list[np.ndarray]) -> Prior:
-    """Return a prior around what was found of others; the overall scale, the network's own, stays as it was."""
+    """Return a prior around the coefficients of other networks, with its own overall scale."""
     found = np.array(known)
     moved = np.clip((found.mean(axis=0) - prior.mean) / prior.sd, -LIMIT, LIMIT)
     mean = prior.mean + TRUST * moved * prior.sd
@@ -90,7 +90,7 @@ def _towards(prior: Prior, known: list[np.ndarray]) -> Prior:
 def _with_operators(
     prior: Prior, coordinates: Coordinates, operators: Sequence[OperatorTotals], balance_flop_per_byte: float
 ) -> Prior:
-    """Return a prior whose shares of arithmetic, traffic and weights have the ratios that the operators say.
+    """Return a prior whose shares of arithmetic, traffic and weights have the ratios of the operators' costs.
 
     The ratios hold at the top of every knob, the shares in the middle of the space, so the prior's slopes carry them.
     """

@@ -1,4 +1,4 @@
-"""Fulcrum's active learning: measure what tells most about the front of time and power, whatever the budget is.
+"""Fulcrum's active learning: measure the points that tell most about the front of time and power, for any budget.
 
     power
       | o        o  measured
@@ -43,7 +43,7 @@ from edgetune.stages.search.strategy import Asking, Suggestion
 Rows = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 Region = tuple[Rows, Array, Array]
-"""Rows of the space; cost and W of every row of the space."""
+"""Rows of the space, and cost and power (W) of every row."""
 
 RATE_SHARES = (0.2, 0.4)
 """The two arrival rates, as shares of the highest."""
@@ -74,7 +74,7 @@ class Als(NetworkSearch):
                 return
 
     def _regions(self, learnt: Predictions) -> Iterator[Region]:
-        """Return where a round looks: everywhere, or the four quadrants of latency and arrival rate."""
+        """Return the regions of a round: the whole space, or the four quadrants of latency and arrival rate."""
 
         sizes = np.array([point.batch_size for point in self._space.points], dtype=float)
         everywhere = np.arange(len(sizes))
@@ -159,5 +159,5 @@ def _requests(
 
 
 def _gap(power_w: float, measured_w: list[float]) -> float:
-    """Return how far a power is from the nearest measured one, W."""
+    """Return the distance of a power from the nearest measured one, W."""
     return min((abs(power_w - other_w) for other_w in measured_w), default=float("inf"))

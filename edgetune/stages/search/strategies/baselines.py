@@ -1,4 +1,4 @@
-"""The strategies ``exhaustive`` and ``random``: the truth, and the baseline that any other strategy has to beat."""
+"""The strategies ``exhaustive`` (the true optimum) and ``random`` (the baseline)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Listed(Strategy):
 
 
 class Exhaustive(_Listed):
-    """Every offered point, of two workloads both halves, in the order of the space. The seed changes nothing."""
+    """Every offered point, of two workloads both halves, in the order of the space. The seed has no effect."""
 
     name: ClassVar[str] = "exhaustive"
     reason: ClassVar[str] = "every point is measured"

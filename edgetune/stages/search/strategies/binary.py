@@ -16,7 +16,7 @@ This is how one searches by hand, knowing that a higher clock is faster and draw
 - A round may end with nothing within budget where the table has holes; then comes what is nearest to the least excess.
 - A failed measurement leaves its line; the halves are those of what remains.
 
-It draws nothing at random: the seed changes nothing.
+It uses no random numbers, so that the seed has no effect.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Binary(SteppedStrategy):
         return None
 
     def _halve(self, base: Levels, axis: int) -> Generator[Suggestion, None, Levels]:
-        """Halve what is left of one knob until nothing is; return the best point measured on its line."""
+        """Halve the open range of one knob until it is empty; return the best point measured on its line."""
         line = [*self._space.line(base, axis, above=False), base, *self._space.line(base, axis, above=True)]
         left = list(line)
         for levels in line:
@@ -78,7 +78,7 @@ class Binary(SteppedStrategy):
         return max((levels for levels in line if levels in self._told), key=self._rank)
 
     def _nearby(self) -> Asking:
-        """While nothing is within every budget, measure what is nearest to the point that exceeds them least."""
+        """While no point keeps every budget, measure the point nearest to the one that exceeds them least."""
         left = set(self._space.levels.values()) - set(self._told)
         while left and not any(result.judgement.feasible for result in self._told.values()):
             best = max(self._told, key=self._rank)
@@ -87,7 +87,7 @@ class Binary(SteppedStrategy):
             yield from self._measure(nearest, "nearest to the point that exceeds the budgets least")
 
     def _cut(self, left: list[Levels], axis: int, levels: Levels) -> list[Levels]:
-        """Return what a measured place leaves of its line: what is above it or what is below, all else if it failed."""
+        """Return the part of a line that a measured place leaves: above or below it, or both if it failed."""
         if levels not in self._told:
             return left
         if self._told[levels].judgement.feasible is None:
@@ -108,7 +108,7 @@ class Binary(SteppedStrategy):
         return bool(broken & {"rate", "room"}) or not self._small_batches
 
     def _rank(self, levels: Levels) -> tuple[bool, bool, float]:
-        """Return a key that is larger for a better point: within budget, then over it by how much, then failed."""
+        """Return a key that is larger for a better point: within budget, then by the excess, then failed."""
         judgement = self._told[levels].judgement
         excess = sum(violation.value / violation.limit - 1 for violation in judgement.violations)
         value = judgement.objective if judgement.feasible else -excess

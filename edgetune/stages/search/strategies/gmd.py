@@ -1,4 +1,4 @@
-"""Fulcrum's gradient search: find the knob that buys most time per watt, and halve what is left of it.
+"""Fulcrum's gradient search: find the knob that saves most time per watt, and halve its open range.
 
     power                     ..over budget..
       |        o  high end   /
@@ -58,7 +58,7 @@ There the published text leaves more choices:
 - Slopes are those of the smallest (largest) batch; at another batch they only say which knob comes first.
 - The half of the workload that draws more is measured first, and the other one not at all where that settles the point.
 
-It draws nothing at random: the seed changes nothing.
+It uses no random numbers, so that the seed has no effect.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Gmd(SteppedStrategy):
         yield from self._gradient.what_is_left()
 
     def _serve(self, state: InferenceSearchState) -> Asking:
-        """Search for the lowest latency: the smallest batch first, larger ones where nothing else keeps up."""
+        """Search for the lowest latency: the smallest batch first, larger ones if no point keeps up."""
         yield from self._go_on_from_best()
         sizes = self._batches()
         centre = yield from self._centre(self._of_batch(sizes[0]))
@@ -144,7 +144,7 @@ class Gmd(SteppedStrategy):
         yield from self._gradient.what_is_left()
 
     def _larger_batches(self, state: InferenceSearchState, sizes: list[int]) -> Asking:
-        """Try what is within power at larger and larger batches, fastest first, unless something keeps up already."""
+        """Try the modes within power at larger and larger batches, fastest first, unless a point keeps up already."""
         for size in sizes:
             if state.best() is not None:
                 return

@@ -1,4 +1,4 @@
-"""What ``gmd`` has measured, for each kind of problem, and which points that rules out.
+"""The measurements of ``gmd`` for each kind of problem, and the points that they rule out.
 
 Raising a clock never makes a network slower and nearly always draws more power. So a point over the budget rules out
 the points above it, and a point within the budget makes those below it pointless. ``Bounds`` applies this to training;
@@ -18,14 +18,14 @@ from edgetune.stages.search.strategies.gradient import State
 from edgetune.stages.search.strategy import Asking, PointResult, Suggestion
 
 OVER_BUDGET_SLACK = 0.03
-"""Share by which a point must exceed the budget to rule out others: measured power wavers by 2 to 3 %."""
+"""Share by which a point must exceed the budget to rule out others: measured power scatters by 2 to 3 %."""
 
 
 class Bounds:
     """The points of a space that measured points rule out.
 
-    Power is taken to rise with every axis but the memory clock: a faster memory makes a launch-bound network wait less
-    on an idle GPU, and draw up to 10 % less. Throughput is taken to fall with none.
+    Power is assumed to rise with every axis but the memory clock: a faster memory shortens the waits of a launch-bound
+    network on an idle GPU, and saves up to 10 % of power. Throughput is assumed to fall with no axis.
 
     Args:
         space: The offered points.
@@ -64,8 +64,8 @@ class Bounds:
 class Least:
     """The least time and power that a point of one workload can have, by the points measured so far.
 
-    Time is taken to rise with no knob that is raised and to fall with no batch that grows; power as in ``Bounds``, the
-    batch size being one of the axes.
+    Time is assumed not to rise when a knob is raised, and not to fall when a batch grows; power as in ``Bounds``, with
+    the batch size as one of the axes.
 
     Args:
         space: The points.
@@ -81,14 +81,14 @@ class Least:
         self._told[levels] = (minibatch_s, power_w)
 
     def minibatch_s(self, levels: Levels) -> float:
-        """Return the time that a minibatch takes at least, s; 0 where nothing is known."""
+        """Return a lower bound of the time of a minibatch, s; 0 without measurements."""
         wanted = self._slowness(levels)
         return max(
             (time_s for told, (time_s, _) in self._told.items() if _below(self._slowness(told), wanted)), default=0.0
         )
 
     def power_w(self, levels: Levels) -> float:
-        """Return the power that a point draws at least, W; 0 where nothing is known."""
+        """Return a lower bound of the power of a point, W; 0 without measurements."""
         powers = (
             power_w
             for told, (_, power_w) in self._told.items()
@@ -104,7 +104,7 @@ class Least:
 
 
 def _below(low: Levels, high: Levels) -> bool:
-    """Return whether ``low`` is nowhere above ``high``."""
+    """Return whether ``low`` is at most ``high`` on every axis."""
     return all(a <= b for a, b in zip(low, high, strict=True))
 
 
@@ -114,7 +114,7 @@ def power_limit_w(problem: Problem) -> float:
 
 
 class _WorkloadState:
-    """The results of one workload, and what follows from them for any objective."""
+    """The results of one workload, and their consequences for any objective."""
 
     def __init__(self, space: Space, problem: Problem) -> None:
         self._space, self._problem, self._limit_w = space, problem, power_limit_w(problem)
@@ -165,7 +165,7 @@ class TrainingSearchState(_WorkloadState):
 class InferenceSearchState(_WorkloadState):
     """Inference: requests arrive one by one, and the latency of the slowest counts.
 
-    A point within the power budget that is too slow is *within*: what helps is more speed, not less.
+    A point within the power budget that is too slow counts as *within*, because a faster point is needed.
     """
 
     def __init__(self, space: Space, problem: Problem) -> None:
@@ -196,7 +196,7 @@ class InferenceSearchState(_WorkloadState):
         return best is None or objective > (self._told[best].judgement.objective or 0.0)
 
     def promises(self, base: Levels) -> bool:
-        """Return whether a point would keep up and answer in time if what each knob saves by itself added up."""
+        """Return whether a point would keep up and answer in time if the savings of each knob added up."""
         point, told = self._space.at(base), self._told.get(base)
         if point is None or told is None or told.minibatch_s is None:
             return True
@@ -321,7 +321,7 @@ class PairSearchState:
         return background.minibatch_s / self._background_size, background.power_w
 
     def best(self) -> Levels | None:
-        """Return the point that leaves most room to the background, of equals the one of the lowest latency."""
+        """Return the point that leaves most time to the background, of equal ones that of the lowest latency."""
         return max(self._found, key=lambda levels: (self._value(levels), levels), default=None)
 
     def measure(self, levels: Levels, reason: str) -> Asking:
@@ -340,7 +340,7 @@ class PairSearchState:
         self._compare(levels)
 
     def serves(self, levels: Levels) -> bool:
-        """Return whether the urgent workload alone, as far as is known, keeps up and answers in time here."""
+        """Return whether the urgent workload alone may keep up and answer in time at a point, by known bounds."""
         point = self._space.at(levels)
         if point is None or waits_too_long(self._problem, point.batch_size):
             return False
@@ -358,7 +358,7 @@ class PairSearchState:
         return self._urgent.get(levels), None if mode is None else self._background.get(mode)
 
     def _compare(self, levels: Levels) -> None:
-        """Note which half draws more, where both were measured for the first time."""
+        """Record which half draws more, once both are first measured."""
         urgent, background = self._halves(levels)
         if self._draws_more or urgent is None or background is None or not (urgent.power_w and background.power_w):
             return

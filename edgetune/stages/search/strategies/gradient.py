@@ -1,8 +1,8 @@
-"""Search by slopes and halving: the machinery of ``gmd``, whatever the problem is.
+"""Search by slopes and halving: the part of ``gmd`` that does not depend on the kind of problem.
 
-It works on a *ground*: what has been measured of a space so far and what that says of the rest. A ground knows the
-problem; the machinery knows only which points are within the power budget, what the slopes are of, and which points
-could still be better than the best.
+It works on a ``SearchState``: the measurements of a space and their consequences. The state knows the problem; the
+gradient search knows only which points are within the power budget, the figures of slopes, and which points could still
+be better than the best.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from edgetune.stages.search.space import Levels, Space
 from edgetune.stages.search.strategy import Asking, Suggestion
 
 TRUSTED_POWER_CHANGE = 0.02
-"""Share of power below which a change is taken for noise: sensors of these boards repeat to 2 to 3 %."""
+"""Share of power below which a change counts as noise: sensors of these boards repeat to 2 to 3 %."""
 
 State = Literal["unknown", "failed", "within", "over"]
-"""Not measured (or not enough of it), failed, within the power budget, over it."""
+"""State of a point: not (completely) measured, failed, within the power budget, over it."""
 
 
 class SearchState(Protocol):
-    """What has been measured so far, as the gradient search needs it."""
+    """The measurements so far, as the gradient search needs them."""
 
     def state(self, levels: Levels) -> State:
         """Return whether a point is within the power budget."""
@@ -36,7 +36,7 @@ class SearchState(Protocol):
         """Return the best point that keeps every budget, if there is one."""
 
     def measure(self, levels: Levels, reason: str) -> Asking:
-        """Ask for what is not known yet of a point, if it is one that is offered."""
+        """Ask for the missing measurements of a point, if it is offered."""
 
 
 class Gradient:
@@ -44,7 +44,7 @@ class Gradient:
 
     Args:
         space: The offered points.
-        state: What is known of them.
+        state: The state of their measurements.
         axes: The knobs to move along, as positions in the space's axes; the others are held.
     """
 
@@ -99,7 +99,7 @@ class Gradient:
                 yield from self.descend(base, (axis for axis in self._axes if axis != lowered))
 
     def what_is_left(self) -> Asking:
-        """Measure what could still be better, the nearest to the best point first."""
+        """Measure the points that could still be better, the nearest to the best point first."""
         while True:
             target = self._state.best() or (0,) * len(self._space.axes)
             places = sorted(
@@ -111,7 +111,7 @@ class Gradient:
             yield from self._state.measure(near, "nearest to the best point that is not ruled out")
 
     def _halve(self, base: Levels, axis: int) -> Generator[Suggestion, None, Levels]:
-        """Halve what is left of one knob until it is exhausted; return the highest point within budget on its line."""
+        """Halve the open range of one knob until it is empty; return the highest point within budget on its line."""
         state, raising = self._state, self._raising(base)
         line = self._space.line(base, axis, above=raising)
         while True:
@@ -141,10 +141,10 @@ class Gradient:
             self._ratios[axis] = max(low_s - high_s, 0.0) / abs(high_w - low_w)
 
     def _ranked(self, axes: Iterable[int], *, raising: bool) -> list[int]:
-        """Return the knobs, the one to take first at the head; knobs without a slope last."""
+        """Return the knobs in the order to take them; knobs without a slope are last."""
         sign = -1.0 if raising else 1.0
         return sorted(axes, key=lambda axis: (axis not in self._ratios, sign * self._ratios.get(axis, 0.0), axis))
 
     def _raising(self, levels: Levels) -> bool:
-        """Return whether knobs are raised from here: it is within the power budget, or is taken to be."""
+        """Return whether knobs are raised from a point: it is within the power budget, or assumed to be."""
         return self._state.state(levels) in ("unknown", "within")

@@ -2,8 +2,9 @@
 
 PowerTrain and Fulcrum measure 250 points and answer every problem from what the network predicts, which can break a
 budget. Here an answer is always measured, so ``nn`` draws 240 points and measures the ten that the network predicts
-best within the budgets; ``predictions`` gives what the publication answers from. In a space of fewer points four fifths
-are drawn. The network is trained once, before the first pick, and not at all where fewer points are allowed.
+best within the budgets; ``predictions`` gives the predictions that the publication answers from. In a space of fewer
+points four fifths are drawn. The network is trained once, before the first pick, and not at all where fewer points are
+allowed.
 
 ``NetworkSearch`` is the base of ``nn`` and ``als``. It learns each of two workloads separately, from its own points,
 and combines them afterwards: m + n points teach what m x n pairs would. The halves are drawn in turn.
@@ -33,7 +34,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """Predicted s per minibatch and W of every point of the space, in its order, NaN where nothing teaches them.
+    """Predicted s per minibatch and W of every point of the space, in its order, NaN without training data.
 
     Args:
         minibatch_s, power_w: Of the one workload, or the urgent one of two.
@@ -111,7 +112,7 @@ class NetworkSearch(SteppedStrategy):
         return predict(features(points, axes), rows, np.array(measured), seed=self._seed) if rows else None
 
     def _halves(self, row: int, learnt: Predictions, reason: str) -> list[Suggestion]:
-        """Return what is still to be measured at one place: its point, and its partner of two workloads."""
+        """Return the unmeasured points of one place: its point, and its partner of two workloads."""
         found = []
         for points, times_s, powers_w in (
             (self._space.points, learnt.minibatch_s, learnt.power_w),
@@ -124,10 +125,10 @@ class NetworkSearch(SteppedStrategy):
 
 
 POINTS = 250
-"""What Fulcrum gives its network baseline."""
+"""Number of points that Fulcrum gives its network baseline."""
 PICKS = 10
 DRAWN_SHARE = 0.8
-"""Most of a small space that is drawn at random."""
+"""Largest share of a small space that is drawn at random."""
 
 
 class Nn(NetworkSearch):
@@ -179,7 +180,7 @@ class Nn(NetworkSearch):
             pass
 
     def _best_first(self, learnt: Predictions) -> list[int]:
-        """Return all rows: those predicted within every budget by objective, then by how far they are over."""
+        """Return all rows: those predicted within every budget by objective, then the others by their excess."""
         judged = [self._judge(row, learnt) for row in range(len(self._space.points))]
         return sorted(range(len(judged)), key=lambda row: _rank(judged[row]), reverse=True)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STARTUP_POINTS = 4
 """Points drawn at random before the sampler's model is used. Optuna's own 10 would make ten points a random draw."""
 _WORST_EXCESS = 10.0
-"""Most by which a budget counts as exceeded, as a share: what has no room at all is infinitely over."""
+"""Upper bound of the excess over a budget, as a share: the excess of a pair without any room is infinite."""
 
 
 class OptunaSearch(Strategy):
@@ -58,7 +58,7 @@ class OptunaSearch(Strategy):
         raise NotImplementedError
 
     def ask(self) -> Suggestion | None:
-        """Return the point that the sampler wants, or the nearest that is left; ``None`` when none is."""
+        """Return the point that the sampler asks for, or the nearest unmeasured one; ``None`` if none is left."""
         if not self._left:
             return None
         with _optuna(self.name) as library:
@@ -91,10 +91,10 @@ class OptunaSearch(Strategy):
             self._study.tell(trial, value)
 
     def _value(self, result: PointResult) -> float | None:
-        """Return the objective; ``None`` of a failed measurement.
+        """Return the objective; ``None`` for a failed measurement.
 
-        Of a point that one of two workloads ruled out by itself the objective is not known. Optuna wants one beside
-        the broken budget, and is told the mean of the others, which teaches it least.
+        The objective of a point that one half ruled out is unknown. Optuna needs an objective beside the broken budget,
+        and gets the mean of the others, which biases it least.
         """
         value, feasible = result.judgement.objective, result.judgement.feasible
         if result.minibatch_s is None or (value is None and feasible is None):
@@ -112,9 +112,9 @@ class OptunaSearch(Strategy):
         return min(self._left, key=lambda point: (self._space.distance(levels[point], wanted), levels[point]))
 
     def _excess(self, point: Point, result: PointResult) -> dict[str, float]:
-        """Return by what share the point is over each budget, below zero within it; 0 where that cannot be told.
+        """Return the excess of the point over each budget as a share, negative within the budget; 0 where unknown.
 
-        The judgement says it of a broken budget; of one that is kept it is worked out here for one workload.
+        The judgement has the excess of a broken budget; that of a kept budget is computed here, for one workload.
         """
         problem, kept = self._problem, 1 - self._problem.margin
         found: dict[str, float] = {}
@@ -136,7 +136,7 @@ class OptunaSearch(Strategy):
 
 @contextmanager
 def _optuna(strategy: str) -> Iterator[Any]:
-    """Import Optuna and keep it quiet: its log and its warnings of what is experimental are restored afterwards.
+    """Import Optuna and silence its log and its warnings of experimental features until the end of the context.
 
     Raises:
         InputError: it is not installed.

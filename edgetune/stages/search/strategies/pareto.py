@@ -2,11 +2,11 @@
 
     measure --> fit time and power --> for every open point: expected gain under each of 24 budgets --> measure
 
-The model is that of ``roofline``; what differs is what a measurement is worth. No budget, latency or rate is looked at,
-so what was measured for one problem answers the next ones too. Training: the front of time and power. Inference: which
-batch size will be right depends on how fast requests come, so there is one front per batch size. Two workloads: a pair
-is worth what it lets the background do at three arrival rates, light to heavy for its batch size, so there is one front
-per batch size and rate. A pair's power is the larger of the two. The answer is the best point *measured*.
+The model is that of ``roofline``; the value of a measurement differs. It ignores budget, latency and rate, so that the
+measured points answer other problems too. Training: the front of time and power. Inference: which batch size will be
+right depends on how fast requests come, so there is one front per batch size. Two workloads: the value of a pair is the
+background throughput at three arrival rates, light to heavy for its batch size, so there is one front per batch size
+and rate. A pair's power is the larger of the two. The answer is the best point *measured*.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _POINTS = {"train": 30, "accuracy": 30, "infer": 60}
 
 
 class Pareto(DelegatingStrategy):
-    """Learns the front; it draws nothing at random."""
+    """Learns the front, without random numbers."""
 
     name: ClassVar[str] = "pareto"
     budget_free: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class Pareto(DelegatingStrategy):
 
     @classmethod
     def default_max_points(cls, problem: Problem) -> int | None:
-        """Return 30 for training, 60 where every batch size has its front, 90 for two workloads."""
+        """Return 30 for training, 60 for inference with a front per batch size, 90 for two workloads."""
         return _POINTS.get(problem.kind, 90)
 
 
@@ -62,10 +62,10 @@ class _Fronts:
             self._fronts.append(_Front(points, np.log(per_minibatch), hints.power_noise))
 
     def ask(self) -> Suggestion | None:
-        """Return the point that promises most of all fronts; fronts not begun come first.
+        """Return the point with the largest expected gain of all fronts; fronts without measurements come first.
 
-        The second smallest batch counts half of the smallest, the third a third: it is right only for requests that
-        come too fast for smaller ones, and much of its latency is filling.
+        The second smallest batch counts half of the smallest, the third a third: it is optimal only for
+        rates too high for smaller ones, and much of its latency is filling.
         """
         found = [
             (one[0], one[1] / rank) for rank, front in enumerate(self._fronts, 1) if (one := front.next()) is not None
@@ -84,7 +84,7 @@ class _Front:
 
     Args:
         points: Its points.
-        offset: Log of what their time is multiplied with to be their cost, shape (points,).
+        offset: Log of the factor from time to cost, shape (points,).
         power_noise: Relative standard deviation of one power reading.
     """
 
@@ -98,13 +98,13 @@ class _Front:
         self._stale = True
 
     def next(self) -> tuple[Suggestion, float] | None:
-        """Return the point that promises most over all budgets, and what it promises."""
+        """Return the point with the largest expected gain over all budgets, and that gain."""
         if self._stale:
             self._next, self._stale = self._find(), False
         return self._next
 
     def tell(self, point: Point, result: PointResult) -> None:
-        """Record the result of a point; of a failed one only that it is closed."""
+        """Record the result of a point; a failed one is only closed."""
         row = self._learnt.rows.get(point)
         if row is not None:
             self._learnt.tell(row, result)
@@ -123,7 +123,7 @@ class _Front:
         return self._learnt.suggestion(found[0], reason), found[1]
 
     def _score(self) -> Callable[[Rows], Array]:
-        """Return what scores points, with the budgets of the moment."""
+        """Return the scoring function of points, for the current budgets."""
 
         learnt = self._learnt
         measured = np.array(list(learnt.figures), dtype=np.intp)
@@ -142,7 +142,7 @@ class _Front:
 LOADS = (0.05, 0.15, 0.4)
 """Arrival rates, as shares of what the fastest mode serves at most at a batch size."""
 BOTH_UNKNOWN = 1.6
-"""What the score of a pair is divided by when both halves are still to be measured."""
+"""Divisor of the score of a pair of which both halves are unmeasured."""
 
 
 class _FrontOfPairs:
@@ -158,7 +158,7 @@ class _FrontOfPairs:
         self._start = self._places(len(sizes))
 
     def ask(self) -> Suggestion | None:
-        """Return a half of the pair that promises most over all budgets: the background first, it serves all sizes."""
+        """Return a half of the pair with the largest gain: the background first, which serves all batch sizes."""
         halves = self._halves
         while self._start:
             urgent, place = self._start.pop(0)
@@ -187,7 +187,7 @@ class _FrontOfPairs:
         self._done = sorted({*self._done, *complete.tolist()})
 
     def _places(self, sizes: int) -> list[tuple[bool, Array]]:
-        """Return where to begin: the background at top and middle, every batch size at the top, one in the middle."""
+        """Return the first places: the background at top and middle, every batch size at the top, one in the middle."""
         names = self._halves.coordinates.names
         middle, top = np.full(len(names), 0.5), np.ones(len(names))
         tops = []
@@ -200,7 +200,7 @@ class _FrontOfPairs:
         return [(False, top), (False, middle), *tops, (True, middle)]
 
     def _score(self) -> Callable[[Rows], Array]:
-        """Return what scores pairs, with the budgets of the moment."""
+        """Return the scoring function of pairs, for the current budgets."""
         halves, groups = self._halves, self._groups
         rows = np.concatenate((np.array(self._done, dtype=np.intp), self._spread))
         done, theirs = np.arange(len(rows)) < len(self._done), groups[rows]

@@ -13,7 +13,7 @@ that fifth are kept (Fulcrum, 2025; PowerTrain, 2024). Where the texts are silen
   modes apart (every answer to an inference problem broke a budget). Both networks weigh under-prediction.
 - The whole training share is one batch. Below five points all of them both train and validate.
 - Weights start uniform within 1 / sqrt(inputs), which is PyTorch's default for a dense layer.
-- A network knows no physics: what it predicts more than ten times beyond the measured figures is brought back to that.
+- A network knows no physics: predictions more than ten times beyond the measured figures are clipped.
 
 The two networks train side by side as one batch of two; Adam works weight by weight, so neither feels the other.
 """
@@ -42,7 +42,7 @@ UNDER_PREDICTION = 4.0
 """Weight of the squared error of a prediction that is too low; 1 for one that is too high."""
 VALIDATION_SHARE = 0.2
 _REACH = float(np.log(10))
-"""How far beyond the measured figures a prediction may lie, as a logarithm: ten times."""
+"""Largest log ratio of a prediction to the measured figures: a factor of ten."""
 
 
 def features(points: Sequence[Point], axes: Sequence[str]) -> Array:
@@ -52,13 +52,13 @@ def features(points: Sequence[Point], axes: Sequence[str]) -> Array:
 
 
 def predict(inputs: Array, rows: Sequence[int], measured: Array, *, seed: int) -> Array:
-    """Return time and power of every point, learnt from those measured; the same for the same seed.
+    """Return predicted time and power of every point, deterministic for a seed.
 
     Args:
         inputs: Features of every point, shape (points, axes).
-        rows: Which of the points were measured.
+        rows: Indices of the measured points.
         measured: Their s per minibatch and W, shape (rows, 2); NaN where not measured. A column of NaN stays NaN.
-        seed: Of the first weights and of the split.
+        seed: Seed of the initial weights and of the split.
 
     Returns:
         s per minibatch and W, above zero, shape (points, 2).
@@ -152,9 +152,9 @@ def _column(values: npt.NDArray[Any]) -> torch.Tensor:
 
 @contextmanager
 def _alone(seed: int) -> Iterator[torch.Generator]:
-    """Compute on one thread, with random numbers of our own: the same result everywhere, and nothing left changed.
+    """Compute on one thread with separate random numbers, for reproducible results; restore both afterwards.
 
-    These networks are so small that a second thread costs more than it brings.
+    These networks are so small that a second thread slows them down.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

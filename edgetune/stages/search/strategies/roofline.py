@@ -2,15 +2,15 @@
 
     measure --> fit time and power --> for every open point: chance of keeping the budgets x expected gain --> measure
 
-Time is the largest of what arithmetic, memory, launches, data loading and a power cap each demand; power is a static
-part plus clocks times voltage squared, weighted by how busy the time model says the blocks are (``search.model``).
-Every coefficient has a prior and an uncertainty; what the physics cannot express is left to a smooth discrepancy whose
-size, like the noise of the measurements, is weighed by how well it explains them. The first two points are designed:
-the middle, then the top of every knob (in inference with the smallest batch). The search ends when no point promises
-more than a negligible gain. The answer is the best point *measured*; a prediction is never the answer.
+Time is the largest of the times of arithmetic, memory, launches, data loading and a power cap; power is a static part
+plus clocks times voltage squared, weighted by the utilisation of the blocks in the time model (``search.model``). Every
+coefficient has a prior and an uncertainty; a smooth discrepancy models the rest; its size and the noise of the
+measurements are weighted by their evidence. The first two points are designed: the middle, then the top of every knob
+(in inference with the smallest batch). The search ends when no point has more than a negligible expected gain. The
+answer is the best point *measured*; a prediction is never the answer.
 
-Where readings of power waver, the search aims below the budget, at points that a few readings can confirm, and weighs a
-mean of several readings as several.
+Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
+mean by its number of readings.
 
 Two workloads: a model of each, fitted separately, and combined per pair.
 
@@ -44,19 +44,19 @@ OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
 per cent less."""
 AFFORDABLE = 20_000
-"""Points (or pairs) that may be scored for one suggestion: enough for every mode of any Jetson."""
+"""Largest number of points (or pairs) scored for one suggestion: enough for every mode of any Jetson."""
 NEGLIGIBLE = 2e-5
 """Expected gain below which nothing more is measured, as a share of the best cost."""
 NEGLIGIBLE_THROUGHPUT = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 BOTH_UNKNOWN = 1.6
-"""What the score of a pair is divided by when both halves are still to be measured."""
+"""Divisor of the score of a pair of which both halves are unmeasured."""
 FILLING_SHARE = 0.8
 """Share of the latency budget that filling the first batch may take: the rest is for running it."""
 
 
 class RooflineSearch(DelegatingStrategy):
-    """The physical model, fitted anew after every measurement, chooses the next point. It draws nothing at random."""
+    """The physical model, fitted anew after every measurement, chooses the next point, without random numbers."""
 
     name: ClassVar[str] = "roofline"
 
@@ -86,7 +86,7 @@ class _RooflinePoints:
         self._log_costs: dict[int, float] = {}
 
     def ask(self) -> Suggestion | None:
-        """Return the point that promises most; ``None`` when no point promises more than a negligible gain."""
+        """Return the point with the largest expected gain; ``None`` if every gain is negligible."""
         count = len(self._measured)
         if count:
             self._learn()
@@ -122,7 +122,7 @@ class _RooflinePoints:
                 self._close_slow_to_fill(-objective)
 
     def _close_slow_to_fill(self, latency_s: float) -> None:
-        """Take out batches whose first request waits this long, s, before they are full: they can never do better."""
+        """Remove batches whose first request waits this long, s, before the batch is full: they cannot be better."""
         self._candidates.close_all(self._filling_s >= latency_s)
 
     def _learn(self) -> None:
@@ -136,7 +136,7 @@ class _RooflinePoints:
         return worth(self._problem, belief, sizes, power_noise=self._power_noise).score(self._best_log_cost())
 
     def _best_log_cost(self) -> float | None:
-        """Return the log of the least cost of a point that keeps every budget, as surely as a few readings can tell."""
+        """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
         return min(self._log_costs.values(), default=None)
 
     def _suggestion(self, row: int, reason: str) -> Suggestion:
@@ -169,7 +169,7 @@ class _RooflinePairs:
         self._best: dict[int, BestPair] = {}
 
     def ask(self) -> Suggestion | None:
-        """Return the half of the most promising pair that is likelier to rule it out; ``None`` when none promises."""
+        """Return the half of the best pair that is likelier to rule it out; ``None`` if every gain is negligible."""
         started = self._begin()
         if started is not None:
             return started

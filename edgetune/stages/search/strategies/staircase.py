@@ -23,7 +23,7 @@ Where the published text leaves a choice, these were made:
 - One failed measurement is stepped over; two in a row end a batch size.
 
 It is a sweep for time: the least energy often lies below the edge, at a lower clock that it never looks at.
-It draws nothing at random: the seed changes nothing.
+It uses no random numbers, so that the seed has no effect.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Staircase(SteppedStrategy):
                 start = min(highest + 1, len(ladders[size]) - 1)
 
     def _climb(self, ladder: list[Point], start: int) -> Generator[Suggestion, None, int | None]:
-        """Raise the clock until it is too much, else lower it until it is not; return the highest one kept."""
+        """Raise the clock until the budget is exceeded, else lower it until it is kept; return the highest kept."""
         highest = None
         for upwards in (True, False):
             failures = 0
