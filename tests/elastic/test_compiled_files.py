@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,10 @@ def kept(folder: Path) -> list[Path]:
 
 def test_a_kept_kernel_is_not_compiled_again(tmp_path, compilings) -> None:
     folder = tmp_path / "not" / "there" / "yet"
-    first = compile(PLAIN, "sm_87", name="k.cu", cache=folder)
+    first = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder))
     count = len(compilings)
     assert count > 0
-    assert compile(PLAIN, "sm_87", name="k.cu", cache=folder) == first
+    assert compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=folder)) == first
     assert len(compilings) == count
     assert first.image == compile(PLAIN, "sm_87", name="k.cu").image, "and without a folder"
     assert len(compilings) > count
@@ -56,7 +57,7 @@ def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatc
 
     monkeypatch.setattr(compiler, "_compiled", silent)
     for _ in range(2):
-        assert "k" in compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path).resources
+        assert "k" in compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path)).resources
     assert asked == [False, True]
 
 
@@ -71,8 +72,8 @@ def test_an_empty_log_is_asked_for_again_once_and_then_kept(tmp_path, monkeypatc
     ],
 )
 def test_any_difference_is_compiled_anew(tmp_path, source, arch, name, options) -> None:
-    compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
-    made = compile(source, arch, name=name, options=options, cache=tmp_path)
+    compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
+    made = compile(source, arch, name=name, options=replace(options, cache=tmp_path))
     assert made.arch == arch
     assert len(kept(tmp_path)) == 2
 
@@ -118,8 +119,8 @@ def test_a_changed_header_is_seen(tmp_path) -> None:
     text = '#include "size.h"\nextern "C" __global__ void k(int *a) { __shared__ int b[SIZE]; b[*a] = 1; *a = b[0]; }'
     for size in (16, 32):
         (tmp_path / "size.h").write_text(f"#define SIZE {size}\n")
-        options = CompileOptions(include=(str(tmp_path),))
-        made = compile(text, "sm_87", name="k.cu", options=options, cache=tmp_path / "kept")
+        options = CompileOptions(include=(str(tmp_path),), cache=tmp_path / "kept")
+        made = compile(text, "sm_87", name="k.cu", options=options)
         assert made.of("k").static_shared_bytes == 4 * size
 
 
@@ -131,12 +132,12 @@ def test_a_changed_header_is_seen(tmp_path) -> None:
     ],
 )  # fmt: skip
 def test_a_damaged_or_foreign_file_is_written_anew(tmp_path, compilings, damage) -> None:
-    wanted = compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
+    wanted = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
     (file,) = kept(tmp_path)
     file.write_bytes(damage(file.read_bytes()))
     assert read(file) is None
     compilings.clear()
-    again = compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path)
+    again = compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
     assert (again.image, again.resources) == (wanted.image, wanted.resources)
     assert compilings
     assert read(file) == (again.image, again.log)
@@ -144,7 +145,7 @@ def test_a_damaged_or_foreign_file_is_written_anew(tmp_path, compilings, damage)
 
 def test_a_failed_write_is_no_error(tmp_path) -> None:
     (tmp_path / "file").write_text("no folder")
-    assert "k" in compile(PLAIN, "sm_87", name="k.cu", cache=tmp_path / "file").resources
+    assert "k" in compile(PLAIN, "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path / "file")).resources
     file = file_of(tmp_path, PLAIN, "k.cu", WORDS, "NVRTC 13.0")
     assert file is not None
     file.mkdir()
@@ -154,7 +155,7 @@ def test_a_failed_write_is_no_error(tmp_path) -> None:
 
 def test_a_failed_compilation_is_not_kept(tmp_path) -> None:
     with pytest.raises(InputError):
-        compile(PLAIN + "nonsense", "sm_87", name="k.cu", cache=tmp_path)
+        compile(PLAIN + "nonsense", "sm_87", name="k.cu", options=CompileOptions(cache=tmp_path))
     assert kept(tmp_path) == []
 
 

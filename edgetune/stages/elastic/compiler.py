@@ -167,11 +167,13 @@ class CompileOptions:
         include: Folders of headers, before those of the CUDA toolkit, where one is installed; NVRTC has no headers
             itself, see ``STAND_INS``.
         define: Macros, e.g. ``TILE=16``.
+        cache: Folder of kept machine code; ``None`` keeps none.
     """
 
     fmad: bool = True
     include: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
+    cache: Path | None = None
 
     def words(self, arch: str) -> list[str]:
         """Return the options as NVRTC takes them."""
@@ -185,6 +187,9 @@ class CompileOptions:
             *(f"--include-path={folder}" for folder in folders),
             *(f"--define-macro={macro}" for macro in self.define),
         ]
+
+
+DEFAULTS = CompileOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +223,7 @@ def arch_of(gpu: Gpu) -> str:
     return f"sm_{gpu.compute_capability.replace('.', '')}"
 
 
-def compile(
-    source: str, arch: str, *, name: str, options: CompileOptions | None = None, cache: Path | None = None
-) -> CompiledSource:
+def compile(source: str, arch: str, *, name: str, options: CompileOptions = DEFAULTS) -> CompiledSource:
     """Compile CUDA C.
 
     Args:
@@ -228,7 +231,6 @@ def compile(
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
         options: Compiler options.
-        cache: Folder of kept machine code.
 
     Raises:
         InputError: NVRTC does not compile the source, or does not know the architecture.
@@ -237,8 +239,8 @@ def compile(
     nvrtc = _loaded()
     compiler = "NVRTC {}.{}".format(*_call(nvrtc.nvrtcVersion))
     _check_arch(nvrtc, arch, compiler)
-    words = (options or CompileOptions()).words(arch)
-    file = None if cache is None else file_of(cache, source, name, words, compiler)
+    words = options.words(arch)
+    file = None if options.cache is None else file_of(options.cache, source, name, words, compiler)
     kept = None if file is None else read(file)
     image, log = kept or _made(nvrtc, source, name, words, f"{compiler} for {arch}")
     if file is not None and kept is None and log:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import PER_THREAD
-from edgetune.stages.elastic.compiler import CompiledSource, CompileOptions, compile
+from edgetune.stages.elastic.compiler import DEFAULTS, CompiledSource, CompileOptions, compile
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult, Variant
 
@@ -50,12 +49,7 @@ class Forms:
 
 
 def compile_forms(
-    transformed: TransformResult,
-    arch: str,
-    *,
-    name: str,
-    options: CompileOptions | None = None,
-    cache: Path | None = None,
+    transformed: TransformResult, arch: str, *, name: str, options: CompileOptions = DEFAULTS
 ) -> tuple[CompiledSource, dict[str, Forms]]:
     """Compile a source with all its forms.
 
@@ -64,7 +58,6 @@ def compile_forms(
         arch: E.g. ``sm_87``.
         name: Of the file, for messages.
         options: Compiler options.
-        cache: As of ``compiler.compile``.
 
     Returns:
         The compiled source, and the forms by name of the original, without templates and overloaded kernels, which are
@@ -74,7 +67,7 @@ def compile_forms(
         InputError, DeviceError: as ``compiler.compile``.
     """
     try:
-        compiled = compile(transformed.source, arch, name=name, options=options, cache=cache)
+        compiled = compile(transformed.source, arch, name=name, options=options)
     except InputError as error:
         raise _with_missing(error, transformed) from None
     launched = [each for each in transformed.kernels if each.kernel.name in compiled.symbols]

@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 from edgetune.stages.elastic.gpu import Gpu, Resources, blocks_resident
 from edgetune.stages.elastic.work import Call, Logical
@@ -61,6 +62,22 @@ class LeftoverTable:
     sm_count: int
     limits: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[PieceShape, ...], ...]
+
+    @staticmethod
+    def of(kernel: str, logical: Logical, sm_count: int, best: Iterable[tuple[int, int, PieceShape]]) -> LeftoverTable:
+        """Return the table of the best pieces.
+
+        Args:
+            kernel, logical, sm_count: As above.
+            best: Critical blocks modulo multiprocessors, threads of one of them at most, and the shape for these.
+        """
+        rows: list[list[tuple[int, PieceShape]]] = [[] for _ in range(sm_count)]
+        for critical_blocks, critical_threads, shape in best:
+            rows[critical_blocks].append((critical_threads, shape))
+        rows = [sorted(row, key=itemgetter(0)) for row in rows]
+        limits = tuple(tuple(limit for limit, _ in row) for row in rows)
+        shapes = tuple(tuple(shape for _, shape in row) for row in rows)
+        return LeftoverTable(kernel, logical, sm_count, limits, shapes)
 
     def choose(self, critical_blocks_mod_sms: int, critical_threads: int) -> PieceShape | None:
         """Return the best shape that fits beside a critical kernel; ``None``: nothing fits.

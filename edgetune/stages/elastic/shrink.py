@@ -164,17 +164,8 @@ class Shrunk:
 
     def table(self) -> LeftoverTable:
         """Return the look-up of the best."""
-        best: list[list[LeftoverFit]] = [[] for _ in range(self.gpu.sm_count)]
-        for place in self.places:
-            if place.rank == 0:
-                best[place.critical_blocks].append(place)
-        return LeftoverTable(
-            self.kernel,
-            self.logical,
-            self.gpu.sm_count,
-            tuple(tuple(place.critical_threads for place in row) for row in best),
-            tuple(tuple(place.shape for place in row) for row in best),
-        )
+        best = ((each.critical_blocks, each.critical_threads, each.shape) for each in self.places if each.rank == 0)
+        return LeftoverTable.of(self.kernel, self.logical, self.gpu.sm_count, best)
 
 
 def slices(blocks: int) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ def tables_of(table: ElasticTable) -> dict[tuple[str, Logical], LeftoverTable]:
         found = best.setdefault((row.kernel, logical_of(row)), [])
         if row.rank == 0:
             found.append(row)
-    return {key: _looked_up(*key, table.sm_count, rows) for key, rows in best.items()}
+    return {key: LeftoverTable.of(*key, table.sm_count, map(_fit, rows)) for key, rows in best.items()}
 
 
 def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], LeftoverTable]:
@@ -87,16 +87,11 @@ def _reason(design: ShapeCandidate, shrunk: Shrunk) -> str:
     return "others score more"
 
 
-def _looked_up(kernel: str, logical: Logical, sm_count: int, rows: Sequence[ElasticRow]) -> LeftoverTable:
-    limits: list[list[int]] = [[] for _ in range(sm_count)]
-    shapes: list[list[PieceShape]] = [[] for _ in range(sm_count)]
-    for row in sorted(rows, key=lambda row: row.critical_threads or 0):
-        assert row.critical_blocks is not None  # the three of a kept row are there, as was checked when it was read
-        assert row.critical_threads is not None
-        assert row.blocks is not None
-        limits[row.critical_blocks].append(row.critical_threads)
-        shapes[row.critical_blocks].append(PieceShape(row.count, row.per_thread, row.blocks))
-    return LeftoverTable(kernel, logical, sm_count, tuple(map(tuple, limits)), tuple(map(tuple, shapes)))
+def _fit(row: ElasticRow) -> tuple[int, int, PieceShape]:
+    assert row.critical_blocks is not None  # the three of a kept row are there, as was checked when it was read
+    assert row.critical_threads is not None
+    assert row.blocks is not None
+    return row.critical_blocks, row.critical_threads, PieceShape(row.count, row.per_thread, row.blocks)
 
 
 def _dim(numbers: Sequence[int]) -> Dim:

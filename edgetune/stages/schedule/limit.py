@@ -54,10 +54,10 @@ _UNLIMITED_BYTES = 1 << 60
 
 @dataclass(frozen=True, slots=True)
 class _Mount:
-    """The folder where control groups are mounted, and the group of that folder."""
+    """The folder where control groups are mounted, and that of the group that this process is in, if it has one."""
 
     point: Path
-    group: str
+    own: Path | None
 
 
 def _mount(root: Path, version: int) -> _Mount | None:
@@ -69,14 +69,15 @@ def _mount(root: Path, version: int) -> _Mount | None:
             if (kind == "cgroup" and version == 1 and "memory" in options.split(",")) or (
                 kind == "cgroup2" and version == 2
             ):
-                return _Mount(root / fields[4].lstrip("/"), fields[3])
+                point = root / fields[4].lstrip("/")
+                return _Mount(point, _own(root, version, point, fields[3]))
     return None
 
 
 def parents(root: Path, version: int) -> list[Path]:
     """Return the groups that a limited one can be made in: the own one, and of version 2 rather the one above it."""
-    mount, own = _mount(root, version), _own(root, version)
-    if mount is None or own is None:
+    mount = _mount(root, version)
+    if mount is None or (own := mount.own) is None:
         return []
     if version == 1:
         return [own]
@@ -84,15 +85,12 @@ def parents(root: Path, version: int) -> list[Path]:
     return [group for group in above if "memory" in read_words(group / "cgroup.subtree_control")]
 
 
-def _own(root: Path, version: int) -> Path | None:
-    """Return the group that this process is in, see cgroups(7)."""
-    mount = _mount(root, version)
-    if mount is None:
-        return None
+def _own(root: Path, version: int, point: Path, group: str) -> Path | None:
+    """Return the group that this process is in, see cgroups(7); ``group`` is that of the mount point."""
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if (version == 1 and "memory" in controllers.split(",")) or (version == 2 and controllers == ""):
-            return mount.point / path.removeprefix(mount.group).lstrip("/")
+            return point / path.removeprefix(group).lstrip("/")
     return None
 
 
@@ -100,8 +98,8 @@ def limited_around(root: Path) -> list[Path]:
     """Return the groups around this process, its own among them, that have a memory limit."""
     found = []
     for version, name in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
-        mount, own = _mount(root, version), _own(root, version)
-        if mount is None or own is None:
+        mount = _mount(root, version)
+        if mount is None or (own := mount.own) is None:
             continue
         around = [own, *(group for group in own.parents if group.is_relative_to(mount.point))]
         found += [group for group in around if (read_number(group / name) or _UNLIMITED_BYTES) < _UNLIMITED_BYTES]

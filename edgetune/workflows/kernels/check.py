@@ -10,6 +10,7 @@ from pathlib import Path
 
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic import cpu_equivalence
+from edgetune.stages.elastic.compiler import CompileOptions
 from edgetune.stages.elastic.cpu_equivalence import Verdict
 from edgetune.stages.elastic.cuda import context as cuda_context
 from edgetune.stages.elastic.cuda import driver, gpu_equivalence
@@ -147,9 +148,8 @@ def tried_on_gpu(source: KernelSource, launches: Launches, device: str, reporter
         on_gpu = CheckResult(device, gpu=context.facts.gpu.name)
         reporter.info(f"checking on {device}, {on_gpu.gpu}")
         try:
-            built = gpu_equivalence.build(
-                source.done, context, name=source.name, include=source.folders, cache=compiled_folder()
-            )
+            options = CompileOptions(include=tuple(map(str, source.folders)), cache=compiled_folder())
+            built = gpu_equivalence.build(source.done, context, name=source.name, options=options)
         except InputError as error:
             on_gpu = replace(on_gpu, untried=dict.fromkeys(source.elastic, error))
             return (*_on_cpu_too(source, launches, reporter), on_gpu)

@@ -83,8 +83,8 @@ def opened(
     """
 
     def builder(network: KernelSequence, context: Context, recorded: bool) -> Build:
-        options = CompileOptions(include=tuple(include))
-        return build(network, context, recorded=recorded, options=options, cache=compiled_folder())
+        options = CompileOptions(include=tuple(include), cache=compiled_folder())
+        return build(network, context, recorded=recorded, options=options)
 
     with gpu_session.open_gpu_session(
         gpu_index(device), sm_count=sms, recorded=records, seed=seed, launch_s=known_launch_s, builder=builder

@@ -71,7 +71,7 @@ def shrink(opts: ShrinkOptions, reporter: Reporter) -> KeptPieces:
         "gpu": {name: value for name, value in asdict(shrunk.gpu).items() if name != "source"},
         "arch": compiled.arch,
         "compiler": compiled.compiler,
-        "compiling": asdict(_compiling(opts, tuple(opts.include))),
+        "compiling": {"fmad": opts.fmad, "include": tuple(opts.include), "define": tuple(opts.define)},
         "rules": {**asdict(rules), "launch_s": launch_s, "most_overhead_s": most_s},
         "original": asdict(forms.original.resources),
         "forms": {form.symbol: asdict(form.resources) for form in forms.elastic.values()},
@@ -102,10 +102,6 @@ def _rules(opts: ShrinkOptions) -> Rules:
     return Rules(opts.strict_paper, literal, share, launch_s, most_s)
 
 
-def _compiling(opts: ShrinkOptions, include: tuple[str, ...]) -> CompileOptions:
-    return CompileOptions(fmad=opts.fmad, include=include, define=tuple(opts.define))
-
-
 def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, Shrunk, bytes]:
     """Return the forms of the kernel, the compiled source, the design space, and the source."""
     gpu = find_gpu(opts.gpu)
@@ -117,9 +113,10 @@ def _shrunk(opts: ShrinkOptions, rules: Rules) -> tuple[Forms, CompiledSource, S
         raise InputError(f"{name} is not text", "CUDA C must be UTF-8") from None
     transformed = transform(text, name, opts.folders)
     kernel = _kernel(transformed, opts.kernel, name).kernel.name
+    options = CompileOptions(opts.fmad, tuple(map(str, opts.folders)), tuple(opts.define))
     compiled, found = compile_forms(
         replace(transformed, source=transformed.device),  # whole programs are given too
-        opts.arch or arch_of(gpu), name=name, options=_compiling(opts, tuple(map(str, opts.folders))),
+        opts.arch or arch_of(gpu), name=name, options=options,
     )  # fmt: skip
     forms = found[kernel]
     asked = {count: form.resources for count, form in forms.elastic.items()}

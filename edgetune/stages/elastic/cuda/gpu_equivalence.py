@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.compiler import CompileOptions, arch_of
+from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cpu_equivalence import Verdict, different
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import KernelFailedError
@@ -99,30 +98,22 @@ class GpuCheckResult:
     untried: Mapping[str, EdgetuneError] = field(default_factory=dict)
 
 
-def build(
-    transformed: TransformResult,
-    context: Context,
-    *,
-    name: str,
-    include: Sequence[Path] = (),
-    cache: Path | None = None,
-) -> Build:
+def build(transformed: TransformResult, context: Context, *, name: str, options: CompileOptions = DEFAULTS) -> Build:
     """Compile a source with its forms for a GPU without contraction, so that results may be compared bit by bit.
 
     Args:
         transformed: The source.
         context: The GPU.
         name: Of the file, for messages.
-        include: Folders of headers.
-        cache: Folder of kept machine code.
+        options: Of the compiler.
 
     Raises:
         InputError: NVRTC refuses the source.
         DeviceError: NVRTC is missing.
     """
     alone = replace(transformed, source=transformed.compiled)
-    options = CompileOptions(fmad=False, include=tuple(map(str, include)))
-    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=options, cache=cache)
+    exact = replace(options, fmad=False)
+    compiled, forms = compile_forms(alone, arch_of(context.facts.gpu), name=name, options=exact)
     return Build(compiled.image, forms)
 
 

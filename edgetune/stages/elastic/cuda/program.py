@@ -21,7 +21,7 @@ import numpy.typing as npt
 from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.backend import Launch
-from edgetune.stages.elastic.compiler import CompileOptions, arch_of
+from edgetune.stages.elastic.compiler import DEFAULTS, CompileOptions, arch_of
 from edgetune.stages.elastic.cuda.blocks import with_block_records
 from edgetune.stages.elastic.cuda.context import Context
 from edgetune.stages.elastic.cuda.driver import NotOfferedError, Packed
@@ -52,12 +52,7 @@ class Build:
 
 
 def build(
-    network: KernelSequence,
-    context: Context,
-    *,
-    recorded: bool = False,
-    options: CompileOptions | None = None,
-    cache: Path | None = None,
+    network: KernelSequence, context: Context, *, recorded: bool = False, options: CompileOptions = DEFAULTS
 ) -> Build:
     """Make a network's kernels elastic and compile them for a GPU.
 
@@ -66,7 +61,6 @@ def build(
         context: The GPU.
         recorded: Whether blocks write down where and when they ran; that costs time.
         options: Of the compiler; its folders are searched for headers.
-        cache: Folder of kept machine code.
 
     Raises:
         InputError: the network has no source, or its source does not parse or compile.
@@ -74,13 +68,12 @@ def build(
     """
     check_source(network)
     name, arch = f"{network.name}.cu", arch_of(context.facts.gpu)
-    folders = () if options is None else tuple(map(Path, options.include))
     launched = {call.kernel for call in network.calls}
-    transformed = transform(network.source, name, folders, launched)
+    transformed = transform(network.source, name, tuple(map(Path, options.include)), launched)
 
     def compiled(source: str) -> Build:
         written = with_block_records(source, name) if recorded else source
-        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options, cache=cache)
+        made, forms = compile_forms(replace(transformed, source=written), arch, name=name, options=options)
         return Build(made.image, forms, recorded)
 
     try:
