@@ -27,10 +27,10 @@ def check_budget(
     """Check that every network runs in the budget, a layer at a time.
 
     Args:
-        budget_bytes: What may be held for tasks.
-        least_bytes: What each network needs at the least, by name.
-        beside_bytes: What the process takes beside that; a memory limit has to include it.
-        margin_bytes: By how much more that may be in the next run, for the budget that is named.
+        budget_bytes: The memory budget of tasks.
+        least_bytes: The least memory of each network, by name.
+        beside_bytes: Other memory of the process, which a memory limit has to include.
+        margin_bytes: Possible growth of that in the next run, for the budget that is named.
 
     Raises:
         InfeasibleError: a network does not fit; the smallest budget that works for all is named, rounded up.
@@ -58,12 +58,12 @@ _UNSTEADY_BYTES = 1 << 20
 
 
 def left_bytes(limit_bytes: int, base_bytes: int, least_bytes: Mapping[str, int] = MappingProxyType({})) -> int:
-    """Return what is left of a limit for tasks, bytes.
+    """Return the part of a memory limit that is left for tasks, bytes.
 
     Args:
         limit_bytes: Of the process.
-        base_bytes: What it takes before anything is loaded.
-        least_bytes: What each network that is asked for needs at the least, by name.
+        base_bytes: Its memory before any load.
+        least_bytes: The least memory of each requested network, by name.
 
     Raises:
         InfeasibleError: less than a network needs, or nothing; the smallest limit that works is named.
@@ -94,7 +94,7 @@ _STALLED = 10.0
 taken to be short of it (accounting/psi.rst). Where there is plenty it is a control group that waits, as this run's may.
 """
 _STEP = 0.1
-"""By what share the budget shrinks at each look while memory is waited for."""
+"""Share by which the budget shrinks at each reading while tasks wait for memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Reading:
     """The memory that is available to others.
 
     Args:
-        available_bytes: What could be used without swapping.
+        available_bytes: Memory that can be used without swapping.
         stalled: Percent of the last 10 s in which something waited for memory; ``None`` where the kernel does not tell.
     """
 
@@ -111,7 +111,7 @@ class Reading:
 
 
 class MemorySensor:
-    """Reads what the kernel says of memory.
+    """Reads the memory figures of the kernel.
 
     Args:
         root: Of the file system.
@@ -124,7 +124,7 @@ class MemorySensor:
         self.total_bytes = self._of_meminfo("MemTotal") or 0
 
     def read(self) -> Reading | None:
-        """Return what there is now; ``None`` where the kernel does not tell."""
+        """Return the figures of now; ``None`` where the kernel has none."""
         available_bytes = self._of_meminfo("MemAvailable")
         if available_bytes is None:
             return None
@@ -150,7 +150,7 @@ class Adaptation:
         budget_bytes: The most.
         reserve_bytes: What is left to others: below it the budget shrinks by what is missing, above twice that it
             grows by half of what is to spare.
-        least_bytes: What it never shrinks below: with less than the hungriest layer needs, nothing would ever be done.
+        least_bytes: Its lower bound: with less than the hungriest layer needs, no task could run.
     """
 
     def __init__(self, budget_bytes: int, reserve_bytes: int, least_bytes: int = 0) -> None:
@@ -203,7 +203,7 @@ class PressureObserver:
         self._looked_ns: int | None = None
 
     def budget_bytes(self, held_bytes: Callable[[], int], now_ns: int) -> int:
-        """Return what may be held now, see ``Adaptation.adapt``; the most, the first time: a run begins with that."""
+        """Return the memory budget, see ``Adaptation.adapt``; a run begins with the most."""
         if self._looked_ns is None or now_ns < self._looked_ns:  # the clock begins anew with the run
             self._looked_ns = now_ns
         elif now_ns - self._looked_ns >= _LOOK_NS:
@@ -215,7 +215,7 @@ class PressureObserver:
 
 
 def _left_bytes(group: Path) -> int:
-    """Return what a control group may still use; the page cache it has to spare can be had, too."""
+    """Return the memory that a control group may still use, its reclaimable page cache included, bytes."""
     for limit, usage in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
         with contextlib.suppress(OSError, ValueError):
             limit_bytes = int((group / limit).read_text())
@@ -240,11 +240,11 @@ class MemoryInUse:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
 
     def mapped_bytes(self) -> int:
-        """Return what is mapped, libraries among it."""
+        """Return the mapped bytes, libraries included."""
         return int(os.pread(self._statm, 100, 0).split()[1]) * self._page_bytes
 
     def bytes(self) -> int:
-        """Return what there is now."""
+        """Return the bytes in use."""
         return self.mapped_bytes() if self._usage is None else int(os.pread(self._usage, 100, 0))
 
 

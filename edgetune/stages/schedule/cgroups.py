@@ -44,7 +44,7 @@ class CgroupFigures:
         swap_bytes: Swap in use; of version 2, the most there was, where the kernel keeps it (Linux 6.5).
         major_faults: Page faults that waited for storage.
         refaults: Pages that came back to memory soon after they had been pushed out of it.
-        limit_hits: How often the limit was met, so that pages had to be reclaimed.
+        limit_hits: Number of times that pages were reclaimed because the limit was met.
         kills: Processes killed because nothing could be reclaimed.
     """
 
@@ -89,7 +89,7 @@ class MemoryLimit:
         """
 
     def figures(self) -> CgroupFigures:
-        """Return what the kernel has counted so far; once the group is gone, the last figures that were read."""
+        """Return the kernel's counts; once the group is gone, the last ones that were read."""
         return CgroupFigures()
 
 
@@ -102,7 +102,7 @@ class _Group(MemoryLimit):
         swap_bytes: Of swap beside it; ``None`` for as much as the machine has.
 
     Raises:
-        OSError: it cannot be made here.
+        OSError: the group cannot be made here.
     """
 
     _usage: ClassVar[str]
@@ -141,7 +141,7 @@ class _Group(MemoryLimit):
         return None if self._path is None else self._path / self._usage
 
     def figures(self) -> CgroupFigures:
-        """Return what the kernel has counted so far."""
+        """Return the kernel's counts."""
         if self._path is not None and self._path.is_dir():
             self._last = self._read(self._path)
         return self._last
@@ -202,7 +202,7 @@ class ScopeV2(GroupV2):
 
     Args:
         root: Of the file system.
-        mount: Where version 2 is mounted.
+        mount: The mount point of version 2.
         limit_bytes, swap_bytes: As of version 1.
     """
 
@@ -222,7 +222,7 @@ class ScopeV2(GroupV2):
         self._path = self._above = None
 
     def figures(self) -> CgroupFigures:
-        """Return what the kernel has counted so far; of a scope that is gone, kills as the group above counts them."""
+        """Return the kernel's counts; of a scope that is gone, with the kills that the group above counted."""
         counted = super().figures()
         if self._above is None or self._path is None or self._path.is_dir():
             return counted
@@ -294,7 +294,7 @@ def ask_systemd(verb: str, *arguments: str) -> None:
     """Call systemd's manager: the user's own, or of root the machine's.
 
     Raises:
-        OSError, SubprocessError: it does not answer, or refuses.
+        OSError, SubprocessError: systemd does not answer, or refuses.
     """
     bus = [] if holds_root() else ["--user"]
     command = RootCommand(["busctl", *bus, verb, *_SYSTEMD, *arguments])

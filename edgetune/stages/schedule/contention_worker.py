@@ -64,8 +64,8 @@ class _Bench:
     """A network whose layers are loaded and executed by two threads.
 
     Args:
-        folder: Where it is prepared.
-        longest_s: How long each figure may take, s.
+        folder: The prepared folder.
+        longest_s: Time limit of each figure, s.
         seed: Of its inputs.
     """
 
@@ -80,7 +80,7 @@ class _Bench:
         self._by_size = sorted(large, key=lambda index: -layers[index].weight_bytes)
 
     def _read_by_each(self, drawn: np.random.Generator) -> list[dict[str, Any]]:
-        """Return what each layer reads, so that they can be executed in any order."""
+        """Return the tensors that each layer reads, so that layers can be executed in any order."""
         values = {tensor.name: made_up(tensor, drawn) for tensor in self._prepared.inputs}
         reads = []
         for index, layer in enumerate(self._prepared.layers):
@@ -97,7 +97,7 @@ class _Bench:
             return self._beside(execute, execute) / self._beside(execute)
 
     def loads(self) -> dict[str, float]:
-        """Return what loads do to each other and to executions; nothing, where none is large or storage is cached."""
+        """Return the effects of loads on each other and on executions; none where no load is large or cold."""
         layers = self._prepared.layers
         files = [self._prepared.folder / weight.file for layer in layers for weight in layer.weights]
         if len(self._by_size) < _KINDS or why_not_cold(files) is not None:
@@ -124,7 +124,7 @@ class _Bench:
 
     @contextmanager
     def _executing(self, indices: Iterable[int]) -> Iterator[Timed]:
-        """Return what executes some layers one after another; their weights are in memory meanwhile."""
+        """Yield a function that executes some layers one after another; their weights are in memory meanwhile."""
         layers = self._prepared.layers
         loaded = {index: self._layers.load(index) if layers[index].weights else None for index in indices}
 

@@ -55,7 +55,7 @@ def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str,
 
     Args:
         costs: From a file.
-        form: Which.
+        form: The form of the whole networks.
         warm: As for ``networks_of``.
     """
     return {
@@ -90,8 +90,8 @@ class Host:
     """The machine of a table of layer costs, and the process there that ran networks.
 
     Args:
-        machine: What tasks share.
-        base_bytes: What the process takes before it has sessions; ``None`` where the table does not say.
+        machine: The resources that tasks share.
+        base_bytes: Memory of the process before it has sessions; ``None`` where the table does not say.
         sessions_bytes: Of all layers of a network, by its name.
         wholes: Networks that were measured as a whole, by form and name.
     """
@@ -160,7 +160,7 @@ def network_of(prepared: Prepared, name: str | None = None) -> LayeredNetwork:
 
     Args:
         prepared: From ``open_prepared``.
-        name: What jobs call it; ``None`` for its own name. Times that were never measured are zero: see ``is_timed``.
+        name: Its name in the jobs; ``None`` for its own name. Times never measured are zero: see ``is_timed``.
     """
     layers = tuple(
         Layer(

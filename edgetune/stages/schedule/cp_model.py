@@ -56,7 +56,7 @@ class ScheduleCpModel:
 
     Args:
         model: An empty one.
-        case: What is to be scheduled.
+        case: The requests and the machine.
     """
 
     def __init__(self, model: CpModel, case: SchedulingProblem) -> None:
@@ -149,7 +149,7 @@ class ScheduleCpModel:
     def plan(
         self, solver: CpSolver, objective: Objective, bound: float, *, proved: bool, took_s: float
     ) -> LayerSchedule:
-        """Return what the solver found; ``bound`` is in steps of the grid."""
+        """Return the schedule of the solver; ``bound`` is in steps of the grid."""
         network_of = {request.number: request.network for request in self.case.requests}
         steps = [
             Step(solver.value(each.start) * self._grid_ns, "execute", network_of[number], layer, number)
@@ -372,7 +372,7 @@ class ScheduleCpModel:
         return -(-at_ns // self._grid_ns)
 
     def _layer_ticks(self, name: str, layer: int, what: TaskKind) -> int:
-        """Return what a task takes; at least one step of the grid, because what takes no time would hold no memory."""
+        """Return the duration of a task: at least one step of the grid, because a shorter one would hold no memory."""
         each = self.case.networks[name].layers[layer]
         if what == "load" and not each.weight_bytes:
             return 0

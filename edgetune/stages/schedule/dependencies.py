@@ -62,7 +62,7 @@ def dependency_graph(network: LayeredNetwork, mode: Mode) -> DependencyGraph:
 
 
 def _needed(network: LayeredNetwork) -> set[tuple[TaskNode, TaskNode]]:
-    """Return what holds in every mode: weights before execution before unload, and producers before consumers."""
+    """Return the pairs of every mode: load before execution before unload, and producers before consumers."""
     pairs: set[tuple[TaskNode, TaskNode]] = set()
     for index, layer in enumerate(network.layers):
         pairs |= set(pairwise(_by_layer(network, [index], ("load", "execute", "unload"))))
@@ -126,7 +126,7 @@ class LinearExtensions:
 
     Args:
         least, most: Between these; the same where the number is known.
-        method: How it was found: ``tree``, ``downsets`` or ``bounds``.
+        method: The method of counting: ``tree``, ``downsets`` or ``bounds``.
     """
 
     least: int
@@ -135,7 +135,7 @@ class LinearExtensions:
 
 
 def count_linear_extensions(before: Sequence[Sequence[int]]) -> LinearExtensions:
-    """Return how many orders there are of tasks.
+    """Return the number of orders of tasks.
 
     Args:
         before: For each task the tasks that it waits for, each of a smaller number and none implied by another.

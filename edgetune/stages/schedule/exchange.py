@@ -42,7 +42,7 @@ def read(folder: Path, what: str, count: int) -> list[Any]:
     """Return arrays that were written, mapped.
 
     Raises:
-        InputError: they are not there.
+        InputError: a file is missing or damaged.
     """
     try:
         return [np.load(folder / f"{what}-{place}.npy", mmap_mode="r", allow_pickle=False) for place in range(count)]
@@ -54,8 +54,8 @@ class Exchange:
     """Samples and answers of the networks of a run; ``live.DataExchange``.
 
     Args:
-        folders: Where each network's files are.
-        prepared: What each network takes and answers.
+        folders: The folder of each network's files.
+        prepared: The prepared networks, by name.
         handlers: Code of the user, for networks that have some.
     """
 
@@ -69,7 +69,7 @@ class Exchange:
         self._answered: set[str] = set()
 
     def sample(self, request: int, network: str) -> Arrays:
-        """Return what a request feeds to its network."""
+        """Return the arrays that a request feeds to its network."""
         tensors = self._prepared[network].inputs
         handler = self._handlers.get(network)
         if handler is not None and handler.inputs is not None:
@@ -97,15 +97,15 @@ class Exchange:
 
 
 def _of_sample(array: Any) -> Any:
-    """Return what a sample was answered: the first of its batch, or a number that has no dimension of the batch."""
+    """Return the answer to a sample: the first of its batch, or a number without a batch dimension."""
     return array[0] if np.ndim(array) else array
 
 
 def _sample(given: Any, tensors: Sequence[TensorSpec]) -> Arrays:
-    """Return what a handler made, one sample of each input, as the network takes it: filling its batch.
+    """Return the sample of a handler as the network takes it: repeated to fill its batch.
 
     Raises:
-        InputError: it lacks an input, or one is of another shape or type.
+        InputError: the sample lacks an input, or one has another shape or type.
     """
     made: dict[str, Any] = {}
     for tensor in tensors:

@@ -57,7 +57,7 @@ class Runnable(Protocol):
         Args:
             layer: Index in the network.
             loaded: From ``load``; ``None`` for a layer without weights.
-            values: What it reads.
+            values: The tensors that it reads.
 
         Raises:
             InputError: ONNX Runtime fails.
@@ -86,7 +86,7 @@ class PreparedLayers:
 
     Args:
         prepared: The folder.
-        changed_ns: When each file of weights was changed last, as its hash was checked.
+        changed_ns: Modification time of each file of weights when its hash was checked.
         drop_cache: Whether what is unloaded leaves the page cache, too; see ``MappedWeights.release``.
 
     Raises:
@@ -153,7 +153,7 @@ def run(session: Any, outputs: Sequence[str], values: Values) -> Values:
     """Return the outputs of a session, which stay where ONNX Runtime made them.
 
     Raises:
-        InputError: it fails.
+        InputError: ONNX Runtime fails.
     """
     try:
         made = session.run_with_ort_values(list(outputs), dict(values))
@@ -163,7 +163,7 @@ def run(session: Any, outputs: Sequence[str], values: Values) -> Values:
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error says, short enough for a row."""
+    """Return the message of an error, short enough for a row."""
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
@@ -188,7 +188,7 @@ class WholeNetwork:
 
     Args:
         prepared: Its folder.
-        form: Which of the two.
+        form: The form of the network.
         threads: Of one execution; ``None`` for as many as ONNX Runtime takes by itself.
         drop_cache: Whether its files leave the page cache when it is unloaded.
 
@@ -249,5 +249,5 @@ _QUIET = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def environment_of(form: Literal["layers"] | Form) -> Mapping[str, str]:
-    """Return what a process has beside the variables of its parent, by how it runs networks."""
+    """Return the additional environment variables of a process, by the form of its networks."""
     return {**_QUIET, **(_EXACT_HEAP if form == "layers" else {})}

@@ -51,12 +51,12 @@ class NetworkDesign:
     """The design of networks.
 
     Args:
-        form: How layers hang together.
-        layers: How many, drawn between these two.
-        width: How many layers are side by side in a fan or in branches.
+        form: The shape of the graph of layers.
+        layers: Least and most layers.
+        width: Number of layers side by side in a fan or in branches.
         weight_bytes, output_bytes, scratch_bytes: Of each layer.
         load_s, execute_s: Of each layer; where ``load_bytes_per_s`` is given, loads take what that says.
-        load_bytes_per_s: What storage delivers; ``None`` where loads have times of their own.
+        load_bytes_per_s: Bandwidth of storage; ``None`` where loads have times of their own.
         input_bytes: Of each network.
     """
 

@@ -51,8 +51,8 @@ def times_s(
     """Return when the requests of a job arrive, s since the run began, ascending; of a live job none is known.
 
     Args:
-        job: Which.
-        service_s: What one request takes alone, s, by network: an intensity is a share of it.
+        job: The job.
+        service_s: Time of one request alone by network, s: an intensity is a share of it.
         seed: Of random gaps.
         until_s: Nothing arrives then or later, s; ``None`` where the job ends by itself.
 
@@ -102,7 +102,7 @@ def requests_of(
 
     Args:
         jobs: As the document has them.
-        service_s: What one request takes alone, s, by network: an intensity is a share of it.
+        service_s: Time of one request alone by network, s: an intensity is a share of it.
         seed: The same seed gives the same arrivals, whichever policy answers them.
         until_s: Nothing arrives then or later, s; ``None`` where jobs end by themselves.
 
@@ -151,7 +151,7 @@ def check_tasks(requests: Sequence[Request], networks: Iterable[LayeredNetwork])
         networks: That they ask.
 
     Raises:
-        InputError: they are more.
+        InputError: the requests have more layers than the limit allows.
     """
     layers = {network.name: len(network.layers) for network in networks}
     limits.check("schedule_tasks", sum(layers[request.network] for request in requests), "the scenario")
@@ -170,7 +170,7 @@ def live_jobs(jobs: Sequence[Job]) -> tuple[Job, ...]:
     """Return the jobs whose requests come from outside during the run.
 
     Raises:
-        InputError: there are several, or one waits for others or others for it, and when it ends is unknown.
+        InputError: several jobs are live, or a live job, whose end is unknown, waits for others or others for it.
     """
     live = tuple(job for job in jobs if arrivals_of(job).kind == "live")
     if len(live) > 1:

@@ -53,8 +53,8 @@ class _Begun:
 
     Args:
         network: Its network.
-        left: How many layers have not been executed.
-        unread: How often each tensor is still to be read; answers are read once more, at the end.
+        left: Number of layers that have not been executed.
+        unread: Number of reads to come of each tensor; answers are read once more, at the end.
         values: Tensors that are there.
     """
 
@@ -70,8 +70,8 @@ class LiveTaskBackend:
     """Runs tasks on threads of this process; a ``TaskBackend``. Its clock begins with ``begin``; ``close`` ends it.
 
     Args:
-        networks: What can be run, by name.
-        workers: How many threads.
+        networks: The networks, by name.
+        workers: Number of threads.
         answers: Samples and answers.
         budget: Given the time, returns what may be held.
         also: Descriptors that end a wait when they can be read: new requests come there.
@@ -104,7 +104,7 @@ class LiveTaskBackend:
         return time.monotonic_ns() - self._since_ns
 
     def budget_bytes(self) -> int:
-        """Return what may be held now."""
+        """Return the memory budget, bytes."""
         return self._budget(self.now_ns())
 
     def start(self, task: LayerTask) -> None:
@@ -221,7 +221,7 @@ class LiveTaskBackend:
 
 
 def _reason(error: Exception) -> str:
-    """Return why something failed, one line."""
+    """Return the reason of a failure, one line."""
     if isinstance(error, EdgetuneError):
         return error.message
     if isinstance(error, MemoryError):
@@ -230,5 +230,5 @@ def _reason(error: Exception) -> str:
 
 
 def _readers(network: Runnable) -> dict[str, int]:
-    """Return how often each tensor of a request is read; an output of the network once more."""
+    """Return the number of reads of each tensor of a request; an output of the network is read once more."""
     return dict(Counter([*(name for reads in network.reads for name in reads), *network.outputs]))

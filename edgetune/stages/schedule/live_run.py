@@ -57,9 +57,9 @@ class LiveOptions:
     Args:
         policy: Name of the policy.
         limit_bytes: Memory of the process that runs, everything included.
-        options: What the policy is made with.
+        options: Arguments of the policy.
         form: ``layers`` of prepared networks, or whole networks in one of their forms, for policies that take them.
-        workers: How many tasks run at once.
+        workers: Number of tasks that run at once.
         swap_bytes: Of swap beside the limit; ``None`` for as much as the machine has.
         enforce: Whether the kernel is to keep the limit, where it can.
         threads: Of each execution of a whole network; ``None`` for as many as ONNX Runtime takes by itself.
@@ -82,14 +82,14 @@ class LiveFigures:
     """The figures of a run besides its records.
 
     Args:
-        enforced: By what the limit was kept.
+        enforced: The mechanism that kept the limit.
         reason: Why the kernel did not.
-        group: What the kernel counted of its control group.
-        base_bytes: What the process took before anything was loaded.
-        budget_bytes: What was left of the limit for tasks.
+        group: The kernel's counts of its control group.
+        base_bytes: Memory of the process before any load.
+        budget_bytes: The part of the limit that was left for tasks.
         peak_bytes: Most that the process had in memory at once, pages mapped twice counted twice; ``None`` where it
             ended before it could tell.
-        decisions, decisions_s: How often the policy was asked, and how long that took in all, s.
+        decisions, decisions_s: Number of decisions of the policy, and their total duration, s.
         differences: Of the first answer of each network from the whole network's; see ``verification``.
     """
 
@@ -105,12 +105,12 @@ class LiveFigures:
 
 
 class LiveRun:
-    """One run. ``records`` yields what happens; ``figures`` has the rest once it is through.
+    """One live run: ``records`` yields its records; ``figures`` has the other results when the run has ended.
 
     Args:
-        networks: What can be run.
+        networks: The networks.
         requests: Known before the run, in the order of arrival.
-        options: How.
+        options: The settings.
         verification: Shared between runs of the same networks, so that hashes and references are made once.
 
     Raises:
@@ -150,7 +150,7 @@ class LiveRun:
         """Run, and yield the records as they come, some times a second.
 
         Raises:
-            InputError, InfeasibleError, DeviceError: it cannot be run so.
+            InputError, InfeasibleError, DeviceError: the run is impossible with these options.
             PartialError: the process was killed at its limit, or an answer is not what the whole network answers or
                 cannot be checked; records before that were yielded.
         """
@@ -175,7 +175,7 @@ class LiveRun:
         """Let the process make its sessions under the limit, run nothing, and return the figures.
 
         Raises:
-            InputError, InfeasibleError, DeviceError: it cannot be run so; what ``records`` would raise before it runs.
+            InputError, InfeasibleError, DeviceError: the run is impossible; ``records`` would raise the same.
         """
         self._rehearsal = True
         for _ in self._recorded():
@@ -284,9 +284,9 @@ class LiveRun:
         """Send one request from outside.
 
         Args:
-            network: For which.
-            job: What it belongs to.
-            due_s: When it is due, s from now.
+            network: The network.
+            job: Its job.
+            due_s: Its deadline, s from now.
         """
         due_ns = None if due_s is None else round(due_s * NS)
         self._send({"command": "ask", "network": network, "job": job, "due_ns": due_ns})

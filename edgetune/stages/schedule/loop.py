@@ -48,8 +48,8 @@ class ScheduleLoop:
         backend: Runs tasks.
         networks: As the policy takes them (see ``policies.policy.taken_by``), by name.
         requests: Known before the run, in the order of arrival.
-        parallelism: How many tasks can run at once, and how many of them at full speed.
-        source: Where more requests come from while it runs; their numbers are not among those of ``requests``.
+        parallelism: Numbers of tasks that can run at once, and of those at full speed.
+        source: Further requests during the run; their numbers are not among those of ``requests``.
         supervision: Once stopped, running tasks are finished and requests left are abandoned. The budget and the source
             are polled as ``stopped`` is.
 
@@ -150,7 +150,7 @@ class ScheduleLoop:
         """Return the task chosen, as the state knows it.
 
         Raises:
-            EdgetuneError: it cannot start now.
+            EdgetuneError: the task cannot start now.
         """
         task = self.state.find(choice)
         if task is None:
@@ -278,7 +278,7 @@ class ScheduleLoop:
         self._fail_followers(request.number, now_ns)
 
     def _why_not(self, request: Request) -> str | None:
-        """Return why a request that came while the run goes on can never be answered."""
+        """Return the reason why a request from the source can never be answered; ``None`` where it can."""
         if request.network not in self._networks:
             return f"there is no network {request.network!r}"
         least, budget_bytes = self.state.least(request.network), self.budgets[0].budget_bytes

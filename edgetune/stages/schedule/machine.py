@@ -27,8 +27,8 @@ class Paging:
     those that networks, going through their weights in a circle, need next: then it is more.
 
     Args:
-        s_per_byte: What it takes to bring a byte back, s; where what leaves must be written out first, that too.
-        thrash: How much likelier than chance a page that is needed is one that has left.
+        s_per_byte: Time to bring a byte back, s, including the time to write another one out where that is needed.
+        thrash: Factor by which a needed page is likelier to have left than any other page.
     """
 
     s_per_byte: float = 15.7e-9
@@ -39,11 +39,11 @@ class Paging:
     thrash: float = 1.0
 
     def extra_s(self, touched_bytes: int, held_bytes: int, limit_bytes: int) -> float:
-        """Return how much longer a task takes that touches so many bytes, s; 0 while everything fits."""
+        """Return the additional time of a task that touches so many bytes, s; 0 while everything fits."""
         return self.s_per_byte * touched_bytes * self.share_gone(held_bytes, limit_bytes)
 
     def share_gone(self, held_bytes: int, limit_bytes: int) -> float:
-        """Return which share of what a task touches is not there, 0 to 1."""
+        """Return the share of the touched bytes that is not in memory, 0 to 1."""
         return min(1.0, self.thrash * (held_bytes - limit_bytes) / held_bytes) if held_bytes > limit_bytes else 0.0
 
 
@@ -56,8 +56,8 @@ class Machine:
     """The resources that tasks share.
 
     Args:
-        cores: How many executions run at full speed at once.
-        streams: How many loads run at full speed at once; more share what storage delivers.
+        cores: Number of executions that run at full speed at once.
+        streams: Number of loads that run at full speed at once; more loads share the bandwidth of storage.
         load_cpu: Share of a load's time alone that a core is busy with it, 0 to 1; the rest waits for storage.
         dispatch_s: From the start of a task until it is under way, in which it shares nothing, s.
         queue_s: How far ahead loads queue their reads: a load that begins while another runs waits so long, or until
@@ -65,8 +65,8 @@ class Machine:
         execute_beside_execute, execute_beside_load: By how much an execution takes longer beside another, or beside a
             load, where each has a core: they share caches, memory and locks. 1 for not at all; each one adds the same.
         load_beside_execute: By how much a load does beside an execution.
-        memory_bytes: What can really be in memory; ``None`` where that is without end.
-        paging: What it costs to hold more.
+        memory_bytes: The physical memory; ``None``: without a limit.
+        paging: The cost of holding more than that.
     """
 
     cores: int
@@ -93,7 +93,7 @@ def checked_figures(told: object) -> dict[str, float]:
     """Return the figures of a header that are known here.
 
     Raises:
-        InputError: one of them is no finite number of zero or more.
+        InputError: a figure is no finite number of zero or more.
     """
     figures = dict(told) if isinstance(told, Mapping) else {}
     for name in FIGURES:
@@ -107,7 +107,7 @@ def checked_figures(told: object) -> dict[str, float]:
 
 
 def machine_of(figures: Mapping[str, float], cores: int) -> Machine:
-    """Return what tasks share on a machine that was measured.
+    """Return the resources of a measured machine.
 
     What two executions lose to each other where there are fewer than two cores is what sharing cores explains; only
     the rest is added to it. The same holds for a load, which computes a part of its time. No task is faster beside

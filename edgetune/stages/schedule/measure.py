@@ -38,9 +38,9 @@ class LayerOptions:
     """The settings of measuring layers.
 
     Args:
-        rule: When a figure has been sampled enough.
-        longest_s: After which it is left as it is, s, even if the rule wants more.
-        timeout_s: After which a layer is given up, s.
+        rule: Decides when a figure has enough samples.
+        longest_s: Time limit of a figure, s, even if the rule wants more.
+        timeout_s: Time limit of a layer, s.
         cold: Whether to load from storage too.
         whole: Whether to measure whole networks too.
         seed: Of the inputs.
@@ -62,7 +62,7 @@ def measure_network(prepared: Prepared, options: LayerOptions, on_layer: OnLayer
 
     Args:
         prepared: Its folder.
-        options: How.
+        options: The settings.
         on_layer: Called with every row.
 
     Raises:
@@ -97,7 +97,7 @@ def measure_machine(networks: Sequence[Prepared], options: LayerOptions) -> dict
 
     Args:
         networks: That can be measured on.
-        options: How; samples, where their number is fixed, are as few as there can be.
+        options: The settings; with a fixed number of samples, as few as possible are taken.
 
     Raises:
         DeviceError: no process can be started.

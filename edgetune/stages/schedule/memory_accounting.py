@@ -55,7 +55,7 @@ class MemoryAccounting:
         """Enter the memory of a load or an execution.
 
         Raises:
-            ValueError: it is held already.
+            ValueError: the memory is held already.
         """
         layer = self._networks[task.network].layers[task.layer]
         if task.kind == "load":
@@ -77,7 +77,7 @@ class MemoryAccounting:
         """Return the memory that only an execution needed: its scratch, and outputs that it was the last to read.
 
         Raises:
-            ValueError: it has not begun.
+            ValueError: the execution has not begun.
         """
         account = self._accounts.get(task.request)
         if account is None or task.layer not in account.scratch:
@@ -99,7 +99,7 @@ class MemoryAccounting:
         """Return weights, loaded or half loaded.
 
         Raises:
-            ValueError: they are not held.
+            ValueError: the weights are not held.
         """
         if (copy, layer) not in self._weights:
             raise ValueError(f"the weights of layer {layer} of {copy} are not held")
@@ -114,7 +114,7 @@ class MemoryAccounting:
             self._add("scratch", -sum(account.scratch.values()))
 
     def weights_bytes(self, copy: str, layer: int) -> int:
-        """Return what is held for some weights, bytes; 0 where none are."""
+        """Return the bytes held for the weights of a layer; 0 where they are not in memory."""
         return self._weights.get((copy, layer), 0)
 
     @property

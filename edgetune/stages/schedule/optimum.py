@@ -46,9 +46,9 @@ def optimum(
     Where none is found in time, that is request by request, layer by layer.
 
     Args:
-        case: What is to be scheduled.
-        objective: What is to be least.
-        limit_s: When to stop looking, s, doubts included.
+        case: The requests and the machine.
+        objective: The figure to minimise.
+        limit_s: Time limit of the search, its repetition included, s.
         known: The tasks of a run of the same case by a policy, to start from: what is found is no worse, if that run
             kept within what the programme allows.
         steady: Whether to count the solver's steps instead of seconds (``limit_s`` of them for each search, each about

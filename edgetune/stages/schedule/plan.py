@@ -24,10 +24,10 @@ class SchedulingProblem:
     Args:
         networks: By name.
         requests: In the order of arrival; all are known beforehand.
-        budget_bytes: What may be held.
-        workers: How many tasks run at once.
-        streams: How many loads at once; ``None`` for as many as there are workers.
-        cores: How many executions at once; ``None`` for as many as there are workers.
+        budget_bytes: The memory budget.
+        workers: Number of tasks that run at once.
+        streams: Number of loads at once; ``None``: the number of workers.
+        cores: Number of executions at once; ``None``: the number of workers.
     """
 
     networks: Mapping[str, LayeredNetwork]
@@ -43,8 +43,8 @@ class Step:
     """A load or an execution that starts.
 
     Args:
-        start_ns: When at the latest, ns on the clock of the run.
-        kind: Which of the two.
+        start_ns: The latest start, ns on the clock of the run.
+        kind: Load or execution.
         network: Name of the network.
         layer: Index in it.
         request: Whose execution; of a load, the first request that uses it.
@@ -69,8 +69,8 @@ class LayerSchedule:
         value_ns: That figure, ns.
         bound_ns: No schedule is better than this, ns.
         proved: Whether none is better than this one.
-        streams, cores: How many loads and how many executions run at once at the most.
-        took_s: How long the search took, s.
+        streams, cores: Most loads, and most executions, that run at once.
+        took_s: Duration of the search, s.
     """
 
     steps: tuple[Step, ...]

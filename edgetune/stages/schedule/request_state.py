@@ -104,7 +104,7 @@ class Weights:
 
     Args:
         name: Of the copy.
-        network: Whose.
+        network: The network.
     """
 
     __slots__ = ("absent_ns", "begun", "loads", "name", "network", "open", "residence", "users", "wanting")
@@ -149,8 +149,8 @@ class RequestProgress:
     """A request that has arrived and is not answered yet; what has been executed, and what is ready.
 
     Args:
-        request: Which.
-        weights: What it is computed with.
+        request: The request.
+        weights: The weights that it uses.
     """
 
     request: Request

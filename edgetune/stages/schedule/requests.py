@@ -17,8 +17,8 @@ class Request:
     Args:
         number: Unique in a run, ascending with arrival.
         network: Name of the network.
-        arrival_ns: When it comes.
-        deadline_ns: When it is due; ``None`` where it is not.
+        arrival_ns: Its arrival.
+        deadline_ns: Its deadline; ``None`` without one.
         after: Numbers of requests that must have been answered before it may begin (a job that depends on others).
         job: Name of the job that it belongs to, as the user calls it.
     """
@@ -36,8 +36,8 @@ class _Group:
     """Requests that wait for the same others: a job after another may be thousands that wait for thousands.
 
     Args:
-        unmet: Of those others the ones that have not been answered.
-        requests: Which wait.
+        unmet: The others that have not been answered.
+        requests: The waiting requests.
     """
 
     unmet: set[int]

@@ -40,7 +40,7 @@ class Robustness:
 
     Args:
         noise: Factors are between 1 less this and 1 plus this.
-        runs: How often factors were drawn.
+        runs: Number of times that factors were drawn.
         tau: Kendall's tau of each run with the order as measured; ties count as in tau-b.
         best_stays: In how many runs the policy that is best as measured was best.
         regret: The most that its mean response was above that of the best, as a share of the latter.
@@ -66,12 +66,12 @@ def responses(study: Study, networks: Mapping[str, LayeredNetwork] | None = None
 
 
 def robustness(study: Study, noise: float, *, runs: int, seed: int, with_bytes: bool = False) -> Robustness:
-    """Return what one amount of noise does to the order of policies.
+    """Return the effect of one amount of noise on the order of policies.
 
     Args:
-        study: What is run.
+        study: The jobs and policies.
         noise: From 0 to below 1.
-        runs: How often factors are drawn.
+        runs: Number of times that factors are drawn.
         seed: Of the factors.
         with_bytes: Whether bytes are other than measured, too: runtimes then hold more than they believe, or less.
     """

@@ -48,9 +48,9 @@ class SimulatedTaskBackend:
 
     Args:
         clock: Tells the time and moves on when the loop waits; other things may happen on it too.
-        networks: What is really there and really takes its time, by name: the loop may believe something else.
-        budget_bytes: What may be held at first.
-        machine: What tasks share.
+        networks: The networks with their real bytes and times, by name; the loop may assume others.
+        budget_bytes: The initial memory budget.
+        machine: The resources that tasks share.
         fault: Why a task fails when it ends; ``None`` where it does not.
     """
 
@@ -81,7 +81,7 @@ class SimulatedTaskBackend:
         return self._clock.now_ns()
 
     def budget_bytes(self) -> int:
-        """Return what may be held now."""
+        """Return the memory budget, bytes."""
         return self._budget_bytes
 
     def set_budget(self, budget_bytes: int) -> None:
@@ -207,7 +207,7 @@ class SimulatedTaskBackend:
         return done
 
     def _done(self, running: _Running) -> FinishedTask:
-        """Return how a task ended, and release the memory that only it needed."""
+        """Return a finished task, and release the memory that only it needed."""
         task, failure = running.task, self._fault(running.task)
         if task.kind == "execute":
             self.memory.end(task)
@@ -270,8 +270,8 @@ class ScheduleSimulation:
     Args:
         records: Of every task, request and budget, in the order in which they ended.
         networks: As the policy took them: records number their layers.
-        overhead: What deciding cost, in real time.
-        peak_bytes: The most that was really held.
+        overhead: The real time of decisions.
+        peak_bytes: The most memory held at once.
     """
 
     records: tuple[Record, ...]
@@ -282,15 +282,15 @@ class ScheduleSimulation:
 
 @dataclass(frozen=True, slots=True)
 class SimulationCase:
-    """What is simulated, whatever the policy.
+    """The networks, requests and machine of a simulation by any policy.
 
     Args:
-        networks: What is really there and really takes its time.
+        networks: The networks with their real bytes and times, by name.
         requests: In the order of arrival.
-        budget_bytes: What may be held.
-        workers: How many tasks can run at once.
-        machine: What tasks share.
-        believed: The networks as loop and policy take them; ``None`` where they know the real ones.
+        budget_bytes: The memory budget.
+        workers: Number of tasks that can run at once.
+        machine: The resources that tasks share.
+        believed: The networks with the bytes and times that loop and policy assume; ``None`` for the real ones.
         wholes: Networks as one layer that were measured so, for a policy that takes them whole; others are put together
             from their layers.
     """
@@ -310,9 +310,9 @@ def simulate(
     """Run requests on the event clock.
 
     Args:
-        policy: A new one; it may keep notes.
-        case: What is run.
-        stopped: Asked between events; once true, what runs is finished and what is left is abandoned.
+        policy: A new policy; it may keep state.
+        case: The networks, requests and machine.
+        stopped: Asked between events; once true, running tasks are finished and other requests abandoned.
 
     Raises:
         InfeasibleError: the budget is too small for a network; the smallest that works is named.

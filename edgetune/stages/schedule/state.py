@@ -22,12 +22,12 @@ from edgetune.stages.schedule.tasks import LayerTask
 
 @dataclass(frozen=True, slots=True)
 class Parallelism:
-    """How many tasks run at once.
+    """Numbers of tasks that run at once.
 
     Args:
-        workers: How many there are.
-        cores: How many executions at once run at full speed; as many as there are workers, unless said.
-        streams: How many loads at once run at full speed: storage serves more than these more slowly.
+        workers: Number of workers.
+        cores: Number of executions that run at full speed at once; ``None``: the number of workers.
+        streams: Number of loads that run at full speed at once: storage serves more loads more slowly.
     """
 
     workers: int
@@ -40,9 +40,9 @@ class View:
 
     Args:
         networks: By name.
-        parallelism: How many tasks run at once.
+        parallelism: Numbers of tasks that run at once.
         shares_weights: See ``policies.policy.SchedulePolicy``.
-        budget_bytes: What may be held at first; it can shrink while others on the machine need memory.
+        budget_bytes: The initial memory budget; it can shrink while other programs need memory.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class View:
         return None
 
     def resident(self, copy: str, layer: int) -> bool:
-        """Return whether weights are in memory; those of a layer that has none always are."""
+        """Return whether weights are in memory; a layer without weights counts as resident."""
         weights = self._copies.get(copy)
         return weights is not None and weights.residence[layer] == "resident"
 
@@ -119,7 +119,7 @@ class View:
         return -1 if weights is None else earliest_wanting(weights, layer, self.requests)
 
     def least(self, network: str) -> int:
-        """Return how many bytes a network needs at the least, see ``network.least_budget_bytes``."""
+        """Return the least memory of a network, bytes, see ``network.least_budget_bytes``."""
         return self._least[network]
 
     def unload_task(self, copy: str, layer: int) -> LayerTask:

@@ -22,12 +22,12 @@ class Responses:
     """The outcomes of requests, and how long they took.
 
     Args:
-        job: Which job they belong to; ``None`` for all.
-        network: Which network they are for; ``None`` for all.
+        job: Their job; ``None`` for all.
+        network: Their network; ``None`` for all.
         requests: All that came.
-        answered, failed, abandoned: What became of them.
-        due: How many had a deadline.
-        misses: How many of those were not answered by it.
+        answered, failed, abandoned: Their outcomes.
+        due: Number of requests with a deadline.
+        misses: Number of those that were not answered by it.
         mean_s, median_s, p95_s, longest_s: Responses, s; ``None`` where none was answered.
         reason: Why the first that failed did; ``None`` where none did.
     """
@@ -58,7 +58,7 @@ class Memory:
         peak_bytes: The most that was in memory, as the system counts it: to be within the limit.
         swap_peak_bytes: The most that was swapped out.
         major_faults: Pages that had to come from storage.
-        limit_hits: How often the system had to reclaim memory because of the limit.
+        limit_hits: Number of times that the system reclaimed memory because of the limit.
     """
 
     limit_bytes: int | None
@@ -75,8 +75,8 @@ class Loads:
     """The loads from storage.
 
     Args:
-        count: How many loads succeeded.
-        bytes: What they read.
+        count: Number of loads that succeeded.
+        bytes: The bytes that they read.
         needed: Executions of layers that have weights: without anything kept, each would need a load.
         avoided_share: Of those, how many found weights that were there already; below zero where weights were loaded
             and left unused. ``None`` where nothing was executed.
@@ -94,11 +94,11 @@ class PolicySummary:
 
     Args:
         policy: Its name.
-        turns: Which turns these figures are of.
+        turns: The turns of these figures.
         responses: Of all requests.
         by_job: The same by job and network, in the order of arrival.
-        memory: What was held.
-        loads: What was read from storage.
+        memory: The memory held.
+        loads: The reads from storage.
         makespan_s: From the beginning to the last event, s; the mean over turns.
         loading_share, executing_share: Of the time of all workers, what they loaded and executed.
     """

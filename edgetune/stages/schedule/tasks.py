@@ -26,13 +26,13 @@ class LayerTask:
     Args:
         kind: ``load`` its weights, ``execute`` it, ``unload`` its weights (takes no worker and no time).
         network: Name of the network.
-        copy: Whose weights: the network's name where the policy shares them between requests, else unique to a request.
+        copy: Name of the weights: the network's where the policy shares them between requests, else unique to one.
         layer: Index in the network.
-        request: Whose execution, or the earliest request that wants these weights; -1 for an unload of weights that no
+        request: The request, or the earliest one that wants these weights; -1 for an unload of weights that no
             request wants.
-        bytes: What must be free for it to begin: weights, or outputs and scratch (and the network's input, if it is
+        bytes: Memory that it needs to begin: weights, or outputs and scratch (and the network's input, if it is
             the first execution of a request); of an unload, what it frees.
-        duration_ns: What it is expected to take alone, ns.
+        duration_ns: Its expected duration alone, ns.
     """
 
     kind: TaskKind
@@ -49,8 +49,8 @@ class FinishedTask:
     """A load or an execution that has ended.
 
     Args:
-        task: Which.
-        start_ns, end_ns: When, on the backend's clock.
+        task: The task.
+        start_ns, end_ns: Its start and end, on the backend's clock.
         failure: Why it failed, one line; ``None`` where it did not. The request ends then, and its memory is returned;
             of shared weights that could not be loaded, every request that wants them.
     """
@@ -88,7 +88,7 @@ class TaskBackend(Protocol):
         ...
 
     def budget_bytes(self) -> int:
-        """Return what may be held now: the budget, or less while others on the machine need memory."""
+        """Return the memory budget, bytes; it shrinks while other programs need memory."""
         ...
 
 
@@ -98,9 +98,9 @@ class TaskRecord:
 
     Args:
         kind, network, copy, layer, request, bytes: See ``view.LayerTask``.
-        worker: Which ran it, from 0; ``None`` for an unload, which takes none.
-        start_ns, end_ns: When.
-        held_bytes: What the loop held for tasks and weights just after it began.
+        worker: Number of its worker, from 0; ``None`` for an unload, which takes none.
+        start_ns, end_ns: Its start and end.
+        held_bytes: Memory held for tasks and weights just after it began.
         failure: Why it failed; ``None`` where it did not.
         resident_bytes: Memory of the process once it was over, as the kernel counts it; ``None`` where nothing is real.
     """
@@ -124,10 +124,10 @@ class RequestRecord:
     """The outcome of a request.
 
     Args:
-        request: Which.
+        request: The request.
         outcome: See ``Outcome``.
-        begun_ns: When a task of its own began first; ``None`` where none did.
-        end_ns: When it was answered, or given up.
+        begun_ns: Start of its first task; ``None`` where none began.
+        end_ns: Its answer, or the time when it was given up.
         failure: Why it has no answer; ``None`` where it has one.
     """
 
@@ -155,9 +155,9 @@ class BudgetRecord:
     """The budget from a time on.
 
     Args:
-        at_ns: From when.
-        budget_bytes: What may be held.
-        held_bytes: What was held then.
+        at_ns: The time.
+        budget_bytes: The memory budget.
+        held_bytes: The memory held then.
     """
 
     at_ns: int

@@ -27,7 +27,7 @@ def timeline_rows(
         records: Of one run.
         networks: As the policy took them: whole, or layer by layer.
         policy: Its name.
-        turn: How often it had run before.
+        turn: Number of earlier runs of the policy.
     """
     rows = [_row(record, networks, policy, turn) for record in records]
     return sorted(rows, key=lambda row: row.finished_s)

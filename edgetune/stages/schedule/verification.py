@@ -81,11 +81,11 @@ class Verification:
 
         Args:
             network: Its name.
-            prepared: What it takes.
+            prepared: The prepared network.
             inputs: ``.npz`` with a sample; random without one.
 
         Raises:
-            InputError: none can be made up, or the file does not fit.
+            InputError: no random sample can be made, or the file does not fit.
         """
         if network not in self._folders:
             folder = self._root / str(len(self._folders))
@@ -96,7 +96,7 @@ class Verification:
         return self._folders[network]
 
     def difference(self, network: str, prepared: Prepared) -> float | None:
-        """Return how far the first answer of a network is from the whole network's.
+        """Return the difference between the first answer of a network and that of the whole network.
 
         ``None`` where there was none, or the whole network answers by chance.
 

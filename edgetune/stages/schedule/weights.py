@@ -42,11 +42,11 @@ class MappedWeights:
 
     Args:
         path: The file.
-        size_bytes: How long it must be.
-        changed_ns: When it was changed last, as its hash was checked; ``None`` where it was not.
+        size_bytes: Its required length.
+        changed_ns: Its modification time when its hash was checked; ``None`` for an unchecked file.
 
     Raises:
-        InputError: it is missing, shorter, longer or newer than it should be, or its storage fails.
+        InputError: the file is missing, shorter, longer or newer than it should be, or its storage fails.
     """
 
     def __init__(self, path: Path, size_bytes: int, changed_ns: int | None = None) -> None:
@@ -152,7 +152,7 @@ def cached_share(path: Path) -> float | None:
         path: The file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

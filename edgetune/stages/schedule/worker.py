@@ -43,7 +43,7 @@ _FLUSH_NS = NS // 5
 
 
 def main(arguments: list[str]) -> None:
-    """Run what is asked for, once.
+    """Run one command.
 
     Args:
         arguments: Descriptors of the pipes and the parent, see ``processes.child``; and whether it began anew.
@@ -92,9 +92,9 @@ class _Run:
     """One run.
 
     Args:
-        command: What to run, as ``live_run`` writes it.
-        lines: Where requests from outside come.
-        replies: Where records go.
+        command: The command that ``live_run`` sends.
+        lines: Source of requests from outside.
+        replies: Receives the records.
     """
 
     def __init__(self, command: Command, lines: _Lines, replies: BinaryIO) -> None:
@@ -244,7 +244,7 @@ class _Outside:
 
 
 def _open_networks(command: Command) -> tuple[dict[str, Any], Any]:
-    """Make what runs each network, and what feeds it."""
+    """Return a runnable for each network, and the source of its samples."""
     import onnxruntime as ort
 
     from edgetune.stages.schedule.exchange import Exchange

@@ -209,7 +209,7 @@ def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) ->
     """Check that costs belong to the layers in a folder; another batch size or split gives other bytes.
 
     Raises:
-        InputError: they are not.
+        InputError: the layers have other names or bytes.
     """
     hint = f"measure it again with edgetune schedule profile {prepared.folder}, or prepare it as it was then"
     if [layer.name for layer in costed.layers] != [each.name for each in prepared.layers]:

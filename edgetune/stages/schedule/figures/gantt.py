@@ -60,13 +60,13 @@ def gantt_figure(
     """Return the Gantt chart of a policy's first turn above its memory.
 
     Args:
-        timeline: What happened.
-        policy: Which policy; ``None`` takes the first in the file.
+        timeline: The timeline.
+        policy: The policy; ``None`` takes the first in the file.
         from_s, to_s: Which part of it, s since the turn began. Without both, all of a short run, else some of its
             middle.
 
     Raises:
-        InputError: it has not this policy, or nothing ran then.
+        InputError: the timeline lacks the policy, or no task ran in that part.
         DeviceError: matplotlib is missing.
     """
     rows = first_turn(timeline.rows, "policy", policy, of="timeline")
@@ -96,7 +96,7 @@ def gantt_figure(
 
 
 def _left_out(timeline: Timeline, rows: Sequence[TimelineRow], *, part: bool) -> list[str]:
-    """Return what a chart of these rows leaves out: policies, turns, and in a part of the time the longest request."""
+    """Return notes on the omissions of a chart: policies, turns, and in a part of the time the longest request."""
     notes = turn_notes(timeline.rows, rows, "policy", "--view gantt:POLICY draws one, --view responses compares all")
     requests = [row for row in rows if row.event == "request" and row.arrived_s is not None] if part else []
     return notes + longest_note(requests, "job")

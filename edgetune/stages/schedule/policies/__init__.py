@@ -45,7 +45,7 @@ class PolicyChoice:
         words: As rows call it: its name, and its variant where one was named.
         name: Its name.
         options: Arguments that it is made with.
-        form: How networks are run: layer by layer, or whole in one of two forms.
+        form: The form of the networks: layer by layer, or whole in one of two forms.
     """
 
     words: str

@@ -25,7 +25,7 @@ class Optimum(SchedulePolicy):
     Without a plan, or once it is done, it makes one for all requests that have come, which knows of none to come.
 
     Args:
-        variant: What is to be least where it makes plans of its own.
+        variant: The figure to minimise in plans of its own.
         plan: For all requests, those that have yet to come included.
     """
 

@@ -26,7 +26,7 @@ class Footprint:
     """The memory of a request for one network. Executed layers are the bits of an integer: bit 0 is the first.
 
     Args:
-        network: Whose.
+        network: The network.
     """
 
     def __init__(self, network: LayeredNetwork) -> None:
@@ -102,7 +102,7 @@ def can_all_finish(holds: Iterable[tuple[int, int]], budget_bytes: int) -> bool:
 
     Args:
         holds: For each request what it holds and what it needs at the most, bytes.
-        budget_bytes: What may be held.
+        budget_bytes: The memory budget.
     """
     holds = list(holds)
     free = budget_bytes - sum(held for held, _ in holds)
@@ -120,13 +120,13 @@ class RequestGroup:
     Args:
         footprint: Of the network.
         absent: Layers whose weights are neither resident nor on their way.
-        absent_ns: What loading all of them takes.
+        absent_ns: Time to load all of them.
         begun: Layers executed, or being executed, of each request that has begun, by number.
         waiting: Requests that have not begun, ascending.
-        in_time: When those are due that can be in time, and their numbers, ascending; begun or not.
-        execute_ns: What executing all that is left of its requests takes, one after another.
-        arrivals: How many requests for it have come so far.
-        answered: How many of them are gone.
+        in_time: Deadlines and numbers of the requests that can be in time, ascending, begun or not.
+        execute_ns: Time to execute the rest of all its requests, one after another.
+        arrivals: Number of its requests that have arrived.
+        answered: Number of them that are gone.
     """
 
     footprint: Footprint

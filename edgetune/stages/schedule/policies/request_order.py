@@ -146,7 +146,7 @@ class NextUse:
 
         Args:
             unloads: Weights that can leave.
-            lacking_bytes: How much room there must be more than there is.
+            lacking_bytes: The memory to make free.
             later_than_ns: Only those may leave that are used later than this, ns from now.
         """
         scored = []
