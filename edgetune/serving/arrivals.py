@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -167,13 +167,12 @@ class ArrivalProcess:
     needs: Literal["nothing", "job", "answers"] = "nothing"
 
 
-def parse_arrivals(text: str, *, spacing: str = "poisson") -> ArrivalSpec:
+def parse_arrivals(text: str) -> ArrivalSpec:
     """Parse an arrival process.
 
     Args:
         text: See ``PROCESSES``. The rate of a trace is the mean to scale it to, or a range, e.g.
             ``trace:FILE@30-90/s``; the window, e.g. ``trace:FILE:10s``, is how long each of its rates lasts.
-        spacing: The spacing of requests for a trace of rates.
 
     Raises:
         InputError: the process is unknown or is one of jobs; a rate, gap or number of clients is not above zero; a
@@ -186,8 +185,7 @@ def parse_arrivals(text: str, *, spacing: str = "poisson") -> ArrivalSpec:
         raise InputError(f"unknown arrivals {text!r}", f"write {', '.join(known)}, or - for standard input")
     if process.parse is None or (not colon and process.needs == "answers"):
         return ArrivalSpec(word)
-    spec = process.parse(word, rest)
-    return replace(spec, spacing=spacing) if word == "trace" else spec
+    return process.parse(word, rest)
 
 
 def _parse_rate(word: str, rest: str) -> ArrivalSpec:
@@ -235,7 +233,7 @@ def _parse_trace(word: str, rest: str) -> ArrivalSpec:
         if not any(arrivals.values):
             raise InputError(f"{arrivals.name} has no requests: every rate is zero", "give one rate above zero")
         window_s = parse_time_s(told["window"], what="the window of a trace") if "window" in told else WINDOW_S
-        return ArrivalSpec(word, _scaled_rates(arrivals.values, low, high), window_s)
+        return ArrivalSpec(word, _scaled_rates(arrivals.values, low, high), window_s, "poisson")
     if low is not None or "window" in told:
         what = "have windows" if low is None else "can be scaled to a range"
         message = f"{arrivals.name} has times of requests; only rates per window {what}"

@@ -78,8 +78,6 @@ def test_a_table_says_what_layers_cost_besides():
 def test_a_whole_network_is_one_layer_that_holds_what_was_measured():
     (whole,) = wholes_of(COSTS, "default")["net"].layers
     assert whole == Layer("net", "other", 1300, 10, 0, 3.0, 0.625, (), 0.25, load_scratch_bytes=2500 - 1300)
-    (cached,) = wholes_of(COSTS, "default", warm=True)["net"].layers
-    assert (cached.load_s, cached.execute_s) == (1.0, 0.5)
     assert wholes_of(COSTS, "external") == {}
 
 

@@ -166,8 +166,6 @@ WARM = LayerCostRow("net", "b", "fc", 1000, 4, 0.125, 0.5, 1, (0,), 8, 4, 5)
 def test_layers_are_loaded_from_storage_where_that_was_measured():
     first, second = networks_of(table([COLD, WARM]))["net"].layers
     assert (first.load_s, second.load_s) == (2.0, 0.125)
-    first, second = networks_of(table([COLD, WARM]), warm=True)["net"].layers
-    assert (first.load_s, second.load_s) == (0.5, 0.125)
 
 
 def test_scratch_is_the_larger_of_counted_and_measured():

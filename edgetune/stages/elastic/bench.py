@@ -21,7 +21,6 @@ import numpy as np
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.serving.clock import EventClock
 from edgetune.serving.requests import Outcome
-from edgetune.serving.supervision import Supervision
 from edgetune.stages.elastic.backend import GpuBackend, RequestRecord
 from edgetune.stages.elastic.gpu import Gpu
 from edgetune.stages.elastic.loop import ElasticLoop
@@ -289,13 +288,7 @@ def simulated(gpu: Gpu) -> BackendFactory:
 
 
 def runner(
-    backend: BackendFactory,
-    policies: Mapping[str, ElasticPolicy],
-    gpu: Gpu,
-    *,
-    duration_s: float,
-    seed: int = 0,
-    poll_interval_ns: int | None = None,
+    backend: BackendFactory, policies: Mapping[str, ElasticPolicy], gpu: Gpu, *, duration_s: float, seed: int = 0
 ) -> Runner:
     """Return a function that runs tasks, each time on a new backend.
 
@@ -305,17 +298,14 @@ def runner(
         gpu: Limits of the backend.
         duration_s: Of a run, s.
         seed: Of random arrivals, together with the turn.
-        poll_interval_ns: As for the loop.
     """
     known: Mapping[str, ElasticPolicy] = {SOLO: Solo(), **policies}
 
     def run(tasks: Sequence[GpuTask], policy: str, turn: int) -> RequestLatencies:
         with backend(tasks) as given:
             begin_ns = given.now_ns()
-            loop = ElasticLoop(
-                known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=seed * _TURNS + turn,
-                supervision=Supervision(poll_interval_ns=poll_interval_ns),
-            )  # fmt: skip
+            turn_seed = seed * _TURNS + turn
+            loop = ElasticLoop(known[policy], given, tasks, gpu=gpu, duration_s=duration_s, seed=turn_seed)
             loop.run()
             return answers_of(loop.requests, tasks, (given.now_ns() - begin_ns) / NS)
 

@@ -52,13 +52,12 @@ class SampleLaunch:
     buffers: Mapping[str, Array]
 
 
-def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLaunch, ...]:
+def sample_launches_in(source: str, name: str) -> tuple[SampleLaunch, ...]:
     """Return the launches that stand in a source as comments, in order.
 
     Args:
         source: CUDA C.
         name: Of the file, for messages.
-        seed: Of the numbers that memory is filled with.
 
     Raises:
         InputError: a comment begins as a launch and cannot be read, the message has its line; or its memory does not
@@ -69,7 +68,7 @@ def sample_launches_in(source: str, name: str, seed: int = 0) -> tuple[SampleLau
         if "grid=" not in found["words"]:  # a sentence
             continue
         try:
-            trials.append(_trial(found["kernel"], found["words"].split(), seed + len(trials)))
+            trials.append(_trial(found["kernel"], found["words"].split(), len(trials)))
         except ValueError as error:
             line = source.count("\n", 0, found.start()) + 1
             raise InputError(f"{name}:{line}: cannot read the launch of {found['kernel']}: {error}", HINT) from None
@@ -187,16 +186,13 @@ def guessed_launch(kernel: CudaKernel) -> str | None:
         saxpy(float *y, float *x, float a, int n)  ->  saxpy grid=4 block=64 y=float32[65536] ... a=float32:1 n=int32:16
 
     Sizes are small and memory is large, so that a kernel which takes sizes as numbers stays within it. Whether it does
-    shows
-    when it runs: a guess that fails says nothing about the kernel.
+    shows when it runs: a guess that fails says nothing about the kernel.
     """
     arguments = [_argument(each) for each in kernel.parameters]
     if any(each is None for each in arguments):
         return None
     shared = f" shared={_SHARED_BYTES}" if kernel.dynamic_shared else ""
-    return " ".join(
-        [f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *(each for each in arguments if each is not None)]
-    )
+    return " ".join([f"{kernel.name} {_LAUNCHES[kernel.axes]}{shared}", *filter(None, arguments)])
 
 
 def _argument(parameter: Parameter) -> str | None:

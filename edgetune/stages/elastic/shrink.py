@@ -236,16 +236,15 @@ def shrink(
     return Shrunk(kernel, logical, gpu, chosen, designs, leftovers, places)
 
 
-def kept_pieces(call: Call, gpu: Gpu, rules: Rules | None = None) -> LeftoverTable:
+def kept_pieces(call: Call, gpu: Gpu) -> LeftoverTable:
     """Return the look-up for a call of a network, from the needs of its kernel's forms.
 
     Args:
         call: Where its kernel is not compiled, threads and shared memory of the launch decide.
         gpu: The GPU.
-        rules: Which pieces may be kept.
     """
     forms = call.resources or dict.fromkeys(PER_THREAD, _UNKNOWN)
-    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu, rules=rules).table()
+    return shrink(call.kernel, call.logical, forms.get(1, _UNKNOWN), forms, gpu).table()
 
 
 def _designs(

@@ -5,11 +5,9 @@
     stream 2         b waits 15 us [ b where a leaves room ]
 
 Launches of a stream run in order. Of those at the head of their streams the one of the highest priority goes first,
-then
-the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
-Scheduling
-on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent one gets
-room). Running blocks are never preempted.
+then the one that came first: only when all of its blocks are placed, those of the next are (Amert et al. 2017, GPU
+Scheduling on the NVIDIA TX2: Hidden Details Revealed: one queue for each priority, and only the head of the most urgent
+one gets room). Running blocks are never preempted.
 """
 
 from __future__ import annotations

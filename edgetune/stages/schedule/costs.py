@@ -18,16 +18,12 @@ SAFETY = 1.1
 """Default factor on bytes and times, as a margin: medians of one machine differ by a tenth from day to day."""
 
 
-def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNetwork]:
+def networks_of(costs: LayerCosts) -> dict[str, LayeredNetwork]:
     """Return the networks in a table of layer costs by name, as measured.
 
     Memory that executing takes beside the outputs is what was measured or what was counted, whichever is more: the
-    first knows the kernels' own workspaces, the second is exact where the kernel's count is coarse.
-
-    Args:
-        costs: From a file.
-        warm: Whether files of weights are cached by the system when they are loaded. A memory limit leaves no room for
-            that, so loads come from storage otherwise, where that was measured.
+    first knows the kernels' own workspaces, the second is exact where the kernel's count is coarse. Loads come from
+    storage where that was measured: a memory limit leaves no room for files that the system caches.
 
     Raises:
         InputError: a layer could not be measured, so that the costs of its network are unknown.
@@ -43,31 +39,25 @@ def networks_of(costs: LayerCosts, *, warm: bool = False) -> dict[str, LayeredNe
             raise InputError(message, "measure it again with edgetune schedule profile")
         by_network.setdefault(row.network, []).append(row)
     return {
-        name: LayeredNetwork(name, tuple(_layer(row, warm=warm) for row in rows), rows[0].input_bytes)
-        for name, rows in by_network.items()
+        name: LayeredNetwork(name, tuple(map(_layer, rows)), rows[0].input_bytes) for name, rows in by_network.items()
     }
 
 
-def wholes_of(costs: LayerCosts, form: Form, *, warm: bool = False) -> dict[str, LayeredNetwork]:
+def wholes_of(costs: LayerCosts, form: Form) -> dict[str, LayeredNetwork]:
     """Return the networks that were measured as a whole, in one of their forms, each as one layer.
 
     Its weights are what it takes while it is loaded; what loading it takes beside that is gone once it is loaded.
-
-    Args:
-        costs: From a file.
-        form: The form of the whole networks.
-        warm: As for ``networks_of``.
     """
     return {
-        row.network: LayeredNetwork(row.network, (_whole(row, warm=warm),), row.input_bytes)
+        row.network: LayeredNetwork(row.network, (_whole(row),), row.input_bytes)
         for row in costs.rows
         if row.form == form and row.status == "ok"
     }
 
 
-def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
+def _whole(row: LayerCostRow) -> Layer:
     held_bytes = max(row.weight_bytes if row.resident_bytes is None else row.resident_bytes - row.output_bytes, 0)
-    stored = not warm and row.cold_load_s is not None
+    stored = row.cold_load_s is not None
     return Layer(
         row.layer, "other", held_bytes, row.output_bytes, 0, (row.cold_load_s if stored else row.load_s) or 0.0,
         (row.cold_execute_s if stored else row.execute_s) or 0.0, (), unload_s=row.unload_s or 0.0,
@@ -76,9 +66,9 @@ def _whole(row: LayerCostRow, *, warm: bool) -> Layer:
     )  # fmt: skip
 
 
-def _layer(row: LayerCostRow, *, warm: bool) -> Layer:
+def _layer(row: LayerCostRow) -> Layer:
     measured = 0 if row.peak_bytes is None else row.peak_bytes - row.output_bytes
-    load_s = row.load_s if warm or row.cold_load_s is None else row.cold_load_s
+    load_s = row.load_s if row.cold_load_s is None else row.cold_load_s
     return Layer(
         row.layer, row.kind, row.weight_bytes, row.output_bytes, max(row.scratch_bytes, measured), load_s or 0.0,
         row.execute_s or 0.0, row.after or (), row.unload_s or 0.0, row.first_execute_s, mapped_load_s=row.load_s,
@@ -106,12 +96,8 @@ class Host:
         return (self.base_bytes or 0) + (sum(self.sessions_bytes.values()) if form == "layers" else 0)
 
 
-def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
-    """Return the host of a table.
-
-    Args:
-        costs: From a file.
-        cores: As many are taken to be there where the table does not say how many.
+def host_of(costs: LayerCosts) -> Host:
+    """Return the host of a table; two cores where the table does not say how many.
 
     Raises:
         InputError: a figure of the machine is none.
@@ -121,7 +107,7 @@ def host_of(costs: LayerCosts, *, cores: int = 2) -> Host:
     told = conditions.get("usable_cores")
     base_bytes = figures.get("base_bytes")
     return Host(
-        machine_of(figures, told if isinstance(told, int) else cores),
+        machine_of(figures, told if isinstance(told, int) else 2),
         None if base_bytes is None else round(base_bytes),
         {row.network: row.sessions_bytes for row in costs.rows if row.sessions_bytes is not None},
         {form: wholes_of(costs, form) for form in FORMS},

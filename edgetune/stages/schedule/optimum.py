@@ -39,7 +39,7 @@ _LEAST_S = 0.1
 
 def optimum(
     case: SchedulingProblem, objective: Objective = "response", *, limit_s: float = DEFAULT_LIMIT_S,
-    known: Sequence[TaskRecord] = (), steady: bool = False, threads: int = 1,
+    known: Sequence[TaskRecord] = (), steady: bool = False,
 ) -> LayerSchedule:  # fmt: skip
     """Return the best schedule that is found in a time, and what none can be better than.
 
@@ -53,7 +53,6 @@ def optimum(
             kept within what the programme allows.
         steady: Whether to count the solver's steps instead of seconds (``limit_s`` of them for each search, each about
             as long as one on a usual core), so that the same case gives the same schedule on every machine.
-        threads: Of the solver.
 
     Raises:
         DeviceError: OR-Tools is missing.
@@ -72,7 +71,7 @@ def optimum(
     model = ScheduleCpModel(cp_model.CpModel(), case)
     model.build(objective)
     model.start_from(known or model.one_by_one())
-    solver = _solver(cp_model, limit_s, steady=steady, threads=threads)
+    solver = _solver(cp_model, limit_s, steady=steady)
     status = solver.solve(model.model)
     bound, took_s = solver.best_objective_bound, solver.wall_time
     if status == cp_model.UNKNOWN:
@@ -86,7 +85,7 @@ def optimum(
         return model.plan(solver, objective, bound, proved=False, took_s=took_s)
     model.ask_for_better(solver.objective_value)
     left_s = limit_s if steady else max(limit_s - took_s, _LEAST_S)
-    doubter = _solver(cp_model, left_s, steady=steady, threads=threads)
+    doubter = _solver(cp_model, left_s, steady=steady)
     doubter.parameters.random_seed, doubter.parameters.cp_model_presolve = 1, False
     doubt = doubter.solve(model.model)
     took_s += doubter.wall_time
@@ -96,10 +95,10 @@ def optimum(
     return model.plan(better, objective, min(bound, doubter.best_objective_bound), proved=False, took_s=took_s)
 
 
-def _solver(cp_model: Any, limit_s: float, *, steady: bool, threads: int) -> CpSolver:
+def _solver(cp_model: Any, limit_s: float, *, steady: bool) -> CpSolver:
     solver = cp_model.CpSolver()
     settings = solver.parameters
-    settings.random_seed, settings.num_workers = 0, threads
+    settings.random_seed, settings.num_workers = 0, 1
     if steady:
         settings.max_deterministic_time = limit_s
     else:

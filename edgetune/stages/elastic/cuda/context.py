@@ -6,9 +6,8 @@
                                                     freed, the last first; the primary context is released
 
 A context belongs to the thread that opened it. A green context (CUDA 12.4) gives best-effort work multiprocessors of
-its
-own, or lets a big GPU stand for a small one: its bandwidth and its caches are still those of the big one, and results
-are to say so. Whether a GPU and its driver have green contexts is found out by making one. Source: CUDA Driver API.
+its own, or lets a big GPU stand for a small one: its bandwidth and its caches are still those of the big one, and
+results say so. Whether a GPU and its driver have green contexts is found out by making one. Source: CUDA Driver API.
 """
 
 from __future__ import annotations

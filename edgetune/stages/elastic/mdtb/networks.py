@@ -139,15 +139,11 @@ NETWORKS: dict[str, Callable[..., LayerOutput]] = {
 """By name; their parameters are their sizes."""
 
 
-def network(
-    name: str, *, resources: Mapping[str, Mapping[int, Resources]] | None = None, **sizes: int
-) -> KernelSequence:
+def network(name: str, **sizes: int) -> KernelSequence:
     """Return a network, ready to be launched: kernels, launches, arguments and buffers.
 
     Args:
         name: One of ``NETWORKS``.
-        resources: Needs of its compiled kernels, by kernel and logical threads per physical thread; the stored ones for
-            compute capability 8.7 by default.
         sizes: ``side`` of the image, ``classes``, ``narrow`` (every number of channels is divided by it); ``units``,
             ``inputs``, ``steps``, ``outputs`` of recurrent networks.
 
@@ -164,7 +160,7 @@ def network(
         if value < 1:
             raise InputError(f"{size} of {name} is {value}", "a whole number above zero")
         limits.check("kernel_size", value, f"{size} of {name}")
-    builder = Builder(name, stored_resources() if resources is None else resources)
+    builder = Builder(name, stored_resources())
     return builder.network(build(builder, **sizes))
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from edgetune.errors import InputError
-from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.mdtb.networks import network
 from edgetune.stages.elastic.work import GpuTask
 
@@ -83,18 +82,12 @@ WORKLOADS = tuple(_WORKLOADS)
 """Their letters."""
 
 
-def workload(
-    letter: str,
-    *,
-    sizes: Mapping[str, Mapping[str, int]] | None = None,
-    resources: Mapping[str, Mapping[int, Resources]] | None = None,
-) -> TaskPair:
+def workload(letter: str, *, sizes: Mapping[str, Mapping[str, int]] | None = None) -> TaskPair:
     """Return a workload.
 
     Args:
         letter: A to D.
         sizes: Of networks, by name, in place of the usual ones.
-        resources: Of the compiled kernels, as for ``network``.
 
     Raises:
         InputError: there is no such workload.
@@ -104,7 +97,5 @@ def workload(
         raise InputError(f"there is no workload {letter!r}", f"known: {', '.join(_WORKLOADS)}")
     first, arrivals, second = found
     told = sizes or {}
-    critical = GpuTask(first, network(first, resources=resources, **told.get(first, {})), CRITICAL, arrivals)
-    return TaskPair(
-        letter.upper(), critical, GpuTask(second, network(second, resources=resources, **told.get(second, {})), NORMAL)
-    )
+    critical = GpuTask(first, network(first, **told.get(first, {})), CRITICAL, arrivals)
+    return TaskPair(letter.upper(), critical, GpuTask(second, network(second, **told.get(second, {})), NORMAL))

@@ -94,8 +94,7 @@ class Elastic:
         """Return the best piece of a kernel that fits what critical launches leave; ``None``: nothing fits.
 
         Each of several critical launches has a last wave and threads of its own, at worst on other multiprocessors and
-        on the same
-        ones: both are added up.
+        on the same ones: both are added up.
         """
         gpu = sizes.gpu
         blocks = sum(launch.physical_blocks % gpu.sm_count for launch in critical)
