@@ -13,7 +13,6 @@ from collections import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, Field
-from difflib import get_close_matches
 from functools import wraps
 from numbers import Real
 from operator import index
@@ -35,6 +34,7 @@ from typing import (
 )
 
 from edgetune.artifacts.files import IN_MEMORY
+from edgetune.choices import closest
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
@@ -108,8 +108,8 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
             if source is not None:
                 values[first] = source
             for each in values.keys() - known.keys():
-                near = get_close_matches(each, known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                near = closest(each, known)
+                hint = f"; did you mean {near!r}?" if near else ""
                 raise TypeError(f"{name}() has no option {each!r}{hint}")
             if (known[first][0].default is MISSING or known[first][2].repeatable) and values.get(first) is None:
                 raise TypeError(f"{name}() needs {first}: {known[first][2].help}")

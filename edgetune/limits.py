@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import parse_bytes, parse_time_s
 
@@ -218,11 +219,7 @@ def _allocated_bytes() -> int:
 def _parsed(word: str) -> tuple[str, int]:
     name, sign, value = word.partition("=")
     if name not in LIMITS:
-        import difflib  # here, for every command loads this module
-
-        near = difflib.get_close_matches(name, LIMITS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(LIMITS)}"
-        raise InputError(f"--raise-limit: there is no limit {name!r}", hint)
+        raise InputError(f"--raise-limit: there is no limit {name!r}", nearest(name, LIMITS))
     example = f"e.g. --raise-limit {name}={10 * LIMITS[name].default}"
     if not sign or not value.strip():
         raise InputError(f"--raise-limit: {name} has no value", example)

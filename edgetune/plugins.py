@@ -10,21 +10,27 @@ package outside adds a row by an entry point:
     [project.entry-points."edgetune.strategies"]
     mine = "my_package.my_strategy:Mine"
 
-Its metadata is read when the names are listed or a name is none of edgetune's own, its code when the plug-in is used.
+Its metadata is read when a name is looked up, its code when the plug-in is used. An error in that code is reported with
+the names of the plug-in and the package, see ``plugin_error``.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import get_annotations
+from traceback import walk_tb
 from typing import TypeVar, cast
 
-from edgetune.errors import InputError
+from edgetune.choices import nearest
+from edgetune.errors import EdgetuneError, InputError
 
 Plugin = TypeVar("Plugin")
+_loaded: dict[str, tuple[EntryPoint, object]] = {}
+"""The plug-ins of packages that were loaded, by kind and name."""
+GROUPS = tuple(f"edgetune.{each}" for each in ("strategies", "policies", "devices", "workloads", "figures", "reports"))
+"""The groups of entry points, one for each kind of plug-in that a package can add."""
 
 
 class Registry(MutableMapping[str, Plugin]):
@@ -58,18 +64,17 @@ class Registry(MutableMapping[str, Plugin]):
         """Return the plug-in of this name.
 
         Raises:
-            InputError: there is none, and the hint names the nearest; or its package is broken.
+            InputError: there is none, and the hint names the nearest; its package is broken; or a package adds a name
+                that is taken.
         """
         if name in self:
             return self[name]
-        near = difflib.get_close_matches(name, self, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise InputError(f"there is no {self.kind} {name!r}", f"{hint}known: {', '.join([*self, *self._also])}")
+        raise InputError(f"there is no {self.kind} {name!r}", nearest(name, [*self, *self._also]))
 
     def __getitem__(self, name: str) -> Plugin:
         row = self._rows.get(name)
         if row is None:
-            return self._loaded(name, self._outside()[name])
+            return self._load(name, self._outside()[name])
         if isinstance(row, str):
             module, _, attribute = row.partition(":")
             row = self._rows[name] = cast("Plugin", getattr(import_module(module), attribute))
@@ -82,7 +87,8 @@ class Registry(MutableMapping[str, Plugin]):
         return len(self._rows) + len(self._outside())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows or name in self._outside()
+        outside = self._outside()
+        return name in self._rows or name in outside
 
     def __setitem__(self, name: str, plugin: Plugin | str) -> None:
         if name in self:
@@ -112,7 +118,7 @@ class Registry(MutableMapping[str, Plugin]):
             found[name] = point
         return found
 
-    def _loaded(self, name: str, point: EntryPoint) -> Plugin:
+    def _load(self, name: str, point: EntryPoint) -> Plugin:
         """Return the plug-in of an entry point.
 
         Raises:
@@ -127,12 +133,35 @@ class Registry(MutableMapping[str, Plugin]):
             missing = sorted(each for each in members if not each.startswith("_") and not hasattr(plugin, each))
             named = getattr(plugin, "name", name)
             if not missing and named == name:
+                _loaded[f"{self.kind} {name!r}"] = (point, plugin)
                 return cast("Plugin", plugin)
             why = f"it has no {', '.join(missing)}" if missing else f"its name is {named!r}"
         raise InputError(
             f"the {self.kind} {name!r} of the package {_package(point)} cannot be used: {why}",
             f"repair the package {_package(point)}, or uninstall it",
         )
+
+
+def installed() -> list[tuple[str, str, str]]:
+    """Return the group, name and package of every plug-in of an installed package, without importing any."""
+    return [(group, point.name, _package(point)) for group in GROUPS for point in sorted(entry_points(group=group))]
+
+
+def plugin_error(error: BaseException) -> EdgetuneError | None:
+    """Return an error that names the plug-in whose code raised ``error``; ``None`` for the code of edgetune."""
+    frames = [] if isinstance(error, EdgetuneError) else [frame for frame, _ in walk_tb(error.__traceback__)]
+    selves = [frame.f_locals.get("self") for frame in frames]
+    for frame in reversed(frames):
+        module = str(frame.f_globals.get("__name__")).partition(".")[0]
+        found = {words: point for words, (point, _) in _loaded.items() if point.module.partition(".")[0] == module}
+        if found:
+            own = [words for words in found if any(_loaded[words][1] is type(each) for each in selves)]
+            package = _package(next(iter(found.values())))
+            return EdgetuneError(
+                f"the {' or the '.join(own or found)} of the package {package} failed: {type(error).__name__}: {error}",
+                f"report it to the authors of {package}, with what --verbose prints; or uninstall it",
+            )
+    return None
 
 
 def _package(point: EntryPoint) -> str:

@@ -24,13 +24,15 @@ from edgetune.stages.schedule.policies import choose_policies
 from edgetune.stages.search.strategies import STRATEGIES
 from edgetune.workflows.figures import FIGURES
 from edgetune.workflows.options import Option
+from edgetune.workflows.report import SECTIONS
 from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode
 from edgetune.workloads.costs.table import FORMULAS, cost_of, register
+from edgetune.workloads.resolve import KINDS
 
 TABLES = {
     "strategy": STRATEGIES, "policy of interleave": INTERLEAVE, "policy of schedule": SCHEDULE,
     "policy of elastic kernels": ELASTIC, "engine": ENGINES, "arrival process": PROCESSES, "figure": FIGURES,
-    "sensor": POWER_SENSORS,
+    "sensor": POWER_SENSORS, "kind of workload": KINDS, "section of a report": SECTIONS,
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Plug-ins by name: edgetune's own, and those of a package that is installed beside it and taken away again."""
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,18 +8,23 @@ from textwrap import dedent
 
 import pytest
 
+from edgetune.artifacts.io import read
+from edgetune.artifacts.profile import Profile
 from edgetune.cli.main import run
 from edgetune.devices.discover import DEVICES, list_devices, open_device
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
 from edgetune.stages.interleave.policies import POLICIES, find_policy
 from edgetune.stages.search.strategies import STRATEGIES, find_strategy
+from edgetune.workflows.report import SECTIONS, report
+from edgetune.workloads.resolve import KINDS, resolve
 
 POINTS = """
     from edgetune.devices.discover import open_device
     from edgetune.devices.device import DeviceKind, Listing
     from edgetune.stages.interleave.policies.native import Native
     from edgetune.stages.search.strategies.baselines import Random
+    from edgetune.workloads.workload import Workload, WorkloadKind
 
 
     class Dice(Random):
@@ -32,11 +38,28 @@ POINTS = """
     BOARD = DeviceKind(
         "toy:0", False, lambda: [Listing("toy:0", "a toy")], lambda name, seed: open_device("twin:orin-agx", seed=seed)
     )
+
+
+    def load(reference):
+        return Workload(reference, reference.removeprefix("nap:"), "nap", None, "0" * 64)
+
+
+    def open_step(workload, task, batch_size, options):
+        return lambda: sum(range(10_000 * batch_size))
+
+
+    NAP = WorkloadKind(load, ("nap:",), task="infer", runtime="toy_plugins")
+
+
+    def counted(artifact):
+        return f"<p>{len(artifact.rows)} points</p>"
 """
 OWN = {
     "edgetune.strategies": {"dice": "Dice"},
     "edgetune.policies": {"interleave.polite": "Polite"},
     "edgetune.devices": {"toy": "BOARD"},
+    "edgetune.workloads": {"nap": "NAP"},
+    "edgetune.reports": {"profile.counted": "counted"},
 }
 
 
@@ -47,6 +70,8 @@ class Installed:
         self.folder, self.monkeypatch = folder, monkeypatch
         folder.mkdir()
         monkeypatch.syspath_prepend(folder)
+
+        monkeypatch.setenv("PYTHONPATH", str(folder))
 
     def add(self, groups: dict[str, dict[str, str]], *, code: str = POINTS, package: str = "toy-plugins") -> None:
         module = package.replace("-", "_")
@@ -71,17 +96,21 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Insta
         sys.modules.pop(name, None)
 
 
-def test_a_package_adds_a_strategy_a_policy_and_a_device_and_takes_them_away(installed):
-    before = set(STRATEGIES), set(POLICIES), set(DEVICES)
+def test_a_package_adds_one_of_each_and_takes_them_away(installed):
+    before = set(STRATEGIES), set(POLICIES), set(DEVICES), set(KINDS), set(SECTIONS)
     installed.add(OWN)
     assert (set(STRATEGIES), set(POLICIES)) == (before[0] | {"dice"}, before[1] | {"polite"})
+    assert (set(KINDS), set(SECTIONS)) == (before[3] | {"nap"}, before[4] | {"profile.counted"})
     assert "toy_plugins" not in sys.modules, "names are listed without importing what they name"
     assert find_strategy("dice").name == "dice"
     assert find_policy("polite").name == "polite"
     assert open_device("toy:0").name == "twin:orin-agx"
     assert "toy:0" in [listing.name for listing in list_devices()]
+    assert resolve("nap:deep").name == "deep"
     installed.take_away()
-    assert (set(STRATEGIES), set(POLICIES), set(DEVICES)) == before
+    assert (set(STRATEGIES), set(POLICIES), set(DEVICES), set(KINDS), set(SECTIONS)) == before
+    with pytest.raises(InputError, match="there is no file nap:deep"):
+        resolve("nap:deep")
     with pytest.raises(InputError, match="there is no strategy 'dice'"):
         find_strategy("dice")
 
@@ -98,6 +127,51 @@ def test_the_command_searches_with_a_strategy_of_a_package(installed, tmp_path, 
     assert "strategy: dice" in capfd.readouterr().out
     installed.take_away()
     assert run(search) == 2
+
+
+def test_a_workload_of_a_package_is_measured_and_its_section_is_on_the_page(installed, tmp_path, capfd):
+    measure = ("profile", "nap:deep", "--batch-sizes", "1,2", "--device", "host", "--minibatches", "3", "--quiet")
+    table = tmp_path / "t.parquet"
+    assert run((*measure, "-o", str(table))) == 2
+    assert "nap:deep" in capfd.readouterr().err
+    installed.add(OWN)
+    assert run((*measure, "-o", str(table))) == 0, capfd.readouterr().err
+    found = read(Profile, str(table))
+    assert {(row.workload, row.task, row.status) for row in found.rows} == {("deep", "infer", "ok")}
+    assert report([found], tmp_path / "with.html").read_text().count("<p>2 points</p>") == 1
+    installed.take_away()
+    assert "2 points" not in report([found], tmp_path / "without.html").read_text()
+
+
+def test_doctor_lists_the_plugins_of_packages(installed, capfd):
+    installed.add(OWN)
+    assert run(("doctor",)) in (0, 4)
+    shown = capfd.readouterr().out
+    assert re.search(r"edgetune.strategies +dice +toy-plugins", shown)
+    assert re.search(r"edgetune.policies +interleave.polite +toy-plugins", shown)
+
+
+def test_an_error_in_the_code_of_a_package_names_it_in_two_lines(installed, tmp_path, capfd):
+    table = tmp_path / "t.csv"
+    rows = [f"net,train,16,{mhz},{30 / mhz},{mhz / 30}" for mhz in (300, 600, 900)]
+    table.write_text("\n".join(["workload,task,batch_size,gpu_mhz,minibatch_s,power_w", *rows]) + "\n")
+    raises = '    name = "dice"\n\n        def ask(self):\n            return {}["six"]'
+    installed.add(OWN, code=POINTS.replace('    name = "dice"', raises))
+    search = ("search", str(table), "--strategy", "dice", "--power-budget", "25W", "--quiet")
+    assert run(search) == 1
+    assert capfd.readouterr().err.splitlines() == [
+        "error: the strategy 'dice' of the package toy-plugins failed: KeyError: 'six'",
+        "hint: report it to the authors of toy-plugins, with what --verbose prints; or uninstall it",
+    ]
+    assert run((*search[:-1], "--verbose")) == 1
+    assert 'return {}["six"]' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["gmd", "dice"])
+def test_a_taken_name_is_an_error_when_any_name_is_looked_up(installed, name):
+    installed.add({"edgetune.strategies": {"gmd": "Dice"}})
+    with pytest.raises(InputError, match="toy-plugins adds a strategy 'gmd', which edgetune has already"):
+        find_strategy(name)
 
 
 @pytest.mark.parametrize(

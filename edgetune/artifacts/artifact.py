@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from edgetune.artifacts.csv_format import csv_bytes
-from edgetune.artifacts.files import write_atomically
+from edgetune.artifacts.files import writing
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.json_format import json_bytes
 from edgetune.artifacts.kinds import Format, format_of
 from edgetune.artifacts.parquet_format import parquet_bytes
 from edgetune.artifacts.plain import plain
+from edgetune.artifacts.recognition import refuse_other
 from edgetune.artifacts.rows import rows_of, table_of
 from edgetune.artifacts.table_checks import check_limits, finite_table, typed_table
 from edgetune.errors import DeviceError
@@ -85,14 +86,24 @@ class Artifact:
             raise DeviceError(message, "pip install pandas, or use to_arrow()") from None
         return self.to_arrow().to_pandas()
 
-    def save(self, path: Path | str) -> Path:
+    def save(self, path: Path | str, *, force: bool = False) -> Path:
         """Write the artifact to a file in the format of its ending, and return its path.
 
+        Args:
+            path: A new file, or one of this kind that edgetune wrote.
+            force: Whether to replace any other file, too.
+
         Raises:
-            InputError: artifacts of this kind have no such ending, or the file cannot be written (missing or read-only
-                folder, full disk, ...); an old file then stays unchanged.
+            InputError: artifacts of this kind have no such ending, another file would be lost, or the file cannot be
+                written (missing or read-only folder, full disk, ...); an old file then stays unchanged.
         """
-        return write_atomically(self.to_bytes(format_of(path, self.header.kind)), path)
+        kind = self.header.kind
+        form = format_of(path, kind)
+        with writing(path) as output:
+            if not force:
+                refuse_other(output, kind, remedy="force=True")
+            output.write(self.to_bytes(form))
+        return output.path
 
     def _repr_html_(self) -> str:
         """Return the display in a notebook: the kind, creation time, inputs and first rows."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -79,6 +80,16 @@ _UNIT_OF_NAME: dict[str, str] = {
     "samples": "sample",
     "epochs": "epoch",
 }
+
+_SECONDS = {"s": (1, 1), "ms": (1, 1000), "us": (1, 10**6), "ns": (1, 10**9), "min": (60, 1)}
+_SECONDS |= {"sec": (1, 1), "secs": (1, 1), "seconds": (1, 1), "msec": (1, 1000), "usec": (1, 10**6)}
+_WATTS = {"w": (1, 1), "mw": (1, 1000), "kw": (1000, 1), "watt": (1, 1), "watts": (1, 1)}
+_JOULES = {"j": (1, 1), "mj": (1, 1000), "kj": (1000, 1), "joule": (1, 1), "joules": (1, 1), "wh": (3600, 1)}
+_MEGAHERTZ = {"mhz": (1, 1), "khz": (1, 1000), "hz": (1, 10**6), "ghz": (1000, 1)}
+UNITS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "_s": _SECONDS, "_w": _WATTS, "_j": _JOULES, "_mhz": _MEGAHERTZ,
+}  # fmt: skip
+"""By the suffix of a column, the units in which other programs write it: the factor and the divisor to its own."""
 
 
 @dataclass(frozen=True, slots=True)

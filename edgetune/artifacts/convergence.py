@@ -14,7 +14,6 @@ between batch sizes, so a small task of the same kind (a proxy) may replace the 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -24,6 +23,7 @@ from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import FiniteFloat, PositiveFloat, PositiveInt, columns_of
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.table_checks import check_limits, typed_table
+from edgetune.choices import closest
 from edgetune.errors import InputError
 
 KIND = "convergence"
@@ -125,8 +125,8 @@ def _refuse_unknown_columns(found: Sequence[str], *, name: str) -> None:
     unknown = [column for column in found if column not in columns]
     if unknown:
         left = [column for column in columns if column not in found]
-        near = difflib.get_close_matches(unknown[0].lower(), left, n=1, cutoff=0.5)
-        hint = f"rename it to {near[0]}, or drop it" if near else f"drop it; known: {', '.join(columns)}"
+        near = closest(unknown[0], left, likeness=0.5)
+        hint = f"rename it to {near}, or drop it" if near else f"drop it; known: {', '.join(columns)}"
         raise InputError(f"{name} has a column that no convergence table has: {unknown[0]!r}", hint)
 
 
@@ -141,11 +141,6 @@ class Epochs:
 
     by_batch: dict[int, float]
     absent: dict[int, str]
-
-
-def epochs_by_batch(table: Convergence, *, average: Callable[[Sequence[float]], float] = fmean) -> dict[int, float]:
-    """Return the epochs until the target by batch size; see ``epochs_of``."""
-    return epochs_of(table, average=average).by_batch
 
 
 def epochs_of(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import types
@@ -18,6 +17,7 @@ from edgetune.artifacts.json_format import checked_values, json_document
 from edgetune.artifacts.kinds import Format
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.yaml_document import BlockMapping, dump_value, dump_yaml
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Document(Artifact):
             InputError: a key is unknown or missing, a value has the wrong type, or a number is impossible.
         """
         example: str = cls.EXAMPLE  # type: ignore[attr-defined]
-        return validated({"header": stated(raw.head), **raw.body}, cls, name=name, example=example)
+        header = dataclasses.asdict(Header.of(stated(raw.head), name=name))
+        return validated({"header": header, **raw.body}, cls, name=name, example=example)
 
     def document(self) -> dict[str, Any]:
         """Return the keys and values in the order of the file."""
@@ -184,8 +185,7 @@ def _check_limit(value: Any, limit: Limit, path: tuple[str | int, ...], *, name:
 
 def unknown_key(key: str, known: list[str], path: tuple[str | int, ...], *, name: str) -> InputError:
     """Return the error for an unknown key; the hint names the nearest known one."""
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+    hint = nearest(key, known, listed=f"known here: {', '.join(known)}")
     return InputError(f"{name}: unknown key {_dotted((*path, key))!r}", hint)
 
 

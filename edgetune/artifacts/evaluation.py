@@ -121,44 +121,35 @@ class Evaluation(Table):
     @classmethod
     def from_table(cls, header: Header, table: Any, *, name: str) -> Evaluation:
         """See ``Table.from_table``."""
-        return evaluation_of(
-            header, finite_table(typed_table(table, EvaluationRow, name=name), EvaluationRow, name=name)
-        )
+        import numpy as np
+
+        table = finite_table(typed_table(table, EvaluationRow, name=name), EvaluationRow, name=name)
+        keys = np.zeros(table.num_rows, dtype=np.int64)
+        shared = [table.column(name).combine_chunks().dictionary_encode("encode") for name in RUN_COLUMNS]
+        for column in shared:
+            if len(column.dictionary) > 1:
+                keys = keys * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
+                keys = np.unique(keys, return_inverse=True)[1]  # small again, before they could overflow
+        columns = {name: np.full(table.num_rows, np.nan) for name in PROBLEM_COLUMNS}
+        columns |= {name: _numpy(table.column(name).combine_chunks()) for name in columns if name in table.column_names}
+        first = np.unique(keys, return_index=True)[1]
+        runs = []
+        for start in sorted(map(int, first)):
+            rows = np.flatnonzero(keys == keys[start])
+            same: dict[str, Any] = {
+                name: column[start].as_py() for name, column in zip(RUN_COLUMNS, shared, strict=True)
+            }
+            own: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
+            runs.append(EvaluationRun(**same, **own))
+        return cls(header, tuple(runs))
 
     def to_arrow(self) -> Any:
         """See ``Table.to_arrow``."""
-        return evaluation_table(self)
+        import pyarrow as pa
 
-
-def evaluation_table(evaluation: Evaluation) -> Any:
-    """Return the ``pyarrow.Table`` of an evaluation, with the columns of ``EvaluationRow``."""
-    import pyarrow as pa
-
-    schema = arrow_schema(columns_of(EvaluationRow))
-    tables = [_arrow(run, schema) for run in evaluation.runs]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
-
-
-def evaluation_of(header: Header, table: Any) -> Evaluation:
-    """Return the evaluation in a ``pyarrow.Table`` with the columns of ``EvaluationRow``."""
-    import numpy as np
-
-    keys = np.zeros(table.num_rows, dtype=np.int64)
-    shared = [table.column(name).combine_chunks().dictionary_encode("encode") for name in RUN_COLUMNS]
-    for column in shared:
-        if len(column.dictionary) > 1:
-            keys = keys * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
-            keys = np.unique(keys, return_inverse=True)[1]  # small again, before they could overflow
-    columns = {name: np.full(table.num_rows, np.nan) for name in PROBLEM_COLUMNS}
-    columns |= {name: _numpy(table.column(name).combine_chunks()) for name in columns if name in table.column_names}
-    first = np.unique(keys, return_index=True)[1]
-    runs = []
-    for start in sorted(map(int, first)):
-        rows = np.flatnonzero(keys == keys[start])
-        same: dict[str, Any] = {name: column[start].as_py() for name, column in zip(RUN_COLUMNS, shared, strict=True)}
-        own: dict[str, Any] = {name: values[rows] for name, values in columns.items()}
-        runs.append(EvaluationRun(**same, **own))
-    return Evaluation(header, tuple(runs))
+        schema = arrow_schema(columns_of(EvaluationRow))
+        tables = [_arrow(run, schema) for run in self.runs]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
 
 
 def _arrow(run: EvaluationRun, schema: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import errno
 import io
 import sys
@@ -15,6 +14,7 @@ from edgetune import limits
 from edgetune.artifacts import opened
 from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
+from edgetune.choices import closest
 from edgetune.errors import EdgetuneError, InputError
 
 _BLOCK_BYTES = 1 << 20
@@ -93,10 +93,10 @@ def read_whole(file: BinaryIO, *, name: str) -> bytes:
 
 def _neighbour_hint(path: Path) -> str:
     try:
-        near = difflib.get_close_matches(path.name, (entry.name for entry in path.parent.iterdir()), n=1)
+        near = closest(path.name, (entry.name for entry in path.parent.iterdir()))
     except OSError:
         return f"there is no folder {path.parent} either; check the path"
-    return f"did you mean {path.parent / near[0]}?" if near else "check the path"
+    return f"did you mean {path.parent / near}?" if near else "check the path"
 
 
 def write_atomically(data: bytes, target: Path | str) -> Path:

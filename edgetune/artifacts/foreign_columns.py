@@ -17,19 +17,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts.columns import columns_of
+from edgetune.artifacts.columns import UNITS, columns_of
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.errors import InputError
-
-_SECONDS = {"s": (1, 1), "ms": (1, 1000), "us": (1, 10**6), "ns": (1, 10**9), "min": (60, 1)}
-_SECONDS |= {"sec": (1, 1), "secs": (1, 1), "seconds": (1, 1), "msec": (1, 1000), "usec": (1, 10**6)}
-_WATTS = {"w": (1, 1), "mw": (1, 1000), "kw": (1000, 1), "watt": (1, 1), "watts": (1, 1)}
-_JOULES = {"j": (1, 1), "mj": (1, 1000), "kj": (1000, 1), "joule": (1, 1), "joules": (1, 1), "wh": (3600, 1)}
-_MEGAHERTZ = {"mhz": (1, 1), "khz": (1, 1000), "hz": (1, 10**6), "ghz": (1000, 1)}
-_UNITS: Mapping[str, Mapping[str, tuple[int, int]]] = {
-    "_s": _SECONDS, "_w": _WATTS, "_j": _JOULES, "_mhz": _MEGAHERTZ,
-}  # fmt: skip
-"""By the suffix of a profile's column, the units that figures may come in: times and divided by what."""
 
 _ALSO: Mapping[str, tuple[str, ...]] = {
     "minibatch_s": (
@@ -97,7 +87,7 @@ def stems_of(ours: str) -> tuple[str, ...]:
 
 def units_of(ours: str) -> Mapping[str, tuple[int, int]]:
     """Return the accepted units of a profile's column; none for a column without a unit."""
-    return next((units for suffix, units in _UNITS.items() if ours.endswith(suffix)), {})
+    return next((units for suffix, units in UNITS.items() if ours.endswith(suffix)), {})
 
 
 def unit_in(name: str, ours: str) -> tuple[int, int] | None:

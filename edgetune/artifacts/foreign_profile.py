@@ -7,7 +7,6 @@ rows would be merged.
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from edgetune.artifacts.mode import SETTINGS
 from edgetune.artifacts.profile import KIND, REQUIRED_COLUMNS, VERSION, Profile, ProfileRow, checked_profile
 from edgetune.artifacts.rows import rows_of
 from edgetune.artifacts.table_checks import finite_table, refuse_twice, typed_table
+from edgetune.choices import closest, nearest
 from edgetune.errors import InputError
 
 LEFT_OUT = "-"
@@ -158,17 +158,14 @@ def _named(table: Any, theirs: str) -> Meaning | None:
 def _stated(theirs: str, ours: str, names: Sequence[str], *, name: str) -> Meaning | None:
     """Return the meaning stated for a column; ``None`` if it is to be ignored."""
     if theirs not in names:
-        near = difflib.get_close_matches(theirs, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {_listed(names)}"
+        hint = nearest(theirs, names, listed=f"it has {_listed(names)}")
         raise InputError(f"--column: {name} has no column {theirs!r}", hint)
     if ours == LEFT_OUT:
         return None
     meaning = meaning_of(ours)
     if meaning is None:
-        near = difflib.get_close_matches(normal(ours), OURS, n=1)
         known = f"a profile has {', '.join((*REQUIRED_COLUMNS, *SETTINGS, 'power_w', 'energy_j'))}"
-        hint = f"did you mean {near[0]}?" if near else known
-        raise InputError(f"--column: a profile has no column {ours!r}", hint)
+        raise InputError(f"--column: a profile has no column {ours!r}", nearest(normal(ours), OURS, listed=known))
     own = unit_in(theirs, meaning.column)
     if own is not None and own != (1, 1) and ours == meaning.column:
         return Meaning(meaning.column, *own)
@@ -207,7 +204,8 @@ def _probable(ours: str, unknown: Sequence[str]) -> list[str]:
     """Return the probable candidates for a profile's column: its name without the unit, or a similar name."""
     stems = [theirs for theirs in unknown if units_of(ours) and normal(theirs) in stems_of(ours)]
     spelled = {normal(theirs): theirs for theirs in unknown}
-    return stems + [spelled[near] for near in difflib.get_close_matches(ours, spelled, n=1, cutoff=0.7)]
+    near = closest(ours, spelled, likeness=0.7)
+    return stems if near is None else [*stems, spelled[near]]
 
 
 def _renamed(table: Any, meanings: Mapping[str, Meaning]) -> Any:
@@ -298,34 +296,18 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ceiling:
-    """An upper bound of a column on any device: larger values mean another unit."""
-
-    highest: float
-    other_unit: str
-
-
-_CEILINGS: Mapping[str, _Ceiling] = {
-    "cpu_mhz": _Ceiling(10_000, "kHz or Hz"),
-    "gpu_mhz": _Ceiling(10_000, "kHz or Hz"),
-    "mem_mhz": _Ceiling(50_000, "kHz or Hz"),  # GDDR7 is quoted at 14 GHz and more
-    "power_w": _Ceiling(5_000, "mW"),
-    "power_peak_w": _Ceiling(5_000, "mW"),
-    "power_limit_w": _Ceiling(5_000, "mW"),
+_HIGHEST: Mapping[str, float] = {
+    **dict.fromkeys(("cpu_mhz", "gpu_mhz"), 10_000),
+    "mem_mhz": 50_000,  # GDDR7 is quoted at 14 GHz and more
+    **dict.fromkeys(("power_w", "power_peak_w", "power_limit_w"), 5_000),
 }
-
-
-_LONGEST_MEDIAN_S = 3600.0
-"""A median minibatch above one hour is in milliseconds or less."""
-
-
-_SUSPECT_MEDIAN_S = 10.0
-"""A median minibatch above this is more often milliseconds than not: said, not refused."""
-
-
+"""Upper bounds of columns on any device: larger values are of another unit."""
 _LOWEST_CLOCK_MHZ = 10.0
 """No clock of a running device is below this: such a column is in GHz."""
+_LONGEST_MEDIAN_S = 3600.0
+"""A median minibatch above one hour is in milliseconds or less."""
+_SUSPECT_MEDIAN_S = 10.0
+"""A median minibatch above this is more often in milliseconds than not: a warning, no error."""
 
 
 def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
@@ -334,43 +316,22 @@ def check_units(table: Any, *, name: str) -> tuple[DataWarning, ...]:
     Raises:
         InputError: the values of a column show another unit than its name.
     """
-    for column in table.column_names:
-        _check_unit(table, column, name=name)
-    return _time_warning(table)
-
-
-def _check_unit(table: Any, column: str, *, name: str) -> None:
     import pyarrow.compute as pc
 
-    if column == "minibatch_s":
-        median = _median(table)
-        if median > _LONGEST_MEDIAN_S:
-            message = f"{name}: minibatch_s has a median of {median:g}, which looks like milliseconds or less"
-            raise InputError(message, "minibatch_s is in seconds: divide milliseconds by 1000")
-        return
-    if column not in _CEILINGS:
-        return
-    ceiling, highest = _CEILINGS[column], pc.max(table.column(column)).as_py()
-    if highest is None:
-        return
-    unit = "W" if column.endswith("_w") else "MHz"
-    if highest > ceiling.highest:
-        message = f"{name}: {column} reaches {highest:.12g}, which looks like {ceiling.other_unit}, not {unit}"
-        raise InputError(message, f"{column} is in {unit}: convert the column")
-    if unit == "MHz" and highest < _LOWEST_CLOCK_MHZ:
-        message = f"{name}: {column} reaches only {highest:.12g}, which looks like GHz, not MHz"
-        raise InputError(message, f"{column} is in MHz: multiply by 1000")
-
-
-def _median(table: Any) -> float:
-    import pyarrow.compute as pc
-
+    for column, most in _HIGHEST.items():
+        highest = pc.max(table.column(column)).as_py() if column in table.column_names else None
+        unit, smaller = ("W", "mW") if column.endswith("_w") else ("MHz", "kHz or Hz")
+        if highest is not None and highest > most:
+            message = f"{name}: {column} reaches {highest:.12g}, which looks like {smaller}, not {unit}"
+            raise InputError(message, f"{column} is in {unit}: convert the column")
+        if highest is not None and unit == "MHz" and highest < _LOWEST_CLOCK_MHZ:
+            message = f"{name}: {column} reaches only {highest:.12g}, which looks like GHz, not MHz"
+            raise InputError(message, f"{column} is in MHz: multiply by 1000")
     times = pc.drop_null(table.column("minibatch_s").combine_chunks())
-    return float(pc.quantile(times, 0.5)[0].as_py()) if len(times) else 0.0
-
-
-def _time_warning(table: Any) -> tuple[DataWarning, ...]:
-    median = _median(table)
+    median = float(pc.quantile(times, 0.5)[0].as_py()) if len(times) else 0.0
+    if median > _LONGEST_MEDIAN_S:
+        message = f"{name}: minibatch_s has a median of {median:g}, which looks like milliseconds or less"
+        raise InputError(message, "minibatch_s is in seconds: divide milliseconds by 1000")
     if median <= _SUSPECT_MEDIAN_S:
         return ()
     advice = "minibatch_s is in seconds: if these are milliseconds, divide by 1000"

@@ -92,7 +92,7 @@ class Header:
 
     @classmethod
     def of(cls, head: Mapping[str, Any], *, name: str) -> Header:
-        """Return the header in a file.
+        """Return the header in a file; keys that this version does not know are left out.
 
         Raises:
             InputError: a field is missing or has another type.

@@ -9,34 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from edgetune.artifacts.artifact import Artifact, Raw, Table
-from edgetune.artifacts.columns import Column, columns_of
-from edgetune.artifacts.convergence import Convergence
+from edgetune.artifacts.columns import columns_of
 from edgetune.artifacts.csv_format import csv_table
 from edgetune.artifacts.document import Document
-from edgetune.artifacts.elastic_table import ElasticTable
-from edgetune.artifacts.evaluation import Evaluation
-from edgetune.artifacts.files import name_of, read_source
+from edgetune.artifacts.files import name_of, read_source, write_atomically
 from edgetune.artifacts.foreign_profile import foreign_profile
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.jobs import Jobs
 from edgetune.artifacts.json_format import has_rows, json_table
-from edgetune.artifacts.kernel_tasks import KernelTasks
-from edgetune.artifacts.kernel_timeline import KernelTimeline
-from edgetune.artifacts.kinds import DOCUMENT, KINDS, TABLE, Format, article, class_of, current_version, kind_of
-from edgetune.artifacts.layer_costs import LayerCosts
-from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.kinds import DOCUMENT, KINDS, Format, article, class_of, current_version, format_of, kind_of
 from edgetune.artifacts.parquet_format import MAGIC, parquet_table
-from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Profile
-from edgetune.artifacts.roofline import Roofline
-from edgetune.artifacts.run import Run
-from edgetune.artifacts.timeline import Timeline
-from edgetune.artifacts.trace import Trace
+from edgetune.artifacts.recognition import columns_by_kind
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
 
@@ -56,21 +43,6 @@ def read(kind: type[A], source: str) -> A:
         InputError: the file is unreadable or of another kind, a key is unknown or missing, or a value is impossible.
     """
     return from_bytes(read_source(source), kind=kind, name=name_of(source))
-
-
-read_trace = partial(read, Trace)
-read_ops = partial(read, OpsTable)
-read_plan = partial(read, Plan)
-read_convergence = partial(read, Convergence)
-read_evaluation = partial(read, Evaluation)
-read_roofline = partial(read, Roofline)
-read_run = partial(read, Run)
-read_timeline = partial(read, Timeline)
-read_layer_costs = partial(read, LayerCosts)
-read_elastic_table = partial(read, ElasticTable)
-read_jobs = partial(read, Jobs)
-read_kernel_timeline = partial(read, KernelTimeline)
-read_kernel_tasks = partial(read, KernelTasks)
 
 
 def read_profile(source: str, columns: Mapping[str, str] | None = None) -> Profile:
@@ -111,22 +83,21 @@ def read_any(file: str, columns: Mapping[str, str] | None = None) -> Artifact:
         return profile_of_bytes(data, columns, name=name)
     form = sniff(data, name=name)
     if form == "yaml":
-        return _of_kind(data, document_kind(data), name=name)
+        return from_bytes(data, kind=document_kind(data), name=name)  # type: ignore[no-any-return]
     table, head = table_in(data, form, name=name)
     kind = str((head or {}).get("kind", columns_kind(table) or "profile"))
     if kind not in KINDS:
         raise InputError(f"{name} is a {kind!r}, which this version cannot show", "a newer edgetune may")
-    return _of_kind(data, kind, name=name)
+    return from_bytes(data, kind=kind, name=name)  # type: ignore[no-any-return]
 
 
 def write(artifact: Artifact, target: Path | str) -> Path:
-    """Write an artifact; see ``Artifact.save``."""
-    return artifact.save(target)
+    """Write an artifact to a file that the command has checked, in the format of its ending, and return its path.
 
-
-def to_bytes(artifact: Artifact, form: Format | None = None) -> bytes:
-    """Return the file's bytes; see ``Artifact.to_bytes``."""
-    return artifact.to_bytes(form)
+    Raises:
+        InputError: see ``write_atomically``.
+    """
+    return write_atomically(artifact.to_bytes(format_of(target, artifact.header.kind)), target)
 
 
 @overload
@@ -144,11 +115,8 @@ def from_bytes(data: bytes, *, kind: type[A] | str, name: str) -> Any:
     Raises:
         InputError: see ``read``.
     """
-    return _of_kind(data, kind if isinstance(kind, str) else kind_of(kind), name=name)
-
-
-def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
     form = sniff(data, name=name)
+    kind = kind if isinstance(kind, str) else kind_of(kind)
     artifact: type[Any] = class_of(kind)
     if issubclass(artifact, Document):
         if form in ("parquet", "json"):
@@ -165,7 +133,7 @@ def _of_kind(data: bytes, kind: str, *, name: str) -> Artifact:
         raise InputError(f"{name} is YAML, but a {kind} is a table", _as_written(kind))
     table, head = table_in(data, form, [column.name for column in columns_of(artifact.ROW)], name=name)
     if head is not None:
-        return artifact.read(upgrade(Raw(head, table), kind=kind, name=name), name=name)  # type: ignore[no-any-return]
+        return artifact.read(upgrade(Raw(head, table), kind=kind, name=name), name=name)
     return _foreign(artifact, table, data, kind=kind, name=name)
 
 
@@ -234,11 +202,6 @@ def document_kind(data: bytes) -> str:
 def text_of(data: bytes) -> str:
     """Return the text of a file in UTF-8, with or without a byte order mark."""
     return data.decode("utf-8-sig")
-
-
-def columns_by_kind() -> dict[str, tuple[Column, ...]]:
-    """Return the columns of every kind of table."""
-    return {name: columns_of(class_of(name).ROW) for name, kind in KINDS.items() if kind.endings == TABLE}
 
 
 def columns_kind(table: Any) -> str | None:

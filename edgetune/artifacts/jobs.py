@@ -11,7 +11,6 @@ jobs:
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from edgetune.artifacts.columns import NonNegativeInt, PositiveFloat, PositiveIn
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -155,7 +155,7 @@ class Jobs(Document):
                 or job, two jobs of one name, a cycle of ``after``, times that do not ascend, or an invalid quantity.
                 Two networks of one name are a duplicate key, which the YAML loader refuses.
         """
-        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
+        header = Header.of(stated(raw.head), name=name)
         document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
         limits.check("networks", len(document.networks), name)
         limits.check("jobs", len(document.jobs), name)
@@ -244,8 +244,7 @@ def _listed_s(word: str, *, where: str) -> float:
 def _refuse_unless_known(word: str, words: Iterable[str], message: str) -> None:
     known = list(words)
     if word not in known:
-        near = difflib.get_close_matches(word, known, n=1)
-        raise InputError(message, f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}")
+        raise InputError(message, nearest(word, known, listed=f"known here: {', '.join(known)}"))
 
 
 def _checked(jobs: Sequence[Job], *, name: str) -> tuple[Job, ...]:

@@ -16,7 +16,6 @@ networks:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,6 +26,7 @@ from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt
 from edgetune.artifacts.document import Document, head_of, stated, validated
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.yaml_document import BlockMapping
+from edgetune.choices import closest
 from edgetune.errors import InputError
 from edgetune.units import exact_bytes, exact_time, parse_bytes, parse_time_s
 
@@ -203,7 +203,7 @@ class KernelTasks(Document):
                 network, two tasks of one name, a launch of no blocks, a quantity that cannot be parsed.
         """
         document = validated(raw.body, _Document, name=name, example=cls.EXAMPLE)
-        header = validated(stated(raw.head), Header, name=name, example=cls.EXAMPLE)
+        header = Header.of(stated(raw.head), name=name)
         limits.check("networks", len(document.networks), name)
         limits.check("jobs", len(document.tasks), name)
         if not document.tasks:
@@ -248,8 +248,8 @@ def _tasks(said: Iterable[_Task], networks: Iterable[str], *, name: str) -> tupl
 def _check_network(word: str, known: list[str], where: str) -> None:
     if word.startswith(MDTB) or word in known:
         return
-    near = difflib.get_close_matches(word, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
+    near = closest(word, known)
+    hint = f"did you mean {near}?" if near else f"add it under networks, or write {MDTB}{word} for the benchmark's"
     raise InputError(f"{where} names an unknown network, {word!r}", hint)
 
 

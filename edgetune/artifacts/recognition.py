@@ -12,8 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetune.artifacts.kinds import ENDINGS
+from edgetune.artifacts.columns import Column, columns_of
+from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, class_of
 from edgetune.artifacts.output_file import OutputFile
+from edgetune.errors import InputError
 
 _HEAD_BYTES = 1 << 16
 _FOOTER_BYTES = 1 << 24
@@ -43,6 +45,35 @@ class Found:
 
     kind: str | None
     ours: bool
+
+
+def refuse_other(output: OutputFile, kind: str, *, remedy: str) -> None:
+    """Refuse to replace a file of another kind, or one that edgetune did not write, unless it is empty.
+
+    Args:
+        output: The place of the new file.
+        kind: Of the new file.
+        remedy: The option that replaces the file nevertheless.
+
+    Raises:
+        InputError: there is such a file.
+        OSError: it cannot be read.
+    """
+    if output.special or not output.exists or not output.read(0, 1):
+        return
+    found = recognise(output)
+    if found.kind is not None and found.kind != kind:
+        message = f"{output.path} is a file of kind {found.kind}, and would be lost"
+    elif not found.ours:
+        message = f"{output.path} was not written by edgetune, and would be lost"
+    else:
+        return
+    raise InputError(message, f"name another file, or replace it with {remedy}")
+
+
+def columns_by_kind() -> dict[str, tuple[Column, ...]]:
+    """Return the columns of every kind of table."""
+    return {name: columns_of(class_of(name).ROW) for name, kind in KINDS.items() if kind.endings == TABLE}
 
 
 def recognise(output: OutputFile) -> Found:
@@ -81,8 +112,6 @@ def _parquet(output: OutputFile) -> Found:
 
 def _csv_kind(head: bytes) -> str | None:
     """Return the kind whose rows have these columns, in this order; older files have fewer."""
-    from edgetune.artifacts.io import columns_by_kind
-
     line = head.partition(b"\n")[0].decode("utf-8-sig", errors="replace").rstrip("\r")
     try:
         names = next(csv.reader([line]), [])

@@ -21,7 +21,7 @@ class RunRow:
     """One event. All times are seconds since the begin of the run.
 
     Args:
-        engine: The engine that shared the device.
+        engine: Name of the engine that shared the device; any, for another version may have others.
         event: ``request`` (answered or not), ``train`` (a training minibatch), ``plan`` (batch size or mode changed or
             explored), ``mode`` (a step of the power governor), ``power`` (a reading).
         finished_s: End of the event; the time of ``plan``, ``mode`` and ``power``.

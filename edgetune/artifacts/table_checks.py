@@ -2,63 +2,34 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from edgetune.artifacts.columns import Column, Limit, arrow_type, columns_of
+from edgetune.artifacts.columns import UNITS, Column, Limit, arrow_type, columns_of
+from edgetune.choices import closest
 from edgetune.errors import InputError
 
 _MOST_S, _MOST = 1e10, 1e30
 """The largest number of a column of seconds (since 1970, or of a duration), and of any other: products stay finite."""
-_OTHER_UNIT: dict[str, dict[str, str]] = {
-    "_s": {
-        "_ms": "divide by 1000",
-        "_us": "divide by 1e6",
-        "_ns": "divide by 1e9",
-        "_min": "multiply by 60",
-        "_sec": "keep the numbers",
-        "_seconds": "keep the numbers",
-    },
-    "_w": {
-        "_mw": "divide by 1000",
-        "_kw": "multiply by 1000",
-        "_watts": "keep the numbers",
-        "_watt": "keep the numbers",
-    },
-    "_j": {"_mj": "divide by 1000", "_kj": "multiply by 1000", "_wh": "multiply by 3600"},
-    "_mhz": {"_khz": "divide by 1000", "_hz": "divide by 1e6", "_ghz": "multiply by 1000"},
-}
-"""How to bring a column to the unit of its suffix, by the suffix found in its place."""
-
-
-def in_another_unit(wanted: str, names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the name among ``names`` that is ``wanted`` in another unit (or without one), and the conversion."""
-    suffix = next((s for s in _OTHER_UNIT if wanted.endswith(s)), None)
-    if suffix is None:
-        return None
-    stem = wanted.removesuffix(suffix)
-    by_lower = {name.lower(): name for name in names}
-    for other, remedy in _OTHER_UNIT[suffix].items():
-        if stem + other in by_lower:
-            return by_lower[stem + other], remedy
-    if stem in by_lower:
-        return by_lower[stem], f"bring it to {wanted[len(stem) + 1 :]}"
-    return None
 
 
 def missing_column(wanted: str, names: list[str], *, name: str) -> InputError:
     """Return the error for a missing required column, with the most probable candidate."""
-    message = f"{name} has no column {wanted}"
-    other = in_another_unit(wanted, names)
-    if other is not None:
-        found, remedy = other
-        return InputError(message, f"{found} looks like {wanted} in another unit: {remedy} and rename it")
-    close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.7)
-    if close:
-        return InputError(message, f"rename {close[0]}, if that is what it holds")
+    message, spelled = f"{name} has no column {wanted}", {each.lower(): each for each in names}
+    suffix = next((each for each in UNITS if wanted.endswith(each)), None)
+    stem = wanted if suffix is None else wanted.removesuffix(suffix)
+    for unit, (times, over) in UNITS.get(suffix or "", {}).items():
+        if found := spelled.get(f"{stem}_{unit}"):
+            remedy = f"divide by {over}" if over > 1 else f"multiply by {times}" if times > 1 else "keep the numbers"
+            return InputError(message, f"{found} looks like {wanted} in another unit: {remedy} and rename it")
+    if suffix is not None and stem in spelled:
+        return InputError(
+            message, f"{spelled[stem]} looks like {wanted} in another unit: bring it to {suffix[1:]} and rename it"
+        )
+    if near := closest(wanted, names, likeness=0.7):
+        return InputError(message, f"rename {near}, if that is what it holds")
     return InputError(message, f"found: {', '.join(names[:12]) or 'no columns'}{', ...' if len(names) > 12 else ''}")
 
 

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from edgetune.choices import closest
 from edgetune.cli.app import LazyApp, LazyGroup, Subcommand
 from edgetune.cli.screen import Screen, report_moved
 from edgetune.errors import InputError
@@ -47,13 +48,9 @@ class DefaultGroup(LazyGroup):
             ctx.args = args
             return args
         if args and not args[0].startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], self.list_commands(ctx), n=1, cutoff=_NEAR)
+            near = closest(args[0], self.list_commands(ctx), likeness=_NEAR)
             if near and not Path(args[0]).exists():
-                raise InputError(
-                    f"there is neither a command nor a file called {args[0]!r}", f"did you mean {near[0]}?"
-                )
+                raise InputError(f"there is neither a command nor a file called {args[0]!r}", f"did you mean {near}?")
         rest: list[str] = super().parse_args(ctx, args)
         return rest
 

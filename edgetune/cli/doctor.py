@@ -43,6 +43,9 @@ def show(report: dict[str, Any]) -> None:
         print_lines(f"On this board: {line}")
     for sentence in report["conflicts"]:
         print_lines(f"Conflict: {sentence}")
+    if report["plugins"]:
+        print_lines("", "Plug-ins of installed packages")
+        table(("group", "name", "package"), [tuple(each.values()) for each in report["plugins"]])
     if report["devices"]:
         print_lines("", "Devices")
         devices = [

@@ -128,6 +128,9 @@ def _denied(error: BaseException | None) -> bool:
 
 def describe(error: BaseException) -> tuple[str, str, int]:
     """Return the message, hint and exit code of an error."""
+    from edgetune.plugins import plugin_error
+
+    error = plugin_error(error) or error
     if isinstance(error, EdgetuneError):
         return error.message, error.hint, error.exit_code
     if isinstance(error, OSError) and error.errno in _FILE_ERRORS:

@@ -44,7 +44,7 @@ def report(found: SearchAnswer, opts: SearchOptions, terminal: Terminal) -> None
 
 def print_plan(plan: Plan, output: str | None, *, json: bool) -> None:
     """Print the plan, unless it goes to a file and no JSON answer is requested."""
-    document = io.to_bytes(plan).decode()
+    document = plan.to_bytes().decode()
     if json:
         answer(yaml.safe_load(document))
     elif output in (None, "-"):

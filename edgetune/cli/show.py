@@ -89,7 +89,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
     """
     import yaml
 
-    from edgetune.artifacts.io import read_any, to_bytes
+    from edgetune.artifacts.io import read_any
     from edgetune.artifacts.jobs import Jobs
     from edgetune.artifacts.kernel_tasks import KernelTasks
     from edgetune.artifacts.plan import Plan
@@ -111,7 +111,7 @@ def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
         raise InputError("--view chooses a figure, and --plot is not given", "add --plot FIGURE.svg")
     artifact = read_any(file, said)
     if isinstance(artifact, Plan | Jobs | KernelTasks):
-        document = to_bytes(artifact).decode()
+        document = artifact.to_bytes().decode()
         answer(yaml.safe_load(document)) if terminal.json else print_document(document)
         return
     if terminal.json:

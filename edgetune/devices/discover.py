@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
+from edgetune.choices import closest
 from edgetune.devices.device import Device, DeviceKind, Listing
 from edgetune.errors import DeviceError, InputError
 from edgetune.plugins import Registry
@@ -68,11 +68,11 @@ def _kind_of(name: str) -> DeviceKind:
     if word in DEVICES:
         return DEVICES[word]
     names = [AUTO, *(kind.example for kind in DEVICES.values())]
-    near = difflib.get_close_matches(name, [*names, *DEVICES], n=1)
+    near = closest(name, [*names, *DEVICES])
     if not near and Path(name).is_file():
         raise InputError(f"unknown device {name!r}", f"to use a file as a device write recorded:{name}")
     known = f"known: {', '.join(names)}"
     if not near:
         raise InputError(f"unknown device {name!r}", known)
-    meant = DEVICES[near[0]].example if near[0] in DEVICES else near[0]
+    meant = DEVICES[near].example if near in DEVICES else near
     raise InputError(f"unknown device {name!r}", f"did you mean {meant}? {known}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from edgetune.artifacts.io import from_bytes, sniff, table_in
 from edgetune.artifacts.mode import SETTINGS, Mode
 from edgetune.artifacts.table_checks import refuse_twice
 from edgetune.artifacts.yaml_document import load_yaml
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 _EXAMPLE = "e.g. a CSV with a column gpu_mhz, or a YAML list of {gpu_mhz: 1300.5, mem_mhz: 3199}"
@@ -57,9 +57,7 @@ def _from_yaml(data: bytes, *, name: str) -> list[Mode]:
     for record in records:
         for knob in record:
             if knob not in SETTINGS:
-                near = difflib.get_close_matches(str(knob), SETTINGS, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(SETTINGS)}"
-                raise InputError(f"{name}: unknown knob {knob!r}", hint)
+                raise InputError(f"{name}: unknown knob {knob!r}", nearest(str(knob), SETTINGS))
     return [_mode(record, name=f"{name}, mode {place}") for place, record in enumerate(records, 1)]
 
 

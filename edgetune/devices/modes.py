@@ -14,7 +14,6 @@ a device with listed modes only, a pattern selects among them and unnamed knobs 
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import DeviceError, InputError
 
@@ -195,10 +195,9 @@ def _preset_key(name: str) -> str:
 
 
 def _unknown(word: str, space: ModeSpace) -> InputError:
-    near = difflib.get_close_matches(_preset_key(word), map(_preset_key, space.presets), n=1)
     words = [*space.presets, "grid:N", "all", "as-found", "KNOB=VALUES", "a file"]
-    hint = f"known: {', '.join(words)}"
-    return InputError(f"unknown power mode {word!r}", f"did you mean {near[0]}? {hint}" if near else hint)
+    hint = nearest(_preset_key(word), map(_preset_key, space.presets), listed=f"known: {', '.join(words)}")
+    return InputError(f"unknown power mode {word!r}", hint)
 
 
 def _wanted(text: str, space: ModeSpace) -> dict[str, tuple[float, ...]]:
@@ -224,9 +223,7 @@ def _require_knob(knob: str, space: ModeSpace) -> None:
     if knob in KNOBS:
         known = ", ".join(space.knobs) or "none; use --modes as-found"
         raise InputError(f"this device has no knob {knob}", f"its knobs: {known}")
-    near = difflib.get_close_matches(knob, KNOBS, n=1)
-    known = ", ".join(space.knobs or KNOBS)
-    raise InputError(f"unknown knob {knob!r}", f"did you mean {near[0]}?" if near else f"known: {known}")
+    raise InputError(f"unknown knob {knob!r}", nearest(knob, KNOBS, listed=f"known: {', '.join(space.knobs or KNOBS)}"))
 
 
 @contextmanager

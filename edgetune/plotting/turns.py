@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import format_si
 
@@ -50,8 +50,7 @@ def first_turn(rows: Sequence[Row], field: str, asked: str | None, *, of: str) -
     if not names:
         raise InputError(f"the {of} has no rows to draw", "was it stopped before anything happened?")
     if asked is not None and asked not in names:
-        near = difflib.get_close_matches(asked, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+        hint = nearest(asked, names, listed=f"it has {', '.join(names)}")
         raise InputError(f"the {of} has no {field} {asked!r}", hint)
     chosen = [row for row in rows if getattr(row, field) == (asked or names[0])]
     first = min(row.turn for row in chosen)

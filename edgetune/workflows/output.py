@@ -10,9 +10,8 @@ from pathlib import Path
 from edgetune.artifacts import opened
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.kinds import ENDINGS, check_ending
-from edgetune.artifacts.output_file import OutputFile
-from edgetune.artifacts.recognition import recognise
-from edgetune.errors import InputError
+from edgetune.artifacts.recognition import refuse_other
+from edgetune.errors import InputError, blaming
 from edgetune.processes.streams import write_bytes
 from edgetune.workflows.reporting import Reporter, Stdout
 
@@ -56,7 +55,8 @@ class Target:
             output = opened.note(self.path, replaces=overwrites)
             output.try_folder()
             if kind is not None and not overwrites:
-                _refuse_other(output, kind, option)
+                with blaming(option):
+                    refuse_other(output, kind, remedy=FORCE)
         except IsADirectoryError:
             raise InputError(f"cannot write {self.path}: it is a folder", "name a file in it") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
@@ -73,7 +73,7 @@ class Target:
             io.write(artifact, self.path)
             return
         if not self.discards:
-            write_bytes(io.to_bytes(artifact))
+            write_bytes(artifact.to_bytes())
 
     def report(self, reporter: Reporter) -> None:
         """Report that the file is written; do nothing for standard output."""
@@ -102,20 +102,6 @@ def begin_outputs(on_moved: Callable[[Path, Path], None] | None = None, *, force
 def forced() -> bool:
     """Return whether the command was given ``--force``."""
     return _force
-
-
-def _refuse_other(output: OutputFile, kind: str, option: str) -> None:
-    """Refuse to replace a file of another kind, or one that edgetune did not write, unless it is empty."""
-    if output.special or not output.exists or not output.read(0, 1):
-        return
-    found = recognise(output)
-    if found.kind is not None and found.kind != kind:
-        message = f"{option}: {output.path} is a file of kind {found.kind}, and would be lost"
-    elif not found.ours:
-        message = f"{option}: {output.path} was not written by edgetune, and would be lost"
-    else:
-        return
-    raise InputError(message, f"name another file, or replace it with {FORCE}")
 
 
 def wrote(path: str | Path) -> str:

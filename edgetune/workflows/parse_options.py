@@ -18,6 +18,7 @@ from edgetune.units import parse_quantity, parse_share, parse_time_s
 from edgetune.workflows.profile.options import MeasuringOptions, PointOptions
 from edgetune.workloads.batch import Axes
 from edgetune.workloads.kernels import PRECISIONS
+from edgetune.workloads.resolve import recognised
 from edgetune.workloads.workload import Workload
 
 _MOST = 1_000_000_000
@@ -31,18 +32,17 @@ def parse_task(text: str | None, *, model: str = "") -> Task:
 
     Args:
         text: The value of ``--task``; ``None`` where the option is missing.
-        model: The workload as written. Without ``--task`` a Python file trains, and an ONNX file or a network of the
-            zoo infers.
+        model: The workload as written, whose kind has a default task: a Python file trains, and an ONNX file or a
+            network of the zoo infers.
 
     Raises:
         InputError: An unknown task, or a workload without a default task and no ``--task``.
     """
     if text is not None:
         return cast(Task, choose(text, TASKS, what="task"))
-    if model.endswith(".py"):
-        return "train"
-    if model.startswith("zoo:") or model.endswith(".onnx"):
-        return "infer"
+    kind = recognised(model) if model else None
+    if kind is not None and kind.task is not None:
+        return kind.task
     raise InputError(
         f"{model or 'the workload'} may infer or train, and no task is given", "--task infer, or --task train"
     )

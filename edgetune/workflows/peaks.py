@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgetune.artifacts.io import read_roofline
+from edgetune.artifacts.io import read
 from edgetune.artifacts.roofline import Roofline
 from edgetune.errors import InputError
 
@@ -18,7 +18,7 @@ def read_peaks(source: str, device: str | None, *, force: bool | None) -> Roofli
     Raises:
         InputError: the roofline cannot be read, or is of another device.
     """
-    found = read_roofline(source)
+    found = read(Roofline, source)
     if device is not None and found.device != device and not force:
         forced = "" if force is None else ", or add --force"
         hint = f"measure them: edgetune roofline --device {device} -o FILE{forced}"

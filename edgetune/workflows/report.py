@@ -1,16 +1,21 @@
-"""One self-contained HTML page of several artifacts: the provenance, first rows and default figure of each."""
+"""One self-contained HTML page of several artifacts, made of the sections of their kinds.
+
+A section is a function that returns HTML of an artifact, and one row of ``SECTIONS``; installed packages add rows.
+"""
 
 from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from pathlib import Path
 
 from edgetune.artifacts.artifact import Artifact
 from edgetune.artifacts.files import write_atomically
 from edgetune.errors import EdgetuneError, InputError
 from edgetune.plotting.figure_file import bounded, figure_bytes
+from edgetune.plugins import Registry
 from edgetune.workflows.figures import choose_view, views_of
 from edgetune.workflows.output import Target
 
@@ -23,12 +28,12 @@ _STYLE = (
 
 
 def report(artifacts: Sequence[Artifact], path: str | Path) -> Path:
-    """Write a page with a section for each artifact and return its path.
+    """Write a page with a part for each artifact and return its path.
 
-    The page loads nothing from elsewhere. A figure that cannot be drawn is replaced by the reason.
+    The page loads nothing from elsewhere. A section that cannot be made is replaced by the reason.
 
     Args:
-        artifacts: In the order of the sections.
+        artifacts: In the order of the page.
         path: A name that ends in ``.html``.
 
     Raises:
@@ -39,29 +44,48 @@ def report(artifacts: Sequence[Artifact], path: str | Path) -> Path:
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{path}: a report is a page", "name a .html file")
     Target(Path(path)).check("figure", "the report")
-    sections = "".join(_section(artifact) for artifact in artifacts)
+    parts = "".join(_part(artifact) for artifact in artifacts)
     head = (
         f'<meta charset=utf-8><meta name="generator" content="edgetune"><title>edgetune</title><style>{_STYLE}</style>'
     )
-    page = f"<!doctype html><html lang=en>{head}{sections}"
+    page = f"<!doctype html><html lang=en>{head}{parts}"
     return write_atomically(f"{page}</html>\n".encode(), path)
 
 
-def _section(artifact: Artifact) -> str:
-    header = artifact.header
-    title = f"<h2>{html.escape(header.kind.replace('_', ' '))}</h2>"
-    label = "<p class=simulated>SIMULATED: these figures come from a model, not from a device.</p>"
-    return f"<section>{title}{label if header.simulated else ''}{_figure(artifact)}{artifact._repr_html_()}</section>"
+def _part(artifact: Artifact) -> str:
+    """Return the title of an artifact and its sections."""
+    header, parts = artifact.header, []
+    if header.simulated:
+        parts.append("<p class=simulated>SIMULATED: these figures come from a model, not from a device.</p>")
+    for name in SECTIONS:
+        kind, _, title = name.partition(".")
+        if kind in (header.kind, EVERY):
+            try:
+                parts.append(SECTIONS[name](artifact))
+            except EdgetuneError as error:
+                reason = html.escape(f"{error.message} ({error.hint})")
+                parts.append(f"<p>No {html.escape(title)}: {reason}.</p>")
+    return f"<section><h2>{html.escape(header.kind.replace('_', ' '))}</h2>{''.join(parts)}</section>"
 
 
-def _figure(artifact: Artifact) -> str:
-    """Return the default figure of an artifact as an image, or the reason for its absence."""
+def figure_section(artifact: Artifact) -> str:
+    """Return the default figure of an artifact as an image; empty if its kind has none.
+
+    Raises:
+        EdgetuneError: it cannot be drawn.
+    """
     kind = artifact.header.kind
     if not views_of(kind):
         return ""
-    try:
-        with bounded():
-            drawn = figure_bytes(choose_view(kind).draw(artifact), "svg")
-    except EdgetuneError as error:
-        return f"<p>No figure: {html.escape(error.message)} ({html.escape(error.hint)}).</p>"
+    with bounded():
+        drawn = figure_bytes(choose_view(kind).draw(artifact), "svg")
     return f'<img alt="{html.escape(kind)}" src="data:image/svg+xml;base64,{base64.b64encode(drawn).decode()}">'
+
+
+EVERY = "any"
+SECTIONS: Registry[Callable[[Artifact], str]] = Registry(
+    "section of a report",
+    {f"{EVERY}.figure": figure_section, f"{EVERY}.rows": methodcaller("_repr_html_")},
+    group="edgetune.reports",
+)
+"""The sections by kind of artifact (or ``any``) and name, in the order of the page."""

@@ -7,12 +7,12 @@ guessed. Then shapes are inferred through the graph, including the arithmetic th
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.workloads import shapes
 from edgetune.workloads.batch import Axes, Batch, decide, dimension_name, is_open, rebatch
@@ -275,12 +275,8 @@ def _reject_unknown_names(inputs: list[onnx.ValueInfoProto], dimensions: Mapping
     inner = _inside(dimensions, made)
     for name in dimensions:
         if name not in known and name.rpartition(":")[0] not in inner:
-            near = difflib.get_close_matches(name, known, 1)
-            listed = ", ".join(sorted(known)) or "none; all its dimensions are fixed"
-            raise InputError(
-                f"the model has no open dimension {name!r}",
-                f"did you mean {near[0]}?" if near else f"open dimensions: {listed}",
-            )
+            listed = f"open dimensions: {', '.join(sorted(known)) or 'none; all its dimensions are fixed'}"
+            raise InputError(f"the model has no open dimension {name!r}", nearest(name, known, listed=listed))
 
 
 def _substitute(model: onnx.ModelProto, sizes: Mapping[str, int]) -> None:

@@ -18,15 +18,15 @@ Source: the kernels of "Pagoda: An Energy and Time Roofline Study for DNN Worklo
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgetune.artifacts.profile import Task
+from edgetune.choices import nearest
 from edgetune.errors import InputError
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Workload, WorkloadKind
 
 PREFIX = "kernel:"
 MATMUL = "matmul"
@@ -149,11 +149,8 @@ def parse_kernel(reference: str, precision: str = "fp32") -> BenchmarkKernel:
     name, _, rest = reference.removeprefix(PREFIX).partition(":")
     size, _, named = rest.partition(":")
     if name not in KERNELS:
-        near = difflib.get_close_matches(name, KERNELS, 1)
-        meant = f"did you mean {PREFIX}{near[0]}? " if near else ""
-        raise InputError(
-            f"there is no kernel {name!r}", f"{meant}the kernels are {', '.join(KERNELS)}, e.g. {PREFIX}matmul:4096"
-        )
+        listed = f"the kernels are {', '.join(KERNELS)}, e.g. {PREFIX}matmul:4096"
+        raise InputError(f"there is no kernel {name!r}", nearest(name, KERNELS, listed=listed, prefix=PREFIX))
     wanted = named or precision
     if wanted not in PRECISIONS:
         raise InputError(f"{reference}: kernels have no precision {wanted!r}", f"known: {', '.join(PRECISIONS)}")
@@ -205,3 +202,6 @@ def kernel_of(workload: Workload, task: Task, batch_size: int, precision: str = 
             "leave --batch-sizes out, and name a larger kernel for more work",
         )
     return parse_kernel(workload.reference, precision)
+
+
+KIND = WorkloadKind(resolve_kernel, (PREFIX,), runtime="edgetune.workloads.kernel_steps")

@@ -41,7 +41,7 @@ def measure(
         InputError: the workload has no graph, or cannot run with these options.
         DeviceError: a library is missing, or the requested execution provider does not run the network.
     """
-    if workload.kind not in ("onnx", "zoo"):
+    if not workload.is_graph:
         raise InputError(
             f"{workload.reference} has no graph whose layers could be told apart", "give an ONNX file or zoo:NAME"
         )

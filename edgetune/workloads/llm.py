@@ -17,7 +17,7 @@ from typing import Any, Literal
 from edgetune import limits
 from edgetune.artifacts.yaml_document import load_yaml
 from edgetune.errors import InputError
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Workload, WorkloadKind
 
 PREFIX = "llm:"
 _MOST_BYTES = 1 << 20
@@ -158,6 +158,9 @@ def resolve_llm(reference: str) -> Workload:
     path = Path(reference[len(PREFIX) :])
     read_decoder(path)
     return Workload(reference, _name(path), "llm", path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+KIND = WorkloadKind(resolve_llm, (PREFIX,))
 
 
 def _name(path: Path) -> str:

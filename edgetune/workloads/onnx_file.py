@@ -6,20 +6,52 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from edgetune.artifacts.file_names import require_utf8
+from edgetune.artifacts.file_names import require_utf8, storable
 from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
 from edgetune.workloads import model_storage
 from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
+from edgetune.workloads.foreign_files import refuse_foreign
 from edgetune.workloads.lazy import onnx
+from edgetune.workloads.model_file import file_hash, require_file
 from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import Workload, WorkloadKind
 
 __all__ = ["fix_dimensions", "fixed_model", "input_specs", "load_model", "network_batch", "parse_model"]
 
 
 _MAX_PROTOBUF_BYTES = 2**31 - 1
+
+
+def load(reference: str) -> Workload:
+    """Return the workload of an ONNX file, whatever its ending.
+
+    Raises:
+        InputError: the file is missing, unreadable, empty, a folder or of another kind, or its weights are missing.
+    """
+    path = require_file(reference)
+    refuse_foreign(path, reference)
+    try:
+        sha256 = _hash(path)
+    except InputError:
+        refuse_foreign(path, reference, by_name=True)
+        raise
+    return Workload(reference, storable(path.stem), "onnx", path, sha256)
+
+
+def _hash(path: Path) -> str:
+    """Return the hash of an ONNX file and of the names and sizes of its external weights.
+
+    The weights may be gigabytes and are not read: only changes of their files' sizes change the hash.
+    """
+    model = parse_model(path)
+    with refuse_malformed(f"the external weights of {path}"):
+        files = model_storage.check_external(model, path.parent)
+    digest = file_hash(path)
+    for file in files:
+        digest.update(f"\0{file.name}\0{file.stat().st_size}".encode())
+    return digest.hexdigest()
 
 
 def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
@@ -44,10 +76,10 @@ def load_model(workload: Workload, *, weights: bool) -> onnx.ModelProto:
             f"{workload.reference} is a configuration: it has no graph and no weights to run",
             "edgetune roofline ops costs it; to run the model, export it to ONNX",
         )
-    if workload.kind == "python" or workload.path is None:
+    if workload.kind != "onnx" or workload.path is None:
+        what = {"python": "Python workload", "name": "name in a table"}.get(workload.kind, workload.kind)
         raise InputError(
-            f"{workload.reference} is a {'kernel' if workload.kind == 'kernel' else 'Python workload'} "
-            "and has no graph of operators",
+            f"{workload.reference} is a {what} and has no graph of operators",
             "name an ONNX file or zoo:resnet18, or simulate what it costs: edgetune profile MODEL --ops FILE",
         )
     model = parse_model(workload.path)
@@ -148,9 +180,12 @@ def stored_precisions(workload: Workload) -> tuple[str, ...]:
     Raises:
         InputError: see ``load_model``.
     """
-    if workload.kind not in ("onnx", "zoo"):
+    if not workload.is_graph:
         return _DEFAULT
     graph = load_model(workload, weights=False).graph
     kinds = [weight.data_type for weight in graph.initializer]
     kinds += [value.type.tensor_type.elem_type for value in graph.input]
     return tuple(dict.fromkeys(_PRECISIONS[kind] for kind in kinds if kind in _PRECISIONS)) or _DEFAULT
+
+
+KIND = WorkloadKind(load, endings=(".onnx",), task="infer")

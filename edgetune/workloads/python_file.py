@@ -20,10 +20,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
+from edgetune.workloads.foreign_files import refuse_script
+from edgetune.workloads.model_file import file_hash, require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 
 CONTRACT = "a training file defines make(batch_size), which returns a function step() that trains on one minibatch"
 
@@ -45,6 +48,17 @@ class TrainingFile:
     step: Callable[[], object]
     save: Callable[[str], object] | None
     load: Callable[[str], object] | None
+
+
+def load(reference: str) -> Workload:
+    """Return the workload of a training file, which is not run.
+
+    Raises:
+        InputError: the file is missing, unreadable or empty, or defines no ``make``.
+    """
+    path = require_file(reference)
+    refuse_script(path, reference)
+    return Workload(reference, storable(path.stem), "python", path, file_hash(path).hexdigest())
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions) -> Callable[[], object]:
@@ -228,3 +242,6 @@ def _guarded_function(path: Path, name: str, function: object) -> Callable[..., 
             raise blame(path, f"{name}()", error, HANDLER_CONTRACT) from None
 
     return guarded
+
+
+KIND = WorkloadKind(load, endings=(".py",), task="train", runtime="edgetune.workloads.python_file", runs_code=True)

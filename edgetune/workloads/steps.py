@@ -1,7 +1,8 @@
 """Runnable workloads: a callable that runs one minibatch and returns when the device has finished.
 
 It runs in the child process of the profiler, the only process that loads PyTorch, ONNX Runtime or the user's code.
-A runtime is one module with a function ``open_step(workload, task, batch_size, options)``, and one row of ``RUNTIMES``.
+A runtime is one module with a function ``open_step(workload, task, batch_size, options)``. The kind of the workload
+names it (``resolve.KINDS``); those of graphs are in ``RUNTIMES``.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from edgetune.artifacts.profile import Task
+from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.torch_required import Step, require_accelerator, require_torch
 from edgetune.workloads.workload import RunOptions, Workload
 
 RUNTIMES: Mapping[str, str] = {
-    "kernel": "edgetune.workloads.kernel_steps",
-    "python": "edgetune.workloads.python_file",
     "infer": "edgetune.workloads.ort_session",
     "train": "edgetune.workloads.torch_module",
 }
-"""Module by kind of workload; for networks, by task."""
-_WAITS_ITSELF = "infer"
-"""The task whose steps wait: ONNX Runtime returns with the outputs, PyTorch may return before an accelerator ends."""
+"""Modules of graphs by task."""
+_WAITS_ITSELF = RUNTIMES["infer"]
+"""Its steps wait: ONNX Runtime returns with the outputs, while PyTorch may return before an accelerator ends."""
 
 
 def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptions | None = None) -> Step:
@@ -39,10 +39,11 @@ def open_step(workload: Workload, task: Task, batch_size: int, options: RunOptio
         DeviceError: a library is missing, or the requested execution provider does not run the network.
     """
     options = options or RunOptions()
-    runtime = workload.kind if workload.kind in RUNTIMES else task
-    if runtime == "train":
+    kind = KINDS.get(workload.kind)
+    runtime = (kind.runtime if kind else "") or RUNTIMES[task]
+    if runtime == RUNTIMES["train"]:
         require_torch()
-    step: Step = import_module(RUNTIMES[runtime]).open_step(workload, task, batch_size, options)
+    step: Step = import_module(runtime).open_step(workload, task, batch_size, options)
     if runtime == _WAITS_ITSELF or not options.torch_device.startswith("cuda"):
         return step
     require_accelerator(options.torch_device)

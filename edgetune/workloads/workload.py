@@ -1,13 +1,14 @@
-"""Workloads, their operator tables from the user, and the options of a run."""
+"""Workloads and their kinds, operator tables from the user, and the options of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.profile import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,8 @@ class Workload:
         reference: As the user wrote it: ``zoo:resnet18``, ``model.onnx``, ``train.py``, ``kernel:matmul:4096``,
             ``llm:config.json``.
         name: Name in the ``workload`` column: the zoo name, or the file's stem.
-        kind: ``zoo`` (defined here), ``onnx`` (a file), ``python`` (``make(batch_size) -> step()``), ``kernel`` (one
-            operator, see ``kernels``), ``llm`` (a configuration, see ``llm``) or ``name`` (the name of a network in a
-            table of measurements or of operators).
+        kind: Name of its kind in ``resolve.KINDS``, or ``name`` for the name of a network in a table of measurements
+            or of operators.
         path: The file; ``None`` for the zoo, a kernel and a name.
         sha256: Hash of the file, of the zoo's definition at this version, or of the table with the name.
         ops: Its operator table, if the user gives one.
@@ -72,17 +72,21 @@ class Workload:
 
     reference: str
     name: str
-    kind: Literal["zoo", "onnx", "python", "kernel", "llm", "name"]
+    kind: str
     path: Path | None
     sha256: str
     ops: OpsFile | None = None
     batch_axes: tuple[tuple[str, int], ...] | None = None
 
     @property
+    def is_graph(self) -> bool:
+        """Whether the workload is a graph of operators: an ONNX file or a network of the zoo."""
+        return self.kind in ("onnx", "zoo")
+
+    @property
     def has_graph(self) -> bool:
-        """Whether the workload has a graph: an ONNX file or a network of the zoo, without a table from the user."""
-        there = self.kind == "zoo" or (self.kind == "onnx" and self.path is not None)
-        return there and self.ops is None
+        """Whether the graph is at hand, and not a table of the user or only the name of a file."""
+        return self.is_graph and self.ops is None and (self.kind == "zoo" or self.path is not None)
 
     @staticmethod
     def from_plain(described: Mapping[str, Any]) -> Workload:
@@ -94,3 +98,25 @@ class Workload:
     def plain(self) -> dict[str, Any]:
         """Return the workload as plain data, without an operator table."""
         return {**asdict(replace(self, ops=None)), "path": None if self.path is None else str(self.path)}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A kind of workload: how a reference to one is recognised, loaded and run.
+
+    Args:
+        load: Returns the workload that a reference names, of the kind of this name.
+        prefixes: Beginnings of its references, e.g. ``zoo:``.
+        endings: Endings of the names of its files, e.g. ``.py``.
+        task: The task without ``--task``; ``None`` if the task must be named.
+        runtime: The module whose ``open_step`` runs it, see ``steps``; empty for a graph of operators, which ONNX
+            Runtime infers and PyTorch trains.
+        runs_code: Whether a step runs code of the user, which an estimate does not run unasked.
+    """
+
+    load: Callable[[str], Workload]
+    prefixes: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ()
+    task: Task | None = None
+    runtime: str = ""
+    runs_code: bool = False

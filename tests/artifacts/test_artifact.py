@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -11,7 +12,7 @@ import pytest
 
 from edgetune.artifacts.artifact import Table
 from edgetune.artifacts.columns import PositiveFloat, Share
-from edgetune.artifacts.header import Header
+from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.io import read, read_any
 from edgetune.artifacts.kinds import ENDINGS, KINDS, TABLE, Kind, current_version
 from edgetune.artifacts.profile import Profile
@@ -23,6 +24,33 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def golden(kind):
     (path,) = GOLDEN.glob(f"{kind}-v{current_version(kind)}.*")
     return read_any(str(path))
+
+
+@pytest.mark.parametrize("kind", ["profile", "plan"])
+def test_an_artifact_saves_itself_over_its_own_kind_alone(kind, tmp_path):
+    artifact, path = golden(kind), tmp_path / f"mine{KINDS[kind].endings[0]}"
+    path.write_text("my notes, for years\n")
+    with pytest.raises(InputError, match=r"mine\..* was not written by edgetune, and would be lost") as caught:
+        artifact.save(path)
+    assert (caught.value.hint, path.read_text()) == (
+        "name another file, or replace it with force=True", "my notes, for years\n"
+    )  # fmt: skip
+    assert artifact.save(path, force=True) == artifact.save(path) == path
+    other = golden("trace" if kind == "profile" else "roofline")
+    with pytest.raises(InputError, match=f"is a file of kind {kind}, and would be lost"):
+        other.save(path)
+    assert read_any(str(path)) == artifact
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_header_may_have_keys_of_a_newer_version(kind, tmp_path):
+    artifact = golden(kind)
+    stated = replace(artifact.header, warnings=(DataWarning("odd", "look again", {"power_w": 1.0}),))
+    path = replace(artifact, header=stated).save(tmp_path / "new.json")
+    document = json.loads(path.read_text())
+    document["warnings"][0]["severity"] = "high"
+    path.write_text(json.dumps(document))
+    assert read_any(str(path)).header == stated
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,7 +14,6 @@ from edgetune.artifacts.convergence import (
     VERSION,
     Convergence,
     ConvergenceRow,
-    epochs_by_batch,
     epochs_of,
 )
 from edgetune.artifacts.header import Header
@@ -52,7 +51,7 @@ RUNS = st.lists(
 @given(RUNS)
 def test_any_table_comes_back_to_the_last_bit(rows: list[ConvergenceRow]) -> None:
     written = table(*rows)
-    assert io.from_bytes(io.to_bytes(written), kind="convergence", name="it") == written
+    assert io.from_bytes(written.to_bytes(), kind="convergence", name="it") == written
 
 
 def test_file_round_trip_and_units(tmp_path) -> None:
@@ -60,7 +59,7 @@ def test_file_round_trip_and_units(tmp_path) -> None:
 
     written = table(run(32, 2.5, duration_s=1.5), run(64, None, reason="0.7 at best"))
     io.write(written, tmp_path / "c.parquet")
-    assert io.read_convergence(str(tmp_path / "c.parquet")) == written
+    assert io.read(Convergence, str(tmp_path / "c.parquet")) == written
     schema = pq.read_schema(tmp_path / "c.parquet")
     units = {field.name: (field.metadata or {}).get(b"unit") for field in schema}
     assert units["epochs"] == b"epoch"
@@ -102,15 +101,15 @@ def test_tables_that_cannot_be_training_runs(text: str, message: str, hint: str)
 
 
 def test_another_kind_is_refused_by_name() -> None:
-    data = io.to_bytes(table(run(8, 1.0)))
+    data = table(run(8, 1.0)).to_bytes()
     with pytest.raises(InputError, match="it is a convergence, not a profile"):
         io.from_bytes(data, kind="profile", name="it")
 
 
 def test_epochs_are_the_mean_over_seeds_that_reached() -> None:
     runs = table(run(8, 2.0), run(8, 3.0), run(8, 4.0, seed=2), run(8, None), run(16, 6.5), run(16, 100.0, seed=1))
-    assert epochs_by_batch(runs) == {8: 3.0, 16: 53.25}
-    assert epochs_by_batch(table(run(8, 1.0), run(8, 2.0), run(8, 9.0)), average=statistics.median) == {8: 2.0}
+    assert epochs_of(runs).by_batch == {8: 3.0, 16: 53.25}
+    assert epochs_of(table(run(8, 1.0), run(8, 2.0), run(8, 9.0)), average=statistics.median).by_batch == {8: 2.0}
 
 
 def test_sizes_that_mostly_missed_are_absent_and_failed_runs_tell_nothing() -> None:
@@ -147,4 +146,4 @@ def test_target_that_nothing_reaches() -> None:
 def test_runs_of_several_tasks_are_not_averaged(what: str) -> None:
     values = {"dataset": ("a", "b"), "target_accuracy": (0.8, 0.9), "optimizer": ("adam", "adamw")}[what]
     with pytest.raises(InputError, match=f"several tasks: {what} is {values[0]}, {values[1]}"):
-        epochs_by_batch(table(*(run(8, 1.0, **{what: value}) for value in values)))
+        epochs_of(table(*(run(8, 1.0, **{what: value}) for value in values)))

@@ -41,7 +41,7 @@ SHARED = st.tuples(
 def test_runs_come_back_in_order_to_the_last_bit(shared, seed):
     random = np.random.default_rng(seed)
     before = Evaluation(HEADER, tuple(a_run(random, each) for each in shared))
-    after = io.from_bytes(io.to_bytes(before), kind="evaluation", name="e")
+    after = io.from_bytes(before.to_bytes(), kind="evaluation", name="e")
     assert after.header == before.header
     assert len(after.runs) == len(before.runs)
     for one, other in zip(before.runs, after.runs, strict=True):
@@ -61,7 +61,7 @@ def test_rows_of_several_runs_may_be_mixed_and_later_columns_absent(tmp_path):
     table = pq.read_table(path)
     mixed = table.take(random.permutation(table.num_rows)).drop_columns(["measurement_s"])
     pq.write_table(mixed, path)
-    after = io.read_evaluation(str(path))
+    after = io.read(Evaluation, str(path))
     assert sorted(run.seed for run in after.runs) == [0, 1]
     assert sum(len(run.problem) for run in after.runs) == table.num_rows
     assert all(np.isnan(run.measurement_s).all() for run in after.runs)
@@ -76,7 +76,7 @@ def test_units_are_in_the_file_and_a_missing_column_is_named(tmp_path):
     assert schema.field("power_budget_w").metadata == {b"unit": b"W"}
     pq.write_table(pq.read_table(path).drop_columns(["solved"]), path)
     with pytest.raises(InputError, match="no column solved"):
-        io.read_evaluation(str(path))
+        io.read(Evaluation, str(path))
 
 
 def test_it_is_no_profile(tmp_path):
@@ -84,4 +84,4 @@ def test_it_is_no_profile(tmp_path):
     io.write(Evaluation(HEADER, ()), path)
     with pytest.raises(InputError, match="evaluation, not a profile"):
         io.read_profile(str(path))
-    assert io.read_evaluation(str(path)).runs == ()
+    assert io.read(Evaluation, str(path)).runs == ()

@@ -45,9 +45,8 @@ def artifact(path):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Make the bytes of a file once: they are the same for every fault."""
-    for module, name in ((io, "to_bytes"), (figure_file, "figure_bytes")):
-        monkeypatch.setattr(module, name, once(getattr(module, name)))
+    """Make the bytes of a figure once: they are the same for every fault."""
+    monkeypatch.setattr(figure_file, "figure_bytes", once(figure_file.figure_bytes))
 
 
 def once(real):

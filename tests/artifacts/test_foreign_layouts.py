@@ -248,4 +248,4 @@ def test_what_cannot_be_said_of_a_column_is_refused(said: dict[str, str], messag
 def test_columns_of_edgetunes_own_files_are_not_renamed() -> None:
     profile = io.from_bytes(READ["one row per figure"].encode(), kind="profile", name="t")  # type: ignore[union-attr]
     with pytest.raises(InputError, match="was written by edgetune"):
-        _rows(io.to_bytes(profile), {"gpu_mhz": "cpu_mhz"})
+        _rows(profile.to_bytes(), {"gpu_mhz": "cpu_mhz"})

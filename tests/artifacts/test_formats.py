@@ -50,7 +50,7 @@ def test_a_file_is_what_its_name_says_and_reads_back(kind, ending, tmp_path):
         assert (json.loads if ending == ".json" else yaml.safe_load)(data)["kind"] == kind
     again = read_any(str(path))
     assert again.header == artifact.header
-    assert io.to_bytes(again) == io.to_bytes(artifact)
+    assert again.to_bytes() == artifact.to_bytes()
     assert io.from_bytes(data, kind=kind, name="out").header.kind == kind
 
 
@@ -82,8 +82,8 @@ def test_a_profile_with_everything_csv_can_say_is_the_same_again():
         ProfileRow("ü", "infer", 1, None, gpu_mhz=5e2, status="failed", reason="out of memory", times_s=()),
     )  # fmt: skip
     profile = Profile(Header.new("profile", 2), rows)
-    assert io.from_bytes(io.to_bytes(profile, "csv"), kind="profile", name="x.csv").rows == rows
-    assert io.from_bytes(io.to_bytes(profile, "json"), kind="profile", name="x.json") == profile
+    assert io.from_bytes(profile.to_bytes("csv"), kind="profile", name="x.csv").rows == rows
+    assert io.from_bytes(profile.to_bytes("json"), kind="profile", name="x.json") == profile
 
 
 def test_layers_that_wait_for_none_are_no_chain_after_csv():
@@ -92,13 +92,13 @@ def test_layers_that_wait_for_none_are_no_chain_after_csv():
         for index, after in enumerate([(), (), (0, 1)])
     )
     costs = LayerCosts(Header.new("layer_costs", 1), rows)
-    assert io.from_bytes(io.to_bytes(costs, "csv"), kind="layer_costs", name="x").rows == rows
+    assert io.from_bytes(costs.to_bytes("csv"), kind="layer_costs", name="x").rows == rows
 
 
 def test_a_table_without_rows_stays_one():
     trace = Trace(Header.new("trace", current_version("trace")), ())
-    assert io.from_bytes(io.to_bytes(trace, "json"), kind="trace", name="x") == trace
-    assert io.to_bytes(trace, "csv").decode().startswith("step,")
+    assert io.from_bytes(trace.to_bytes("json"), kind="trace", name="x") == trace
+    assert trace.to_bytes("csv").decode().startswith("step,")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_damaged_json_is_refused(text, message):
 
 def test_a_plan_is_not_read_from_a_table_in_json():
     with pytest.raises(InputError, match="is a run, not a plan"):
-        io.from_bytes(io.to_bytes(golden("run"), "json"), kind="plan", name="x.json")
+        io.from_bytes(golden("run").to_bytes("json"), kind="plan", name="x.json")
 
 
 @pytest.mark.parametrize("cell", ["0.1 0.2", "[0.1,", "3", "{}"])

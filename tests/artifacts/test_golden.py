@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.elastic_table import ElasticRow
+from edgetune.artifacts.convergence import Convergence
+from edgetune.artifacts.elastic_table import ElasticRow, ElasticTable
+from edgetune.artifacts.evaluation import Evaluation
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.jobs import Job, NetworkSource
-from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask
-from edgetune.artifacts.kernel_timeline import KernelTimelineRow
+from edgetune.artifacts.jobs import Job, Jobs, NetworkSource
+from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelCall, KernelNetwork, KernelTask, KernelTasks
+from edgetune.artifacts.kernel_timeline import KernelTimeline, KernelTimelineRow
 from edgetune.artifacts.kinds import KINDS, current_version
-from edgetune.artifacts.layer_costs import LayerCostRow
+from edgetune.artifacts.layer_costs import LayerCostRow, LayerCosts
 from edgetune.artifacts.mode import Mode
-from edgetune.artifacts.plan import Configuration, PlanFigures, SearchSummary
+from edgetune.artifacts.ops import OpsTable
+from edgetune.artifacts.plan import Configuration, Plan, PlanFigures, SearchSummary
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import PowerSample
-from edgetune.artifacts.roofline import KernelRun, Roof
-from edgetune.artifacts.run import RunRow
-from edgetune.artifacts.timeline import TimelineRow
+from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
+from edgetune.artifacts.run import Run, RunRow
+from edgetune.artifacts.timeline import Timeline, TimelineRow
+from edgetune.artifacts.trace import Trace
 
 _GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -71,7 +75,7 @@ def test_profile_v2() -> None:
 
 
 def test_trace_v1() -> None:
-    trace = io.read_trace(str(_GOLDEN / "trace-v1.parquet"))
+    trace = io.read(Trace, str(_GOLDEN / "trace-v1.parquet"))
     _assert_header(trace.header, "trace")
     first, second = trace.rows
     assert (first.step, first.workload, first.task, first.batch_size) == (1, "resnet18", "train", 16)
@@ -85,7 +89,7 @@ def test_trace_v1() -> None:
 
 
 def test_ops_v1() -> None:
-    table = io.read_ops(str(_GOLDEN / "ops-v1.parquet"))
+    table = io.read(OpsTable, str(_GOLDEN / "ops-v1.parquet"))
     _assert_header(table.header, "ops")
     assert (table.workload, table.task, table.batch_size, table.precision) == ("resnet18", "infer", 1, "fp32")
     assert (table.parameters, table.loads_images) == (11689512, True)
@@ -98,7 +102,7 @@ def test_ops_v1() -> None:
 
 
 def test_plan_v1() -> None:
-    plan = io.read_plan(str(_GOLDEN / "plan-v1.yaml"))
+    plan = io.read(Plan, str(_GOLDEN / "plan-v1.yaml"))
     _assert_header(plan.header, "plan")
     assert plan.problem == Problem("train", power_budget_w=30.0, margin=0.05)
     assert plan.configuration == Configuration(Mode(8, 1344.0, 726.75, 2133.0), batch_size=16)
@@ -108,7 +112,7 @@ def test_plan_v1() -> None:
 
 
 def test_roofline_v1() -> None:
-    roofline = io.read_roofline(str(_GOLDEN / "roofline-v1.yaml"))
+    roofline = io.read(Roofline, str(_GOLDEN / "roofline-v1.yaml"))
     _assert_header(roofline.header, "roofline")
     full, low = Mode(12, 2201.6, 1300.5, 3199.0), Mode(12, 2201.6, 726.75, 2133.0)
     assert roofline.device == "twin:orin-agx"
@@ -124,7 +128,7 @@ def test_roofline_v1() -> None:
 
 
 def test_convergence_v1() -> None:
-    table = io.read_convergence(str(_GOLDEN / "convergence-v1.parquet"))
+    table = io.read(Convergence, str(_GOLDEN / "convergence-v1.parquet"))
     _assert_header(table.header, "convergence")
     reached, missed = table.rows
     assert (reached.workload, reached.dataset, reached.batch_size, reached.seed) == ("proxy:cnn", "shapes", 32, 1)
@@ -137,7 +141,7 @@ def test_convergence_v1() -> None:
 
 
 def test_evaluation_v1() -> None:
-    evaluation = io.read_evaluation(str(_GOLDEN / "evaluation-v1.parquet"))
+    evaluation = io.read(Evaluation, str(_GOLDEN / "evaluation-v1.parquet"))
     _assert_header(evaluation.header, "evaluation")
     first, second = evaluation.runs
     assert (first.family, first.table, first.workload, first.background) == ("infer", "infer.parquet", "resnet18", None)
@@ -154,7 +158,7 @@ def test_evaluation_v1() -> None:
 
 
 def test_run_v1() -> None:
-    run = io.read_run(str(_GOLDEN / "run-v1.parquet"))
+    run = io.read(Run, str(_GOLDEN / "run-v1.parquet"))
     _assert_header(run.header, "run")
     answered, left, trained, mode, power = run.rows
     assert (answered.engine, answered.event, answered.tenant, answered.turn) == ("managed", "request", "resnet18", 1)
@@ -172,7 +176,7 @@ def test_run_v1() -> None:
 
 
 def test_timeline_v1() -> None:
-    timeline = io.read_timeline(str(_GOLDEN / "timeline-v1.parquet"))
+    timeline = io.read(Timeline, str(_GOLDEN / "timeline-v1.parquet"))
     _assert_header(timeline.header, "timeline")
     load, execute, unload, answered, less = timeline.rows
     assert load == TimelineRow(
@@ -193,7 +197,7 @@ def test_timeline_v1() -> None:
 
 
 def test_jobs_v1() -> None:
-    jobs = io.read_jobs(str(_GOLDEN / "jobs-v1.yaml"))
+    jobs = io.read(Jobs, str(_GOLDEN / "jobs-v1.yaml"))
     _assert_header(jobs.header, "jobs")
     assert jobs.networks == (
         NetworkSource("faces", "zoo:alexnet"),
@@ -208,7 +212,7 @@ def test_jobs_v1() -> None:
 
 
 def test_layer_costs_v1() -> None:
-    costs = io.read_layer_costs(str(_GOLDEN / "layer_costs-v1.parquet"))
+    costs = io.read(LayerCosts, str(_GOLDEN / "layer_costs-v1.parquet"))
     _assert_header(costs.header, "layer_costs")
     first, add, lost, whole = costs.rows
     assert first == LayerCostRow(
@@ -230,7 +234,7 @@ def test_layer_costs_v1() -> None:
 
 
 def test_elastic_table_v1() -> None:
-    table = io.read_elastic_table(str(_GOLDEN / "elastic_table-v1.parquet"))
+    table = io.read(ElasticTable, str(_GOLDEN / "elastic_table-v1.parquet"))
     assert (table.header.kind, table.header.version, table.sm_count, table.threads_per_sm) == (
         "elastic_table",
         1,
@@ -252,7 +256,7 @@ def test_elastic_table_v1() -> None:
 
 
 def test_kernel_timeline_v1() -> None:
-    timeline = io.read_kernel_timeline(str(_GOLDEN / "kernel_timeline-v1.parquet"))
+    timeline = io.read(KernelTimeline, str(_GOLDEN / "kernel_timeline-v1.parquet"))
     _assert_header(timeline.header, "kernel_timeline")
     piece, failed, answered, left, stay = timeline.rows
     assert piece == KernelTimelineRow(
@@ -266,7 +270,7 @@ def test_kernel_timeline_v1() -> None:
 
 
 def test_kernel_tasks_v1() -> None:
-    tasks = io.read_kernel_tasks(str(_GOLDEN / "kernel_tasks-v1.yaml"))
+    tasks = io.read(KernelTasks, str(_GOLDEN / "kernel_tasks-v1.yaml"))
     _assert_header(tasks.header, "kernel_tasks")
     assert tasks.tasks == (
         KernelTask("detect", "mdtb:alexnet", 2, "uniform:10/s", 0.05),

@@ -84,7 +84,7 @@ _rows = st.builds(
 @given(st.lists(_rows, max_size=6))
 def test_a_profile_reads_back_as_it_was_written(rows: list[ProfileRow]) -> None:
     profile = Profile(_HEADER, tuple(rows))
-    assert io.from_bytes(io.to_bytes(profile), kind="profile", name="it") == profile
+    assert io.from_bytes(profile.to_bytes(), kind="profile", name="it") == profile
 
 
 def test_every_field_of_a_row_is_tried_above() -> None:
@@ -110,19 +110,19 @@ def test_every_field_of_a_row_is_tried_above() -> None:
 def test_a_failed_row_needs_no_time_and_reads_back() -> None:
     failed = replace(_ROW, minibatch_s=None, power_w=None, status="failed", reason="out of memory")
     profile = Profile(_HEADER, (_ROW, failed))
-    assert io.from_bytes(io.to_bytes(profile), kind="profile", name="it") == profile
+    assert io.from_bytes(profile.to_bytes(), kind="profile", name="it") == profile
 
 
 def test_an_empty_list_is_not_a_missing_one() -> None:
     rows = (replace(_ROW, times_s=()), replace(_ROW, times_s=None), replace(_ROW, power_trace=()))
-    back = io.from_bytes(io.to_bytes(Profile(_HEADER, rows)), kind="profile", name="it")
+    back = io.from_bytes(Profile(_HEADER, rows).to_bytes(), kind="profile", name="it")
     assert [row.times_s for row in back.rows] == [(), None, None]
     assert [row.power_trace for row in back.rows] == [None, None, ()]
 
 
 def test_a_profile_of_no_rows_reads_back() -> None:
     profile = Profile(_HEADER, ())
-    assert io.from_bytes(io.to_bytes(profile), kind="profile", name="it") == profile
+    assert io.from_bytes(profile.to_bytes(), kind="profile", name="it") == profile
 
 
 def test_a_trace_reads_back() -> None:
@@ -133,7 +133,7 @@ def test_a_trace_reads_back() -> None:
         TraceRow(2, "resnet18", "train", 16, source="known", feasible=None),
     )
     trace = Trace(replace(_HEADER, kind="trace"), rows)
-    assert io.from_bytes(io.to_bytes(trace), kind="trace", name="it") == trace
+    assert io.from_bytes(trace.to_bytes(), kind="trace", name="it") == trace
 
 
 def test_an_operator_table_reads_back_with_its_own_fields() -> None:
@@ -143,19 +143,19 @@ def test_an_operator_table_reads_back_with_its_own_fields() -> None:
     )  # fmt: skip
     view = replace(row, name="flatten", op_class="view", ledger="zero", inputs=(), outputs=(), bound=None)
     table = OpsTable(replace(_HEADER, kind="ops"), "resnet18", "infer", 1, "fp32", 11689512, False, (row, view))
-    assert io.from_bytes(io.to_bytes(table), kind="ops", name="it") == table
+    assert io.from_bytes(table.to_bytes(), kind="ops", name="it") == table
 
 
 def test_numpy_values_in_conditions_are_written_plainly() -> None:
     import numpy as np
 
     header = replace(_HEADER, conditions={"a": np.float64(1.5), "b": np.arange(2), "c": Path("x"), "d": float("nan")})
-    back = io.from_bytes(io.to_bytes(Profile(header, (_ROW,))), kind="profile", name="it")
+    back = io.from_bytes(Profile(header, (_ROW,)).to_bytes(), kind="profile", name="it")
     assert back.header.conditions == {"a": 1.5, "b": [0, 1], "c": "x", "d": None}
 
 
 def test_units_stand_in_the_field_metadata() -> None:
-    schema = pq.read_schema(pa.BufferReader(io.to_bytes(Profile(_HEADER, (_ROW,)))))
+    schema = pq.read_schema(pa.BufferReader(Profile(_HEADER, (_ROW,)).to_bytes()))
     units = {name: (schema.field(name).metadata or {}).get(b"unit", b"").decode() for name in schema.names}
     assert units["minibatch_s"] == units["times_s"] == units["duration_s"] == "s"
     assert units["power_w"] == units["power_limit_w"] == "W"
@@ -166,7 +166,7 @@ def test_units_stand_in_the_field_metadata() -> None:
 
 
 def test_the_header_is_one_json_value_under_edgetune() -> None:
-    metadata = pq.read_schema(pa.BufferReader(io.to_bytes(Profile(_HEADER, (_ROW,))))).metadata
+    metadata = pq.read_schema(pa.BufferReader(Profile(_HEADER, (_ROW,)).to_bytes())).metadata
     head = json.loads(metadata[b"edgetune"])
     assert (head["kind"], head["version"], head["created"]) == ("profile", 1, "2026-01-02T03:04:05Z")
     assert head["warnings"] == [
@@ -175,7 +175,7 @@ def test_the_header_is_one_json_value_under_edgetune() -> None:
 
 
 def test_a_dash_reads_standard_input_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = io.to_bytes(Profile(_HEADER, (_ROW,)))
+    data = Profile(_HEADER, (_ROW,)).to_bytes()
     monkeypatch.setattr(sys, "stdin", standard_io.TextIOWrapper(standard_io.BytesIO(data)))
     assert io.read_profile("-").rows == (_ROW,)
 
@@ -197,7 +197,7 @@ def _refused(data: bytes, kind: str) -> str:
 
 
 def _with_head(**changes: object) -> bytes:
-    table = pq.read_table(pa.BufferReader(io.to_bytes(Profile(_HEADER, (_ROW,)))))
+    table = pq.read_table(pa.BufferReader(Profile(_HEADER, (_ROW,)).to_bytes()))
     head = json.loads(table.schema.metadata[b"edgetune"]) | changes
     sink = pa.BufferOutputStream()
     pq.write_table(table.replace_schema_metadata({"edgetune": json.dumps(head)}), sink)
@@ -221,19 +221,19 @@ def test_what_is_no_file_of_ours_is_refused(data: bytes, words: str, kind: str) 
 
 
 def test_every_truncation_of_a_profile_is_refused() -> None:
-    data = io.to_bytes(Profile(_HEADER, (_ROW,)))
+    data = Profile(_HEADER, (_ROW,)).to_bytes()
     for length in range(1, len(data) - 1, 97):
         _refused(data[:length], "profile")
 
 
 def test_a_damaged_page_is_refused() -> None:
-    data = bytearray(io.to_bytes(Profile(_HEADER, (_ROW,))))
+    data = bytearray(Profile(_HEADER, (_ROW,)).to_bytes())
     data[4:200] = b"\xff" * 196
     assert "truncated or damaged Parquet" in _refused(bytes(data), "profile")
 
 
 def test_damaged_text_inside_a_sound_file_is_refused() -> None:
-    whole = io.to_bytes(Profile(_HEADER, (_ROW,)))
+    whole = Profile(_HEADER, (_ROW,)).to_bytes()
     for text in (b"minibatch_s", _ROW.workload.encode()):
         assert text in whole
         data = whole.replace(text, b"\xff" * len(text))
@@ -241,12 +241,12 @@ def test_damaged_text_inside_a_sound_file_is_refused() -> None:
 
 
 def test_another_kind_says_which_it_is() -> None:
-    trace = io.to_bytes(Trace(replace(_HEADER, kind="trace"), ()))
+    trace = Trace(replace(_HEADER, kind="trace"), ()).to_bytes()
     assert "it is a trace, not a profile / give it a profile, as `edgetune profile` writes" in _refused(
         trace, "profile"
     )
     assert "it is a trace, not a plan" in _refused(trace, "plan")
-    assert "it is a profile, not a trace" in _refused(io.to_bytes(Profile(_HEADER, ())), "trace")
+    assert "it is a profile, not a trace" in _refused(Profile(_HEADER, ()).to_bytes(), "trace")
     assert "it is a plan, not a profile" in _refused(b"kind: plan\nversion: 1\n", "profile")
     assert "unknown kind 'recipe'" in _refused(b"kind: recipe\n", "profile")
 

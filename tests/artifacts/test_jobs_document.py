@@ -133,4 +133,4 @@ def _jobs(draw: st.DrawFn) -> Jobs:
 @given(_jobs())
 @settings(max_examples=60, deadline=None)
 def test_what_is_written_reads_back(jobs: Jobs) -> None:
-    assert io.from_bytes(io.to_bytes(jobs), kind="jobs", name="it") == jobs
+    assert io.from_bytes(jobs.to_bytes(), kind="jobs", name="it") == jobs

@@ -53,9 +53,9 @@ def test_a_document_written_by_hand_is_read_with_its_quantities():
 
 def test_what_is_written_is_read_again():
     tasks = read(TASKS)
-    again = io.from_bytes(io.to_bytes(tasks), kind="kernel_tasks", name="again.yaml")
+    again = io.from_bytes(tasks.to_bytes(), kind="kernel_tasks", name="again.yaml")
     assert again == tasks
-    assert io.document_kind(io.to_bytes(tasks)) == "kernel_tasks"
+    assert io.document_kind(tasks.to_bytes()) == "kernel_tasks"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ ROW = KernelTimelineRow("launch", "elastic", 2.0, 0, "a", 0, 0, 0, "k", 0, 4, 1,
 
 
 def timeline_bytes(*rows):
-    return io.to_bytes(KernelTimeline(Header.new("kernel_timeline", 1), rows))
+    return KernelTimeline(Header.new("kernel_timeline", 1), rows).to_bytes()
 
 
 def test_a_timeline_is_read_as_it_was_written():

@@ -56,7 +56,7 @@ def _refused(old: str, new: str) -> tuple[str, str]:
 
 
 def test_the_layout_is_the_documented_one() -> None:
-    assert io.to_bytes(_PLAN).decode() == _TEXT
+    assert _PLAN.to_bytes().decode() == _TEXT
 
 
 def test_it_reads_back() -> None:
@@ -68,13 +68,13 @@ def test_a_margin_and_a_caution_are_written_where_there_are_any() -> None:
     plan = replace(
         _PLAN, problem=replace(_PLAN.problem, margin=0.05), header=replace(_PLAN.header, warnings=(caution,))
     )
-    text = io.to_bytes(plan).decode()
+    text = plan.to_bytes().decode()
     assert "problem: {kind: train, power_budget_w: 30.0, margin: 0.05}" in text
     assert _read(text) == plan
 
 
 def test_what_was_not_predicted_is_not_written() -> None:
-    text = io.to_bytes(replace(_PLAN, predicted=None)).decode()
+    text = replace(_PLAN, predicted=None).to_bytes().decode()
     assert "predicted" not in text
     assert _read(text).predicted is None
 
@@ -83,7 +83,7 @@ def test_numpy_numbers_become_plain_ones() -> None:
     import numpy as np
 
     plan = replace(_PLAN, measured=PlanFigures(np.float64(0.0712), np.float64(28.9)))  # type: ignore[arg-type]
-    assert io.to_bytes(plan).decode() == _TEXT
+    assert plan.to_bytes().decode() == _TEXT
 
 
 def test_the_short_form_of_the_documentation_is_a_plan() -> None:
@@ -144,7 +144,7 @@ def test_any_plan_reads_back(
         search=SearchSummary(name, 1, 0),
         predicted=measured,
     )
-    assert io.from_bytes(io.to_bytes(plan), kind="plan", name="it") == plan
+    assert io.from_bytes(plan.to_bytes(), kind="plan", name="it") == plan
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.roofline import KernelRun, Roof, Roofline
 from edgetune.errors import InputError
 
@@ -74,7 +75,7 @@ def _read(text: str) -> Roofline:
 
 
 def test_the_layout_is_the_documented_one() -> None:
-    assert io.to_bytes(_ROOFLINE).decode() == _TEXT
+    assert _ROOFLINE.to_bytes().decode() == _TEXT
 
 
 def test_it_reads_back() -> None:
@@ -135,7 +136,7 @@ def test_another_shape_is_refused(text: str) -> None:
 
 def test_a_constant_at_its_bound_is_zero_and_may_be() -> None:
     roof = replace(_ROOFLINE.roofs[0], byte_j=0.0, byte_j_error=None)
-    assert _read(io.to_bytes(replace(_ROOFLINE, roofs=(roof,))).decode()).roofs == (roof,)
+    assert _read(replace(_ROOFLINE, roofs=(roof,)).to_bytes().decode()).roofs == (roof,)
 
 
 _positive = st.floats(min_value=1e-15, max_value=1e18)
@@ -167,7 +168,7 @@ def test_anything_written_reads_back(
     caution = DataWarning("energy-at-bound", "measure a copy", {"roofs": 2.0})
     header = replace(_ROOFLINE.header, warnings=(caution,))
     whole = Roofline(header, "any device", roofs, tuple(runs))
-    assert _read(io.to_bytes(whole).decode()) == whole
+    assert _read(whole.to_bytes().decode()) == whole
 
 
 def test_a_document_is_told_from_a_plan() -> None:
@@ -180,5 +181,5 @@ def test_a_plan_asked_for_is_not_a_roofline(tmp_path: Path) -> None:
     path = tmp_path / "roofline.yaml"
     io.write(_ROOFLINE, path)
     with pytest.raises(InputError, match="is a roofline, not a plan"):
-        io.read_plan(str(path))
-    assert io.read_roofline(str(path)) == _ROOFLINE
+        io.read(Plan, str(path))
+    assert io.read(Roofline, str(path)) == _ROOFLINE

@@ -45,7 +45,7 @@ def _rows(draw: st.DrawFn) -> TimelineRow:
 @settings(max_examples=50, deadline=None)
 def test_what_is_written_reads_back(rows: list[TimelineRow]) -> None:
     timeline = Timeline(_HEADER, tuple(rows))
-    assert io.from_bytes(io.to_bytes(timeline), kind="timeline", name="it") == timeline
+    assert io.from_bytes(timeline.to_bytes(), kind="timeline", name="it") == timeline
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_is_written_reads_back(rows: list[TimelineRow]) -> None:
     ],
 )
 def test_what_cannot_have_happened_is_named(row: TimelineRow, words: str) -> None:
-    data = io.to_bytes(Timeline(_HEADER, (_LOAD, row)))
+    data = Timeline(_HEADER, (_LOAD, row)).to_bytes()
     with pytest.raises(InputError) as found:
         io.from_bytes(data, kind="timeline", name="it")
     assert found.value.message.startswith("it, row 2: ")
@@ -75,4 +75,4 @@ def test_what_cannot_have_happened_is_named(row: TimelineRow, words: str) -> Non
 def test_a_failed_task_need_not_have_begun() -> None:
     failed = replace(_LOAD, started_s=None, status="failed", reason="the disk is gone")
     timeline = Timeline(_HEADER, (failed,))
-    assert io.from_bytes(io.to_bytes(timeline), kind="timeline", name="it") == timeline
+    assert io.from_bytes(timeline.to_bytes(), kind="timeline", name="it") == timeline

@@ -23,6 +23,7 @@ from pathlib import Path
 from paging_fit import Observation, fit_paging
 
 from edgetune.artifacts import io
+from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.artifacts.timeline import Timeline
 from edgetune.stages.schedule.costs import Host, host_of
 from edgetune.stages.schedule.network import Layer
@@ -52,7 +53,7 @@ def run(name: str, limit_mib: int, asked: argparse.Namespace, folder: Path) -> T
     if done.returncode:
         print(f"{name} in {limit_mib} MiB: {done.stderr.strip()}")
         return None
-    return io.read_timeline(str(output))
+    return io.read(Timeline, str(output))
 
 
 def observations(timeline: Timeline, layer: Layer, limit_bytes: int) -> Iterator[tuple[str, Observation]]:
@@ -92,7 +93,7 @@ def main() -> None:
     asked = parser.parse_args()
     folder = Path(asked.output or tempfile.mkdtemp(prefix="paging-"))
     folder.mkdir(parents=True, exist_ok=True)
-    host = host_of(io.read_layer_costs(asked.costs))
+    host = host_of(io.read(LayerCosts, asked.costs))
     seen = list(measured(host, asked, folder))
     paging = fit_paging([observation for _, observation in seen])
     print(f"{'what':20} {'held MiB':>9} {'limit MiB':>9} {'alone ms':>9} {'took ms':>9} {'model ms':>9}")

@@ -97,7 +97,7 @@ def main() -> None:
             if not asked.again:
                 run(scenario, limit, asked, output)
             if output.exists():
-                print_rows(scenario, limit, io.read_timeline(str(output)))
+                print_rows(scenario, limit, io.read(Timeline, str(output)))
     print(f"timelines are in {folder}")
 
 

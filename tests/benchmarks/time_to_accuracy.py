@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from edgetune.artifacts.convergence import Convergence, ConvergenceRow, epochs_by_batch
+from edgetune.artifacts.convergence import Convergence, ConvergenceRow, epochs_of
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.problem import Objective
 from edgetune.artifacts.profile import ProfileRow
@@ -80,7 +80,7 @@ def load_epochs(folder: Path, average: Callable[[Sequence[float]], float]) -> di
     found: dict[tuple[str, str], Epochs] = {}
     for task, rows in runs.items():
         try:
-            found[task] = epochs_by_batch(Convergence(Header.new("convergence", 1), tuple(rows)), average=average)
+            found[task] = epochs_of(Convergence(Header.new("convergence", 1), tuple(rows)), average=average).by_batch
         except InputError:
             continue
     return found

@@ -12,6 +12,7 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
+from edgetune.artifacts.plan import Plan
 
 HOST = ("--task", "infer", "--device", "host", "--minibatches", "3")
 
@@ -125,7 +126,7 @@ def test_a_search_on_a_twin_tells_and_records_the_batch(edgetune):
     ended = edgetune("search", recurrent(), "--task", "infer", "-b", "1,4", "-d", "twin:orin-agx", "--modes", "MAXN",
                      "--power-budget", "60W", "-o", "plan.yaml")  # fmt: skip
     assert ended.code == 0, ended.err
-    assert io.read_plan("plan.yaml").header.inputs["workload"]["batch"]["axes"] == {"x": 1}
+    assert io.read(Plan, "plan.yaml").header.inputs["workload"]["batch"]["axes"] == {"x": 1}
 
 
 def test_indices_are_within_their_table_and_recorded(edgetune):

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read_plan
+from edgetune.artifacts.io import read
 from edgetune.artifacts.layers import Layer, Layers, LayerTime, LayerTimes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.ops import OpRow, OpsTable
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.roofline import Roofline
 from edgetune.cli.roofline_report import show_layers, show_network
@@ -254,5 +255,5 @@ def test_a_plan_from_a_busy_machine_says_so(edgetune, monkeypatch, tmp_path):
     ended = edgetune(*asked, "--batch-sizes", "1", "--modes", "MAXN", "-o", str(plan))
     assert ended.code == 0, ended.err
     assert "points-busy: other processes used the CPUs" in ended.err
-    (caution,) = (each for each in read_plan(str(plan)).header.warnings if each.code == "points-busy")
+    (caution,) = (each for each in read(Plan, str(plan)).header.warnings if each.code == "points-busy")
     assert caution.numbers == {"points": 1, "others_cpu_share_max": 0.5}

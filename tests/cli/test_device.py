@@ -6,6 +6,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.plan import Plan
 from edgetune.workloads.zoo import NETWORKS
 
 TABLE = "workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,16,300,0.20,12\nnet,train,16,900,0.09,29\n"
@@ -116,7 +117,7 @@ def test_show_prints_any_artifact(edgetune, tmp_path):
     assert len([line for line in shown.splitlines() if line.lstrip().startswith(("1 ", "2 "))]) == 2
     for path in (table, plan, trace):
         assert json.loads(edgetune("show", str(path), "--json").out)
-    assert io.read_plan(str(plan)).configuration.batch_size == 16
+    assert io.read(Plan, str(plan)).configuration.batch_size == 16
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x00\x01", b"PAR1xxxx", b"a,b\n1,2\n", b"kind: plan\nkind: plan\n"])

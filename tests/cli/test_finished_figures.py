@@ -125,11 +125,12 @@ def test_the_longest_request_is_in_every_figure_of_a_run(edgetune, folder):
     slow["finished_s"] = slow["arrived_s"] + 100 * (slow["finished_s"] - slow["arrived_s"])
     took_s = slow["finished_s"] - slow["arrived_s"]
     Path("run.json").write_text(json.dumps(document))
-    from edgetune.artifacts.io import read_run
+    from edgetune.artifacts.io import read
+    from edgetune.artifacts.run import Run
     from edgetune.stages.interleave.figures.latency import latency_figure
     from edgetune.stages.interleave.figures.timeline import timeline_figure
 
-    run = read_run("run.json")
+    run = read(Run, "run.json")
     for figure in (latency_figure(run), timeline_figure(run)):
         assert any(shows(axes, took_s) for axes in figure.axes)
     ended = edgetune("show", "run.json", "--plot", "cycle.svg", "--view", "cycle")
@@ -154,11 +155,12 @@ def test_the_longest_response_is_in_the_figure_of_every_policy(edgetune):
             slow["met"] = False
         longest_s.append(slow["finished_s"] - slow["arrived_s"])
     Path("run.json").write_text(json.dumps(document))
-    from edgetune.artifacts.io import read_timeline
+    from edgetune.artifacts.io import read
+    from edgetune.artifacts.timeline import Timeline
     from edgetune.stages.schedule.figures.gantt import gantt_figure
     from edgetune.stages.schedule.figures.responses import responses_figure
 
-    timeline = read_timeline("run.json")
+    timeline = read(Timeline, "run.json")
     (axes,) = responses_figure(timeline).axes
     assert [shows(axes, each_s) for each_s in longest_s] == [True, True]
     notes = captions.left_out_of(gantt_figure(timeline, from_s=1.0, to_s=20.0))

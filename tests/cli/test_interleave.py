@@ -14,7 +14,8 @@ import pytest
 from command_line import assert_two_lines
 from small_network import TRAINING, small_network
 
-from edgetune.artifacts.io import read_run
+from edgetune.artifacts.io import read
+from edgetune.artifacts.run import Run
 from edgetune.cli.main import run
 from edgetune.errors import InputError
 from edgetune.stages.interleave.engines import ENGINES, Engine
@@ -55,7 +56,7 @@ def test_a_plan_runs_on_the_clock_as_the_equations_say(edgetune, plan, tmp_path)
     answer = json.loads(ended.out)
     (summary,) = answer["engines"]
     (answered,), (trained,) = summary["answered"], summary["trained"]
-    found = read_run(str(tmp_path / "run.parquet"))
+    found = read(Run, str(tmp_path / "run.parquet"))
     assert found.header.simulated
     assert {row.engine for row in found.rows} == {"simulated"}
     requests = [row for row in found.rows if row.event == "request"]
@@ -209,7 +210,7 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
     assert ended.code == 0, ended.err
     (summary,) = json.loads(ended.out)["engines"]
     assert {each["tenant"]: each["violations"] for each in summary["answered"]} == {"camera": 0, "sound": 0}
-    rows = [row for row in read_run(str(tmp_path / "run.parquet")).rows if row.event == "train"]
+    rows = [row for row in read(Run, str(tmp_path / "run.parquet")).rows if row.event == "train"]
     day_s, night_s = (sum(row.finished_s - row.started_s for row in rows if row.tenant == t) for t in ("day", "night"))
     assert night_s / day_s == pytest.approx(2.0, rel=0.02)
 
@@ -274,13 +275,13 @@ def test_a_simulation_of_this_host_says_that_it_is_one(shell, network):
     ended = shell(*live("--engine", "simulated", "-o", "run.parquet"))
     assert ended.code == 0, ended.err
     assert ended.err.startswith("SIMULATED")
-    assert read_run(str(network / "run.parquet")).header.simulated
+    assert read(Run, str(network / "run.parquet")).header.simulated
 
 
 def test_the_cost_of_sharing_is_over_all_turns(edgetune, plan, tmp_path):
     path = tmp_path / "run.parquet"
     assert edgetune("interleave", plan, *TWIN, "--duration", "2s", "--turns", "3", "-o", str(path)).code == 0
-    found = read_run(str(path))
+    found = read(Run, str(path))
     cost = found.header.conditions["overhead"]["simulated"]
     ran = {(row.turn, row.tenant, row.minibatch) for row in found.rows if row.minibatch is not None}
     assert cost["minibatches"] == len(ran)
@@ -316,9 +317,9 @@ def test_a_policy_and_an_engine_are_rows_of_their_tables(edgetune, plan, tmp_pat
     path = str(tmp_path / "run.parquet")
     common = ("interleave", plan, *TWIN, "--duration", "5s", "-o", path)
     assert edgetune(*common, "--engine", "dozing,simulated").code == 0
-    assert {row.engine for row in read_run(path).rows if row.event == "train"} == {"simulated"}
+    assert {row.engine for row in read(Run, path).rows if row.event == "train"} == {"simulated"}
     assert edgetune(*common, "--policy", "resting").code == 0
-    found = read_run(path)
+    found = read(Run, path)
     assert ({row.event for row in found.rows} & {"request", "train"}) == {"request"}
     assert found.header.conditions["policy"] == "resting"
     assert_two_lines(edgetune(*common, "--engine", "dozing", "--policy", "managed"), 2)
@@ -339,14 +340,14 @@ def test_turns_before_a_failed_engine_are_kept(edgetune, plan, tmp_path, monkeyp
     ended = edgetune("interleave", plan, *TWIN, "--duration", "5s", "--turns", "2", "-o", str(path))
     assert ended.code == 2
     assert "error: the engine broke\nhint: mend it\n" in ended.err
-    assert {row.turn for row in read_run(str(path)).rows} == {0}
+    assert {row.turn for row in read(Run, str(path)).rows} == {0}
 
 
 def test_every_engine_for_real(shell, network):
     engines = ("--engine", "managed,native,streams,simulated", "-o", "run.parquet", "--checkpoint", "state.txt")
     ended = shell(*live(*engines))
     assert ended.code == 0, ended.err
-    found = read_run(str(network / "run.parquet"))
+    found = read(Run, str(network / "run.parquet"))
     for engine in ("managed", "native", "streams", "simulated"):
         rows = [row for row in found.rows if row.engine == engine]
         requests = [row for row in rows if row.event == "request"]
@@ -369,7 +370,7 @@ def test_a_training_that_diverges_ends_alone_and_the_command_with_5(shell, netwo
     (network / "train.py").write_text(measured_first + diverging)
     ended = shell(*live("-o", "run.parquet", "--json"))
     assert ended.code == 5, ended.err
-    found = read_run(str(network / "run.parquet"))
+    found = read(Run, str(network / "run.parquet"))
     assert {row.status for row in found.rows if row.event == "request"} == {"ok"}
     failed, *_ = [row for row in found.rows if row.event == "train" and row.status == "failed"]
     assert "diverged" in failed.reason
@@ -389,7 +390,7 @@ def test_a_signal_ends_a_run_in_order(network):
     assert started.returncode == 130
     assert "stopping after the minibatch that runs" in err
     assert "wrote run.parquet" in err
-    rows = read_run(str(network / "run.parquet")).rows
+    rows = read(Run, str(network / "run.parquet")).rows
     assert {row.status for row in rows} <= {"ok", "abandoned"}
 
 
@@ -409,7 +410,7 @@ def test_requests_from_standard_input(shell, network):
         stdin=b"1\n2\nnonsense\n3\n",
     )  # fmt: skip
     assert ended.code == 0, ended.err
-    rows = [row for row in read_run(str(network / "run.parquet")).rows if row.event == "request"]
+    rows = [row for row in read(Run, str(network / "run.parquet")).rows if row.event == "request"]
     assert [row.status for row in rows] == ["ok", "ok", "failed", "ok"]
     assert "nonsense" in rows[2].reason
     assert "small: answered 3\n" in ended.err

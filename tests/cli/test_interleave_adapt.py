@@ -4,13 +4,14 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.run import Run
 
 PAIR = ("interleave", "--device", "twin:orin-agx", "--infer", "zoo:mobilenet_v2", "--train", "zoo:resnet18", "-q")
 MODES = "cpu_cores=4,cpu_mhz=1651.2,mem_mhz=3199,gpu_mhz=318.75:1300.5:4"
 
 
 def rows_of(path, event):
-    return [row for row in io.read_run(str(path)).rows if row.event == event]
+    return [row for row in io.read(Run, str(path)).rows if row.event == event]
 
 
 def test_a_budget_cut_in_the_middle_is_met_within_two_sensor_periods_and_held(edgetune, tmp_path):

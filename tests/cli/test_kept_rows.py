@@ -15,7 +15,7 @@ import pytest
 from edgetune.artifacts import file_operations, io
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.rows_file import RowsFile, completed, left_rows
-from edgetune.artifacts.run import RunRow
+from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 
 TWIN = ("--device", "twin:orin-agx")
@@ -82,7 +82,7 @@ def test_a_disk_that_fills_up_at_the_end(edgetune, folder):
             rows.keep(RunRow("managed", "power", 1000.0 + number, power_w=1.0))
         rows.finish()
         assert rows.kept == 1000
-        found = io.read_run(str(rows.path))
+        found = io.read(Run, str(rows.path))
         assert [row.finished_s for row in found.rows] == [float(number) for number in range(len(found.rows))]
         assert len(found.rows) >= 1000
     finally:
@@ -107,7 +107,7 @@ def test_a_killed_run_leaves_the_rows_that_came_and_the_next_one_names_them(edge
     assert not (folder / "run.parquet").exists()
     assert left_rows(folder / "run.parquet") == [folder / rows.name]
     assert edgetune("show", rows.name, "-o", "kept.parquet").code == 0
-    kept = io.read_run("kept.parquet")
+    kept = io.read(Run, "kept.parquet")
     assert len(kept.rows) > 20
     assert kept.header.inputs["tenants"][0]["name"] == "train"
     told = edgetune(*INTERLEAVE, "-o", "run.parquet")
@@ -131,7 +131,7 @@ def test_a_file_of_rows_cut_at_any_byte_is_read_to_its_last_whole_row(folder):
         assert document["rows"] == json.loads(completed(text))["rows"][: counts[-1]]
     assert counts == sorted(counts)
     assert (counts[0], counts[-1]) == (0, 4)
-    assert len(io.read_run(str(rows.path)).rows) == 4
+    assert len(io.read(Run, str(rows.path)).rows) == 4
 
 
 def test_a_file_that_does_not_say_so_is_not_completed(folder):
@@ -139,7 +139,7 @@ def test_a_file_that_does_not_say_so_is_not_completed(folder):
     assert completed(text) == text
     Path("cut.json").write_text(text)
     with pytest.raises(InputError):
-        io.read_run("cut.json")
+        io.read(Run, "cut.json")
 
 
 def test_the_rows_of_two_runs_lie_apart_and_links_are_not_followed(folder):
@@ -201,7 +201,7 @@ def test_a_disk_that_is_full_in_the_middle_has_the_run_elsewhere(edgetune, folde
     ended = edgetune(*INTERLEAVE, "-o", "run.parquet")
     assert ended.code == 2
     assert f"it is in {elsewhere / 'run.parquet'} instead" in ended.lines[-1]
-    assert io.read_run(str(elsewhere / "run.parquet")).rows
+    assert io.read(Run, str(elsewhere / "run.parquet")).rows
     assert hidden(folder) == []
     assert not (folder / "run.parquet").exists()
 

@@ -10,6 +10,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.stages.elastic import compiler
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.calibrate import read_costs
@@ -96,7 +97,7 @@ def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, ta
     assert [line.split()[:2] for line in lines[1:5]] == [
         [policy, task] for policy in ("multistream", "elastic") for task in ("urgent", "normal")
     ]
-    timeline = io.read_kernel_timeline("k.parquet")
+    timeline = io.read(KernelTimeline, "k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"]) == (False, "Fake CUDA GPU (not hardware)", 2)
     assert told["gpu"]["launch_s"] > 0, "measured at once, as nobody had calibrated it"
@@ -135,10 +136,10 @@ def test_blocks_write_down_where_they_ran_and_are_drawn(edgetune, tasks, fake):
     fake(FakeCudaGpu(sm_count=2, threads_per_sm=256), kernels=kernels)
     ended = edgetune(*RUN, "--blocks", "-o", "k.parquet", "--plot", "gantt.svg", "--view", "gantt:elastic@1ms-10ms")
     assert ended.code == 0, ended.err
-    rows = [row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "residency"]
+    rows = [row for row in io.read(KernelTimeline, "k.parquet").rows if row.event == "residency"]
     assert {row.sm for row in rows} == {0, 1}
     assert {row.task for row in rows} == {"normal"}, "only elastic forms were scripted to record"
-    launches = {row.launch: row for row in io.read_kernel_timeline("k.parquet").rows if row.event == "launch"}
+    launches = {row.launch: row for row in io.read(KernelTimeline, "k.parquet").rows if row.event == "launch"}
     for row in rows:
         assert abs(row.started_s - launches[row.launch].started_s) < 1e-4
     assert "multiprocessors had a block (residency, not occupancy)" in ended.out
@@ -184,7 +185,7 @@ def test_a_kernel_that_goes_wrong_in_the_middle_ends_the_run_and_what_ran_is_kep
     assert_two_lines(ended, 5)
     assert "the GPU cannot be used any more by this process" in ended.err
     assert ("memory that is not its own" if way == "fails" else "nothing has happened for 30 s") in ended.err
-    timeline = io.read_kernel_timeline("k.parquet")
+    timeline = io.read(KernelTimeline, "k.parquet")
     assert {row.policy for row in timeline.rows} == {"solo", "elastic"}
     failed = [row for row in timeline.rows if row.event == "launch" and row.status == "failed"]
     assert failed
@@ -208,7 +209,7 @@ def test_requests_that_failed_are_reported_at_the_end_and_the_table_is_there(edg
     *_, error, hint = ended.err.splitlines()
     assert re.match(r"error: \d+ requests of urgent, normal failed \(by solo, sequential\), the first: .*scale", error)
     assert hint.startswith("hint: the timeline is written all the same")
-    assert {row.status for row in io.read_kernel_timeline("k.parquet").rows} >= {"ok", "failed"}
+    assert {row.status for row in io.read(KernelTimeline, "k.parquet").rows} >= {"ok", "failed"}
 
 
 def test_no_cuda_is_reported_in_two_lines_that_name_what_works_without(edgetune, tasks, fake):
@@ -337,7 +338,7 @@ def test_calibration_is_kept_and_used(edgetune, tasks, fake):
     assert told["parts"] == {"offered": True, "why_not": None}
     fake()
     assert edgetune(*RUN, "-o", "k.parquet").code == 0
-    assert io.read_kernel_timeline("k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
+    assert io.read(KernelTimeline, "k.parquet").header.conditions["gpu"]["launch_s"] == costs.reaction_s
 
 
 def test_calibration_says_why_no_part_of_the_gpu_can_be_had(edgetune, tasks, fake):

@@ -11,6 +11,7 @@ from command_line import assert_two_lines
 from edgetune.artifacts import io
 from edgetune.artifacts.elastic_table import KIND, VERSION, ElasticRow, ElasticTable
 from edgetune.artifacts.header import Header
+from edgetune.artifacts.kernel_timeline import KernelTimeline
 from edgetune.stages.elastic.policies.multistream import MultiStream, Solo
 
 TASKS = """kind: kernel_tasks
@@ -54,7 +55,7 @@ def test_policies_are_compared_beside_the_critical_task_alone(edgetune, tasks):
         r"^launches: sequential \d+, multistream \d+, elastic \d+ \(\d+ of elastic forms\)$", ended.out, re.M
     )
     assert "simulated (model): 8 multiprocessors of orin-nano" in ended.out
-    timeline = io.read_kernel_timeline("k.parquet")
+    timeline = io.read(KernelTimeline, "k.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["device"], told["gpu"]["sm_count"], told["duration_s"]) == (
         True, "orin-nano", 8, 0.02,
@@ -73,7 +74,7 @@ def test_options_go_before_the_file_and_the_same_seed_gives_the_same_rows(edgetu
     for seed in ("1", "1", "2"):
         ended = edgetune(*SIMULATE, "--gpu", "xavier", "--duration", "10ms", "--seed", seed, "-o", "k.parquet", "-q")
         assert (ended.code, ended.out) == (0, "")
-        timeline = io.read_kernel_timeline("k.parquet")
+        timeline = io.read(KernelTimeline, "k.parquet")
         assert timeline.header.conditions["device"] == "xavier"
         rows.append(timeline.rows)
     assert rows[0] == rows[1] != rows[2]
@@ -84,7 +85,7 @@ def test_assumptions_change_the_result_and_are_recorded(edgetune, tasks):
     for words in (("launch=0,host=0,gap=0s",), ("launch=50us", "host=50us", "gap=50us", "bandwidth=100%,turn=1us")):
         options = [word for each in words for word in ("--assume", each)]
         assert edgetune(*SIMULATE, *options, "-o", "k.parquet").code == 0
-        timeline = io.read_kernel_timeline("k.parquet")
+        timeline = io.read(KernelTimeline, "k.parquet")
         alone = [row for row in timeline.rows if row.policy == "solo" and row.event == "request"]
         latencies_s.append(alone[0].finished_s - alone[0].arrived_s)
     assert latencies_s[0] == pytest.approx(100e-6)  # 60 us, and 40 us behind it
@@ -188,7 +189,7 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
         for left in range(8)
     ]
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu})
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, tuple(rows))))
+    (tasks / "kept.parquet").write_bytes(ElasticTable(header, tuple(rows)).to_bytes())
     options = ("--policy", "elastic", "--quiet", "-o")
     assert edgetune(*SIMULATE, *options, "without.parquet").code == 0
     ended = edgetune(*SIMULATE, *options, "with.parquet", "--kept", "kept.parquet")
@@ -196,20 +197,20 @@ def test_pieces_that_were_kept_are_the_ones_launched_beside_critical_kernels(edg
     shapes = {
         name: {
             (row.count, row.blocks)
-            for row in io.read_kernel_timeline(name).rows
+            for row in io.read(KernelTimeline, name).rows
             if row.elastic and row.task == "normal"
         }
         for name in ("without.parquet", "with.parquet")
     }
     assert (5, 1) in shapes["with.parquet"] - shapes["without.parquet"]
-    assert io.read_kernel_timeline("with.parquet").header.inputs["kept"] == ["kept.parquet"]
+    assert io.read(KernelTimeline, "with.parquet").header.inputs["kept"] == ["kept.parquet"]
 
 
 def test_pieces_that_nothing_looks_up_are_reported(edgetune, tasks):
     gpu = {"name": "orin-nano", "sm_count": 8, "threads_per_sm": 1536}
     row = ElasticRow("c", "c__grid", (48, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
     table = ElasticTable(Header.new(KIND, VERSION, inputs={}, conditions={"gpu": gpu}), (row,))
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(table))
+    (tasks / "kept.parquet").write_bytes(table.to_bytes())
     words = ("--kept", "kept.parquet", "--dry-run")
     assert "--kept is not used: only the policy elastic" in edgetune(*SIMULATE, *words).err
     assert "kept.parquet is not used: it has no kernel" in edgetune(*SIMULATE, *words, "--policy", "elastic").err
@@ -238,7 +239,7 @@ def test_a_stopped_simulation_lists_finished_and_missing_runs(edgetune, tasks, m
     monkeypatch.setattr(decides, "decide", stopped_in_the_middle)
     ended = edgetune(*SIMULATE, "--policy", "sequential,multistream,elastic", "-o", "k.parquet")
     assert ended.code == 143
-    found = {row.policy for row in io.read_kernel_timeline("k.parquet").rows}
+    found = {row.policy for row in io.read(KernelTimeline, "k.parquet").rows}
     if policy == "solo":
         assert found == {"solo"}
         assert "stopped in: urgent alone; not run: sequential, multistream, elastic" in ended.err
@@ -252,7 +253,7 @@ def test_a_stopped_simulation_lists_finished_and_missing_runs(edgetune, tasks, m
 def test_pieces_kept_for_another_gpu_are_refused(edgetune, tasks):
     header = Header.new(KIND, VERSION, inputs={}, conditions={"gpu": {"sm_count": 16, "threads_per_sm": 1536}})
     row = ElasticRow("c", "c__grid", (49, 4, 1), (256, 1, 1), 0, 5, 1, 256, "kept", None, 0, 1024, 0, 1, 1.0)
-    (tasks / "kept.parquet").write_bytes(io.to_bytes(ElasticTable(header, (row,))))
+    (tasks / "kept.parquet").write_bytes(ElasticTable(header, (row,)).to_bytes())
     ended = edgetune(*SIMULATE, "--kept", "kept.parquet")
     assert_two_lines(ended, 2)
     assert "kept.parquet is for 16 multiprocessors" in ended.err

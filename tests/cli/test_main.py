@@ -93,14 +93,14 @@ def test_signals_end_without_words(error, code, monkeypatch, capsys):
 def test_misspelt_command_is_suggested(edgetune):
     ended = edgetune("profle")
     assert (ended.code, ended.lines[0]) == (2, "error: no such command: 'profle'")
-    assert ended.lines[1].startswith("hint: did you mean 'profile'?")
+    assert ended.lines[1].startswith("hint: did you mean profile?")
 
 
 def test_misspelt_option_is_suggested(edgetune):
     ended = edgetune("doctor", "--jsn")
     assert_two_lines(ended, 2)
     assert "--jsn" in ended.lines[0]
-    assert ended.lines[1].startswith("hint: did you mean '--json'?")
+    assert ended.lines[1].startswith("hint: did you mean --json?")
 
 
 def test_missing_value_is_two_lines(edgetune):

@@ -7,7 +7,9 @@ import yaml
 from command_line import assert_two_lines
 from small_network import small_network
 
-from edgetune.artifacts.io import read_plan, read_run
+from edgetune.artifacts.io import read
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.run import Run
 from edgetune.errors import InputError
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.plan_workloads import workloads_of
@@ -61,7 +63,7 @@ def test_a_live_plan_runs_as_it_is_and_measures_nothing_again(edgetune, there, p
     assert ended.code == 0, ended.err
     assert NEVER_AGAIN in ended.err
     assert not measured_again(ended.err)
-    run = read_run("run.parquet")
+    run = read(Run, "run.parquet")
     assert {row.status for row in run.rows if row.event == "request"} == {"ok"}
     assert run.header.conditions["device"] == "host"
     assert run.header.inputs["tenants"][0]["path"] == str(there / "small.onnx")
@@ -108,7 +110,7 @@ def test_a_plan_from_two_tables_names_both_files(edgetune, there):
     assert edgetune("profile", "train.py", "--task", "train", *sizes).code == 0
     tables = ("train.parquet", "infer.parquet")
     assert edgetune("search", *tables, "--kind", "train+infer", *ANSWERS, "-q", "-o", "tables.yaml").code == 0
-    plan = read_plan("tables.yaml")
+    plan = read(Plan, "tables.yaml")
     assert {task: each.path for task, each in workloads_of(plan).items()} == {
         "infer": str(there / "small.onnx"), "train": str(there / "train.py"),
     }  # fmt: skip
@@ -165,7 +167,7 @@ def test_dimensions_and_inputs_of_the_plan_are_those_of_the_run(there, tmp_path)
     samples.touch()
     document["inputs"]["workload"] |= {"dimensions": {"sequence": 128}, "inputs": str(samples), "precision": "fp16"}
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
-    (tenant,) = tenants_of_options(InterleaveOptions(), read_plan(str(tmp_path / "plan.yaml")))
+    (tenant,) = tenants_of_options(InterleaveOptions(), read(Plan, str(tmp_path / "plan.yaml")))
     assert (dict(tenant.dimensions), tenant.inputs, tenant.precision) == ({"sequence": 128}, str(samples), "fp16")
 
 
@@ -175,4 +177,4 @@ def test_a_plan_whose_inputs_make_no_sense_is_refused(there, value, tmp_path):
     document["inputs"]["workload"] = value
     (tmp_path / "plan.yaml").write_text(yaml.safe_dump(document))
     with pytest.raises(InputError, match=r"inputs\.workload"):
-        tenants_of_options(InterleaveOptions(), read_plan(str(tmp_path / "plan.yaml")))
+        tenants_of_options(InterleaveOptions(), read(Plan, str(tmp_path / "plan.yaml")))

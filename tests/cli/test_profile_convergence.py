@@ -14,6 +14,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.convergence import Convergence
 
 pytest.importorskip("torch")
 
@@ -38,7 +39,7 @@ def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
     assert (ended.code, ended.out) == (0, "")
     assert "wrote c.parquet" in ended.err
     assert "proxy:mlp on corners, until 0.9" in ended.err
-    first = io.read_convergence("c.parquet")
+    first = io.read(Convergence, "c.parquet")
     assert [(row.batch_size, row.seed) for row in first.rows] == [(16, 0), (16, 1), (64, 0), (64, 1)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["c.parquet", "corners.npz"]  # the journal is gone
 
@@ -47,7 +48,7 @@ def test_a_table_is_written_grown_and_known_again(edgetune, tmp_path):
 
     grown = edgetune(*words("--seeds", "1", "-o", "c.parquet", "--verbose", sizes="32"))
     assert "1 of 1: batch 32 seed 0" in grown.err
-    rows = io.read_convergence("c.parquet").rows
+    rows = io.read(Convergence, "c.parquet").rows
     assert [row for row in rows if row.batch_size != 32] == list(first.rows)
     assert len(rows) == 5
 
@@ -68,7 +69,7 @@ def test_a_target_that_nothing_reaches_is_an_error_after_the_table_is_written(ed
     assert_two_lines(ended, 5)  # finished in part
     assert "error: c.parquet: at no batch size did most runs reach the target" in ended.err
     assert "hint: c.parquet is written all the same; train for longer (edgetune profile --convergence" in ended.err
-    assert not io.read_convergence("c.parquet").rows[0].reached
+    assert not io.read(Convergence, "c.parquet").rows[0].reached
 
 
 def test_dry_run_trains_nothing(edgetune, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.ops import OpsTable
 from edgetune.cli.roofline_report import _of_roof_words
 
 RESNET = ("roofline", "ops", "zoo:resnet18")
@@ -77,7 +78,7 @@ def test_the_file_holds_every_operator_and_shows_well(edgetune, tmp_path):
     target = tmp_path / "ops.parquet"
     ended = edgetune(*RESNET, "--batch-size", "16", "-o", str(target))
     assert ended.err == f"wrote {target}\n"
-    table = io.read_ops(str(target))
+    table = io.read(OpsTable, str(target))
     assert (table.workload, table.task, table.batch_size, len(table.rows)) == ("resnet18", "infer", 16, 69)
     shown = edgetune("show", str(target))
     assert shown.code == 0

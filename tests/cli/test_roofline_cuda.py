@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts.io import read_roofline
+from edgetune.artifacts.io import read
+from edgetune.artifacts.roofline import Roofline
 from edgetune.devices.capabilities import Absent
 from edgetune.devices.nvml.device import open_nvml_device
 from edgetune.stages.profiling import supervisor, worker
@@ -80,7 +81,7 @@ def test_the_peaks_of_every_precision_are_the_devices(on_gpu, tmp_path, asked, p
     ended, cuda = on_gpu(*ASKED, "--precision", asked, "-o", str(file))
     assert ended.code == 0, ended.err
     assert "SIMULATED" in ended.err
-    roofline = read_roofline(str(file))
+    roofline = read(Roofline, str(file))
     (roof,) = roofline.roofs
     assert roof.precision == precision
     assert roof.flops_per_s == pytest.approx(cuda.roofs.flops_per_s[precision], rel=1e-3)
@@ -95,7 +96,7 @@ def test_sizes_go_up_to_what_fits_and_the_device_is_empty_after_each(on_gpu, tmp
     file = tmp_path / "r.yaml"
     ended, cuda = on_gpu("roofline", "--device", "nvidia:0", "--precision", "fp16", "-o", str(file))
     assert ended.code == 0, ended.err
-    sizes = [run.size for run in read_roofline(str(file)).runs if run.kernel == "matmul"]
+    sizes = [run.size for run in read(Roofline, str(file)).runs if run.kernel == "matmul"]
     assert sorted(set(sizes)) == [1024, 2048, 4096, 8192, 16384]  # 1.5 GiB; the next would need 6 of the 4 GiB
     assert cuda.most_bytes <= 4 << 30
     assert cuda.held_bytes == 0
@@ -106,7 +107,7 @@ def test_a_size_without_room_is_left_out_with_a_note(on_gpu, tmp_path):
     file = tmp_path / "r.yaml"
     ended, _ = on_gpu("roofline", "--device", "nvidia:0", "--precision", "fp16", "-o", str(file), memory_bytes=1 << 30)
     assert ended.code == 0, ended.err
-    roofline = read_roofline(str(file))
+    roofline = read(Roofline, str(file))
     assert {run.size for run in roofline.runs if run.kernel == "matmul"} == {1024, 2048, 4096, 8192}
     notes = [note.advice for note in roofline.header.warnings if note.code == "kernel-failed"]
     assert any("kernel:matmul:16384:fp16" in note and "does not fit into memory" in note for note in notes)
@@ -127,7 +128,7 @@ def test_precisions_of_the_gpu_are_measured_and_missing_ones_reported(on_gpu, tm
     several = ("--precision", "fp32,tf32,fp8,fp16")
     ended, cuda = on_gpu(*ASKED, *several, "-o", str(file), capability=(8, 7))
     assert ended.code == 0, ended.err
-    roofline = read_roofline(str(file))
+    roofline = read(Roofline, str(file))
     assert [roof.precision for roof in roofline.roofs] == ["fp32", "tf32", "fp16"]
     for roof in roofline.roofs:
         assert roof.flops_per_s == pytest.approx(cuda.roofs.flops_per_s[roof.precision], rel=1e-3)
@@ -150,7 +151,7 @@ def test_without_a_power_sensor_the_roofline_is_of_time_and_says_so(on_gpu, tmp_
     plot = tmp_path / "r.svg"
     ended, cuda = on_gpu(*ASKED, "--precision", "fp16", "-o", str(file), "--plot", str(plot), power=False)
     assert ended.code == 0, ended.err
-    roofline = read_roofline(str(file))
+    roofline = read(Roofline, str(file))
     (roof,) = roofline.roofs
     assert roof.flops_per_s == pytest.approx(cuda.roofs.flops_per_s["fp16"], rel=1e-3)
     assert (roof.static_w, roof.flop_j, roof.byte_j) == (None, None, None)

@@ -5,7 +5,8 @@ import json
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts.io import read_profile, read_roofline
+from edgetune.artifacts.io import read, read_profile
+from edgetune.artifacts.roofline import Roofline
 from edgetune.stages.roofline.balance import balance
 
 TWIN = ("--device", "twin:orin-agx")
@@ -23,7 +24,7 @@ def maxn(tmp_path_factory):
 
 
 def test_the_twin_measured_is_what_was_published_of_the_board(maxn):
-    roofline = read_roofline(str(maxn))
+    roofline = read(Roofline, str(maxn))
     assert roofline.header.simulated
     (roof,) = roofline.roofs
     found = balance(roof)
@@ -79,7 +80,7 @@ def test_several_modes_say_what_other_clocks_would_change(edgetune, tmp_path):
     assert "with gpu_mhz" in ended.out
     assert "with mem_mhz" in ended.out
     assert "efficient in time is efficient in energy in all" in ended.out
-    assert len(read_roofline(str(file)).roofs) == 6
+    assert len(read(Roofline, str(file)).roofs) == 6
     other = ("--modes", "gpu_mhz=828,mem_mhz=2133")
     assert "(inferred)" in edgetune("roofline", *TWIN, "--peaks", str(file), *other).out
 
@@ -297,7 +298,7 @@ def clocks(tmp_path_factory):
 
 
 def test_precisions_are_measured_placed_and_told_beside_each_other(edgetune, clocks):
-    kept = read_roofline(str(clocks)).roofs
+    kept = read(Roofline, str(clocks)).roofs
     assert [(roof.precision, roof.mode.gpu_mhz) for roof in kept] == [
         ("tf32", 1300.5), ("fp16", 1300.5), ("tf32", 624.75), ("fp16", 624.75),
     ]  # fmt: skip
@@ -389,7 +390,7 @@ def test_the_highest_mode_counts_whatever_the_order_asked_for(edgetune, tmp_path
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--modes", order, "--quick", "-o", str(file), "--json")
     assert ended.code == 0, ended.err
-    kept = read_roofline(str(file))
+    kept = read(Roofline, str(file))
     clocks = [roof.mode.gpu_mhz for roof in kept.roofs]
     assert clocks == sorted(clocks, reverse=True)
     assert json.loads(ended.out)["roof"]["mode"]["gpu_mhz"] == 1300.5

@@ -7,7 +7,8 @@ import pytest
 from command_line import assert_two_lines
 from onnx import TensorProto, helper
 
-from edgetune.artifacts.io import read_roofline
+from edgetune.artifacts.io import read
+from edgetune.artifacts.roofline import Roofline
 
 TWIN = ("--device", "twin:orin-agx")
 
@@ -251,7 +252,7 @@ def test_a_constant_that_would_be_negative_is_zero_and_says_what_is_missing(edge
     file = tmp_path / "r.yaml"
     ended = edgetune("roofline", *TWIN, "--quick", "-o", str(file))
     assert ended.code == 0, ended.err
-    roofline = read_roofline(str(file))
+    roofline = read(Roofline, str(file))
     (roof,) = roofline.roofs
     assert min(roof.flop_j, roof.byte_j) == 0
     assert [note.code for note in roofline.header.warnings] == ["energy-at-bound"]
@@ -270,7 +271,7 @@ def test_without_a_power_sensor_time_is_drawn_and_energy_is_absent_with_its_reas
     file, plot = tmp_path / "r.yaml", tmp_path / "r.svg"
     ended = edgetune("roofline", "zoo:squeezenet", *TWIN, "--quick", "-o", str(file), "--plot", str(plot))
     assert ended.code == 0, ended.err
-    (roof,) = read_roofline(str(file)).roofs
+    (roof,) = read(Roofline, str(file)).roofs
     assert roof.flops_per_s > 0
     assert (roof.static_w, roof.flop_j, roof.byte_j) == (None, None, None)
     assert "no-energy" in ended.out
@@ -332,9 +333,9 @@ def test_fp32_with_and_without_tf32(edgetune, tmp_path):
     """TF32 is what FP32 networks multiply in on tensor cores; named beside it, FP32 is the other one."""
     file = tmp_path / "r.yaml"
     assert edgetune("roofline", *TWIN, "--quick", "--precision", "fp32", "-o", str(file)).code == 0
-    assert [roof.precision for roof in read_roofline(str(file)).roofs] == ["tf32"]
+    assert [roof.precision for roof in read(Roofline, str(file)).roofs] == ["tf32"]
     assert edgetune("roofline", *TWIN, "--quick", "--precision", "fp32,tf32", "-o", str(file)).code == 0
-    without, with_tf32 = read_roofline(str(file)).roofs
+    without, with_tf32 = read(Roofline, str(file)).roofs
     assert (without.precision, with_tf32.precision) == ("fp32", "tf32")
     assert without.flops_per_s < with_tf32.flops_per_s / 2
 

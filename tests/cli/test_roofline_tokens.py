@@ -7,8 +7,9 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts.header import Header
-from edgetune.artifacts.io import read_plan, write
+from edgetune.artifacts.io import read, write
 from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.roofline import KIND, VERSION, Roof, Roofline
 
 SMALL = "layers: 3\nhidden: 64\nheads: 8\nkv_heads: 2\nvocab: 1000\nffn: 160\n"
@@ -203,7 +204,7 @@ def test_a_plan_of_one_pass_says_which(edgetune, model, tmp_path):
     pick = ("--phase", "decode", "--context", "64", "--quick")
     ended = edgetune("roofline", model(SMALL), *words, *pick)
     assert ended.code == 0, ended.err
-    assert read_plan(str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
+    assert read(Plan, str(plan)).header.inputs["workload"]["dimensions"] == {"tokens": 1, "past": 64}
 
 
 BAD = {

@@ -6,6 +6,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.stages.schedule.costs import networks_of
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s,after
@@ -91,7 +92,7 @@ def test_networks_are_made_up_and_run(edgetune):
     assert ended.lines == ["wrote made.parquet and made.yaml"]
     table = [line.split()[:2] for line in ended.out.splitlines()]
     assert table == [["network", "layers"], ["made-1", "4"], ["made-2", "4"]]
-    costs = io.read_layer_costs("made.parquet")
+    costs = io.read(LayerCosts, "made.parquet")
     assert costs.header.simulated
     assert costs.header.conditions["generated"]["seed"] == 7
     networks = networks_of(costs)
@@ -101,7 +102,7 @@ def test_networks_are_made_up_and_run(edgetune):
     assert "6/6" in ran.out
     again = edgetune(*words, "-o", "b.parquet", "--json")
     assert json.loads(again.out)["networks"][0]["weight_bytes"] == networks["made-1"].weight_bytes
-    assert io.read_layer_costs("b.parquet").rows == costs.rows
+    assert io.read(LayerCosts, "b.parquet").rows == costs.rows
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.elastic_table import ElasticTable
 from edgetune.stages.elastic.cuda.calibrate import LaunchCosts, write_costs
 from edgetune.stages.elastic.pieces import PieceShape
 from edgetune.stages.elastic.source import syntax
@@ -57,7 +58,7 @@ def test_pieces_are_kept_drawn_and_shown(edgetune, tmp_path):
     )
     assert told is not None
     assert int(told[1]) * int(told[2]) == int(told[4]) > int(told[3])
-    table = io.read_elastic_table("kept.parquet")
+    table = io.read(ElasticTable, "kept.parquet")
     kept = tables_of(table)["blur", Logical((196, 1, 1), (512, 1, 1))]
     assert kept.choose(3, 1024) == PieceShape(49, 1, 13)  # 512 of Orin's 1536 threads are left
     assert kept.choose(3, 1472) == PieceShape(49, 8, 13)
@@ -86,7 +87,7 @@ def test_machines_get_everything(edgetune, tmp_path):
     assert told["forms"][0]["verdict"] == "original"
     assert told["forms"][0]["symbol"] == "_Z5scalePffi"
     assert {row["status"] for row in told["rows"]} <= {"kept", "dropped"}
-    assert io.read_elastic_table("kept.parquet").header.conditions["arch"] == "sm_75"
+    assert io.read(ElasticTable, "kept.parquet").header.conditions["arch"] == "sm_75"
 
 
 def test_the_letter_of_the_paper_leaves_nothing_of_196_blocks(edgetune):
@@ -98,14 +99,14 @@ def test_the_letter_of_the_paper_leaves_nothing_of_196_blocks(edgetune):
     assert "is 16, and 512 launches take longer than is allowed" in ended.lines[0]
     fits = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "512", "--strict-paper", "-o", "kept.parquet")
     assert fits.code == 0
-    assert all(row.blocks == row.count for row in io.read_elastic_table("kept.parquet").rows if row.status == "kept")
+    assert all(row.blocks == row.count for row in io.read(ElasticTable, "kept.parquet").rows if row.status == "kept")
 
 
 def test_the_score_as_printed_is_another(edgetune):
     scores = {}
     for form in ("corrected", "literal"):
         assert edgetune(*SHRINK, "blur.cu", *LAUNCH, "--wiscore", form, "-o", f"{form}.parquet").code == 0
-        rows = io.read_elastic_table(f"{form}.parquet").rows
+        rows = io.read(ElasticTable, f"{form}.parquet").rows
         scores[form] = next(row.score for row in rows if (row.critical_blocks, row.critical_threads) == (4, 1024))
     assert scores == {"corrected": 16 / 16 * (1024 + 512) / 1536, "literal": 16 / 16 * (512 + 512) / 1536}
 
@@ -116,7 +117,7 @@ def test_measured_costs_say_how_many_launches_are_too_many(edgetune, tmp_path):
     write_costs(LaunchCosts(*facts, shards), tmp_path / "costs.yaml")
     ended = edgetune(*SHRINK, "blur.cu", "--grid", "64", "--block", "64", "--costs", "costs.yaml", "-o", "kept.parquet")
     assert ended.code == 0, ended.err
-    table = io.read_elastic_table("kept.parquet")
+    table = io.read(ElasticTable, "kept.parquet")
     rules = table.header.conditions["rules"]
     assert rules["launch_s"] == pytest.approx((24e-6 - 10e-6) / 7)
     assert {row.count for row in table.rows if row.reason == "too many launches"} == {1, 2, 4}  # 8 pieces at most

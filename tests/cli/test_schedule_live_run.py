@@ -10,6 +10,7 @@ from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
 from edgetune.artifacts import io
+from edgetune.artifacts.timeline import Timeline
 from edgetune.workloads.prepared import open_prepared
 
 JOBS = """kind: jobs
@@ -50,7 +51,7 @@ def test_networks_are_prepared_once_and_run_and_checked(edgetune, folder):
     assert "SIMULATED" not in ended.out + ended.err
     assert ended.err.splitlines() == ["preparing tiny.onnx in prepared/tiny", "bulk", "reuse", "wrote t.parquet"]
     assert "no cgroup enforced it" in ended.out
-    timeline = io.read_timeline("t.parquet")
+    timeline = io.read(Timeline, "t.parquet")
     told = timeline.header.conditions
     assert (told["simulated"], told["enforced_by"], told["device"]) == (False, "accounted", "host")
     assert told["policies"]["reuse"][0]["differences"] == pytest.approx({"one": 0.0, "two": 0.0}, abs=1e-6)
@@ -113,7 +114,7 @@ def test_a_network_with_random_answers_is_reported_as_unchecked(edgetune, folder
     ended = edgetune(*RUN)
     assert ended.code == 0, ended.err
     assert "answers of one were not compared with the whole network's" in " ".join(ended.out.split())
-    (turn,) = io.read_timeline("t.parquet").header.conditions["policies"]["reuse"]
+    (turn,) = io.read(Timeline, "t.parquet").header.conditions["policies"]["reuse"]
     assert (turn["unverified"], list(turn["differences"])) == (["one"], ["two"])
 
 
@@ -140,7 +141,7 @@ def test_a_line_is_an_arrival(shell, folder):
     (folder / "jobs.yaml").write_text(text)
     ended = shell(*RUN, stdin=b"first\nsecond\nthird\n")
     assert ended.code == 0, ended.err
-    requests = [row for row in io.read_timeline("t.parquet").rows if row.event == "request"]
+    requests = [row for row in io.read(Timeline, "t.parquet").rows if row.event == "request"]
     assert [(row.job, row.status, row.met) for row in requests] == [("batch", "ok", True)] * 4
 
 
@@ -203,7 +204,7 @@ def test_a_run_that_was_killed_keeps_its_rows_and_says_so(edgetune, folder, monk
     ended = edgetune(*RUN, "--policy", "masa,reuse")
     assert ended.code == 5
     assert "masa: the kernel killed the process" in ended.err
-    timeline = io.read_timeline("t.parquet")
+    timeline = io.read(Timeline, "t.parquet")
     assert timeline.header.conditions["policies"]["masa"][0]["unverified"] == ["one", "two"]
     said = " ".join(ended.out.split())
     assert "masa: answers of one, two were not compared with the whole network's" in said

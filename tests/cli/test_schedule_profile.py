@@ -10,7 +10,8 @@ import pytest
 from command_line import assert_two_lines
 from onnx import TensorProto, helper, numpy_helper
 
-from edgetune.artifacts.io import read_layer_costs
+from edgetune.artifacts.io import read
+from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.stages.schedule.costs import networks_of
 
 
@@ -35,7 +36,7 @@ def test_a_model_becomes_a_table_from_which_it_can_be_simulated(edgetune, tmp_pa
     ended = edgetune("schedule", "profile", "tiny.onnx", "--repeats", "6", "-o", "costs.parquet")
     assert (ended.code, ended.out) == (0, "")
     assert [line.split()[0] for line in ended.err.splitlines()[-2:]] == ["network", "tiny"]
-    costs = read_layer_costs("costs.parquet")
+    costs = read(LayerCosts, "costs.parquet")
     assert [row.weight_bytes for row in costs.rows] == [4 * 16 * 32, 4 * 32 * 64]
     (listed,) = costs.header.inputs["networks"]
     assert (listed["name"], listed["reference"], listed["batch_size"]) == ("tiny", "tiny.onnx", 1)
@@ -93,7 +94,7 @@ def test_layers_that_fail_are_rows_and_the_exit_code(edgetune):
     ended = edgetune("schedule", "profile", "here", "-o", "costs.parquet")
     assert ended.code == 5
     assert f"2 of 2 layers failed; tiny/first: {weights.absolute()} is not what was written" in ended.err
-    assert {row.status for row in read_layer_costs("costs.parquet").rows} == {"failed"}
+    assert {row.status for row in read(LayerCosts, "costs.parquet").rows} == {"failed"}
     assert "failed" in edgetune("show", "costs.parquet").out
 
 

@@ -3,6 +3,7 @@
 import signal
 
 from edgetune.artifacts import io
+from edgetune.artifacts.timeline import Timeline
 from edgetune.stages.schedule.policies.classic import FirstComeFirstServed
 
 COSTS = """network,layer,kind,weight_bytes,output_bytes,load_s,execute_s
@@ -34,6 +35,6 @@ def test_a_signal_ends_a_simulation_between_events_and_what_there_was_is_written
     assert ended.code == 128 + signal.SIGINT
     assert "stopping after the tasks that run" in ended.err
     assert len(asked) < 30
-    rows = io.read_timeline("t.parquet").rows
+    rows = io.read(Timeline, "t.parquet").rows
     assert {row.policy for row in rows} == {"fcfs"}
     assert {row.reason for row in rows if row.status == "abandoned"} == {"the run was stopped"}

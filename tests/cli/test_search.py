@@ -11,6 +11,8 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.plan import Plan
+from edgetune.artifacts.trace import Trace
 
 TABLE = """workload,task,batch_size,gpu_mhz,minibatch_s,power_w
 net,train,16,300,0.20,12
@@ -70,8 +72,8 @@ def test_plan_and_trace_go_to_files(edgetune, table, tmp_path):
         "search", table, "--power-budget", "30W", "--strategy", "exhaustive", "-o", str(plan), "--trace", str(trace)
     )
     assert (ended.code, ended.out) == (0, "")
-    assert io.read_plan(str(plan)).configuration.mode.gpu_mhz == 900
-    assert [row.step for row in io.read_trace(str(trace)).rows] == [1, 2, 3, 4]
+    assert io.read(Plan, str(plan)).configuration.mode.gpu_mhz == 900
+    assert [row.step for row in io.read(Trace, str(trace)).rows] == [1, 2, 3, 4]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
@@ -91,7 +93,7 @@ def test_infeasible_ends_with_3_and_keeps_the_trace(edgetune, table, tmp_path):
     trace = tmp_path / "trace.parquet"
     ended = edgetune("search", table, "--power-budget", "5W", "--strategy", "exhaustive", "--trace", str(trace))
     assert_two_lines(ended, 3)
-    assert len(io.read_trace(str(trace)).rows) == 4
+    assert len(io.read(Trace, str(trace)).rows) == 4
 
 
 def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from command_line import assert_two_lines
 
-from edgetune.artifacts.io import read_evaluation
+from edgetune.artifacts.evaluation import Evaluation
+from edgetune.artifacts.io import read
 from edgetune.errors import ExitCode
 
 HEAD = "device,workload,task,batch_size,gpu_mhz,mem_mhz,minibatch_s,power_w"
@@ -68,7 +69,7 @@ def test_the_file_has_a_row_per_problem_and_run(edgetune, infer, tmp_path):
     words = ("--strategies", "random:9,gmd:3", "--seeds", "2", "--sample", "30", "--jobs", "1")
     ended = edgetune("search", "evaluate", infer, *words, "-o", str(out))
     assert ended.code == 0, ended.err
-    evaluation = read_evaluation(str(out))
+    evaluation = read(Evaluation, str(out))
     assert [(run.contender, run.seed) for run in evaluation.runs] == [
         ("random:9", 0), ("random:9", 1), ("gmd:3", 0), ("gmd:3", 1)
     ]  # fmt: skip
@@ -127,13 +128,13 @@ def test_stopped_half_way_what_was_done_is_reported_and_kept(edgetune, train, tm
     ended = edgetune("search", "evaluate", train, "--strategies", "random:9,gmd", "--jobs", "1", "-o", str(out))
     assert ended.code == ExitCode.INTERRUPTED
     assert "gmd" in ended.out
-    evaluation = read_evaluation(str(out))
+    evaluation = read(Evaluation, str(out))
     assert [caution.code for caution in evaluation.header.warnings] == ["stopped-early"]
     assert np.sum(evaluation.runs[1].solved) > 0
 
 
 BAD = {
-    "family": (("--family", "trian"), "did you mean 'train'"),
+    "family": (("--family", "trian"), "did you mean train"),
     "strategy": (("--strategies", "rofline"), "did you mean roofline"),
     "points": (("--strategies", "random:many"), "whole number"),
     "grid": (("--grid", "fulcum"), "fulcrum"),
@@ -245,7 +246,7 @@ def test_changing_rates(edgetune, infer, tmp_path):
     assert "40 minibatches and 5 s" in ended.err
     roofline, exhaustive = (line.split() for line in ended.out.splitlines()[2:])
     assert (roofline[1:3], exhaustive[1:7]) == (["100", "0"], ["100", "0", *["0.00"] * 4])
-    run, _ = read_evaluation(str(out)).runs
+    run, _ = read(Evaluation, str(out)).runs
     assert run.arrival_rate_per_s.tolist()[:4] == [20, 40, 60, 20]
     assert run.measurement_s[0] > 0
     assert run.measurement_s[3:].tolist() == [0.0] * 21

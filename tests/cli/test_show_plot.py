@@ -52,7 +52,7 @@ def test_a_view_that_is_none_is_two_lines(edgetune, table, tmp_path):
     edgetune("search", table, "--power-budget", "30W", "--trace", str(trace))
     misspelt = edgetune("show", str(trace), "--plot", target, "--view", "fornt")
     assert_two_lines(misspelt, 2)
-    assert "'front'" in misspelt.lines[1]
+    assert "did you mean front?" in misspelt.lines[1]
     assert_two_lines(edgetune("show", table, "--plot", target, "--view", "front"), 2)
     assert_two_lines(edgetune("show", str(trace), "--view", "front"), 2)
 

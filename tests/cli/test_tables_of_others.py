@@ -8,6 +8,8 @@ import yaml
 from command_line import assert_two_lines
 
 from edgetune.artifacts import io
+from edgetune.artifacts.run import Run
+from edgetune.artifacts.trace import Trace
 from edgetune.stages.search.strategies import STRATEGIES
 
 NAMED = """model,mode,task,bs,latency_ms,power_mw
@@ -92,7 +94,7 @@ def test_a_trace_and_its_figures_tell_modes_by_name(edgetune, named, tmp_path):
     trace, figure = str(tmp_path / "trace.parquet"), tmp_path / "figure.svg"
     words = ("search", named, "--kind", "infer", "--power-budget", "20W", "--trace", trace)
     plan_of(edgetune(*words))
-    assert [row.power_mode for row in io.read_trace(trace).rows] == ["15W", "30W", "MAXN"]
+    assert [row.power_mode for row in io.read(Trace, trace).rows] == ["15W", "30W", "MAXN"]
     ended = edgetune("show", trace, "--plot", str(figure), "--view", "trajectory")
     assert ended.code == 0, ended.err
     text = figure.read_text()
@@ -149,7 +151,7 @@ def test_a_plan_of_named_modes_runs_on_its_own_table(edgetune, named, plan, tmp_
     out = str(tmp_path / "run.parquet")
     ended = edgetune(*run, "-o", out)
     assert ended.code == 0, ended.err
-    requests = [row for row in io.read_run(out).rows if row.event == "request"]
+    requests = [row for row in io.read(Run, out).rows if row.event == "request"]
     assert len(requests) == 9  # every 0.1 s, before 1 s
     assert all(row.met for row in requests)
 

@@ -110,12 +110,13 @@ def _joined(ours: np.ndarray, halves: list[np.ndarray]) -> np.ndarray:
 
 def counted(edgetune, path: Path, *words: str) -> tuple[Ended, dict]:
     """Return how ``roofline ops`` ended and its answer, every row of whose file was checked."""
-    from edgetune.artifacts.io import read_ops
+    from edgetune.artifacts.io import read
+    from edgetune.artifacts.ops import OpsTable
 
     ended = edgetune("roofline", "ops", str(path), "--json", "-o", "ops.parquet", "-q", *words)
     if ended.code:
         return ended, {}
-    for row in read_ops("ops.parquet").rows:
+    for row in read(OpsTable, "ops.parquet").rows:
         amounts = (row.macs, row.flops, row.flops_other, row.bytes_read, row.bytes_written, row.weight_bytes)
         assert min(amounts) >= 0, f"{row.name} ({row.op}) costs {amounts}"
     return ended, json.loads(ended.out)

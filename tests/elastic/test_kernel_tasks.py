@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
+from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Resources, find_gpu
@@ -74,7 +75,7 @@ def test_a_source_that_is_not_there_is_refused(tmp_path):
 
 def test_the_example_can_be_simulated_and_run():
     folder = Path(__file__).parents[2] / "examples"
-    tasks = tasks_of(io.read_kernel_tasks(folder / "kernels.yaml"), folder=folder)
+    tasks = tasks_of(io.read(KernelTasks, folder / "kernels.yaml"), folder=folder)
     assert [task.name for task in tasks] == ["detect", "label", "multiply"]
     for task in tasks:
         check_source(task.network)

@@ -35,7 +35,7 @@ def conv(rules: Rules | None = None) -> Shrunk:
 
 
 def there_and_back(rows: list[ElasticRow], header: Header = HEADER) -> ElasticTable:
-    return io.from_bytes(io.to_bytes(ElasticTable(header, tuple(rows))), kind="elastic_table", name="kept.parquet")
+    return io.from_bytes(ElasticTable(header, tuple(rows)).to_bytes(), kind="elastic_table", name="kept.parquet")
 
 
 def test_kept_pieces_are_read_back_unchanged() -> None:

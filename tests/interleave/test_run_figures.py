@@ -97,7 +97,7 @@ def test_one_engine_of_several_is_chosen_by_name(study: Run) -> None:
     assert "managed over time" in _words(timeline_figure(study))
     with pytest.raises(InputError, match="no engine 'nativ'") as caught:
         timeline_figure(study, engine="nativ")
-    assert caught.value.hint == "did you mean native?"
+    assert caught.value.hint == "did you mean native? it has managed, native, streams"
 
 
 def test_a_cycle_holds_whole_batches_and_all_that_ran_meanwhile() -> None:

@@ -76,7 +76,7 @@ def test_the_plan_says_what_was_asked_found_and_measured() -> None:
         "measured_saving_share": pytest.approx(1 - 49.2 / 56),
     }
     assert [warning.code for warning in plan.header.warnings] == ["no-power"]
-    assert io.from_bytes(io.to_bytes(plan), kind="plan", name="plan.yaml") == plan
+    assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
 def test_training_has_no_latency() -> None:
@@ -93,7 +93,7 @@ def test_a_plan_of_the_reference_names_failed_modes() -> None:
     assert (failed.code, failed.numbers) == ("tune-points-failed", {"points": 1.0})
     assert failed.advice.endswith(f"{LOW}: too hot")
     assert (nothing.code, nothing.numbers) == ("tune-saves-nothing", {"slowdown_share": 0.05})
-    assert io.from_bytes(io.to_bytes(plan), kind="plan", name="plan.yaml") == plan
+    assert io.from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
 def test_power_that_is_missing_is_named() -> None:

@@ -7,6 +7,7 @@ from statistics import mean
 import pytest
 
 from edgetune.artifacts import io
+from edgetune.artifacts.jobs import Jobs
 from edgetune.stages.schedule.jobs import requests_of
 from edgetune.workloads.zoo import NETWORKS
 
@@ -17,7 +18,7 @@ INTENSITIES = ("0.8", "1.0", "1.2")
 
 
 def requests(path: Path):
-    jobs = io.read_jobs(str(path))
+    jobs = io.read(Jobs, str(path))
     return jobs, requests_of(jobs.jobs, {network.name: 2.0 for network in jobs.networks}, seed=jobs.seed)
 
 
@@ -28,7 +29,7 @@ def test_every_scenario_of_the_study_is_there():
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_networks_are_those_of_the_zoo_and_the_table_in_the_readme_names_the_file(path):
-    jobs = io.read_jobs(str(path))
+    jobs = io.read(Jobs, str(path))
     assert {network.reference for network in jobs.networks} <= {f"zoo:{name}" for name in NETWORKS}
     assert all(network.reference == f"zoo:{network.name}" for network in jobs.networks)
     assert (jobs.memory_bytes, jobs.workers) == (512 * 2**20, 2)

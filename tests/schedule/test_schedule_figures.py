@@ -152,7 +152,7 @@ def test_nothing_to_draw_is_said(rows: tuple[TimelineRow, ...], view: str, words
 def test_a_policy_that_did_not_run_is_named_with_the_nearest() -> None:
     with pytest.raises(InputError, match="no policy 'mas'") as found:
         gantt_figure(timeline(*SHORT), policy="mas")
-    assert found.value.hint == "did you mean masa?"
+    assert found.value.hint == "did you mean masa? it has masa"
 
 
 def test_a_trace_has_a_process_per_policy_and_turn_and_a_thread_per_worker() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetune.artifacts.io import from_bytes, to_bytes
+from edgetune.artifacts.io import from_bytes
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -158,7 +158,7 @@ def test_halves_known_from_earlier_are_used_and_not_measured():
 def test_the_plan_of_two_workloads_is_read_back_as_written():
     plan = search().plan
     assert plan.measured.train is not None
-    assert from_bytes(to_bytes(plan), kind="plan", name="plan.yaml") == plan
+    assert from_bytes(plan.to_bytes(), kind="plan", name="plan.yaml") == plan
 
 
 def test_two_inference_workloads_one_with_a_deadline():

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from edgetune.artifacts import io
+from edgetune.artifacts.ops import OpsTable
 from edgetune.errors import InputError
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
@@ -26,7 +27,7 @@ def file(tmp_path, table):
 def test_the_table_stands_in_for_the_graph(file, table):
     workload = with_ops("zoo:squeezenet", file)
     assert (workload.kind, workload.name, workload.sha256) == ("zoo", "squeezenet", resolve("zoo:squeezenet").sha256)
-    assert operator_table(workload, "train", 4) == io.read_ops(file)
+    assert operator_table(workload, "train", 4) == io.read(OpsTable, file)
     assert operator_table(workload, "train", 4).rows == table.rows
 
 

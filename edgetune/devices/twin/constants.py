@@ -6,7 +6,6 @@ another one from the user's own operator tables, which ``twin:BOARD?constants=FI
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -19,6 +18,7 @@ from edgetune.artifacts.files import read_whole
 from edgetune.artifacts.json_format import checked_values
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.yaml_document import load_yaml
+from edgetune.choices import nearest
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.errors import InputError
 
@@ -272,9 +272,8 @@ def load_board(board: str) -> tuple[TwinFile, str]:
     """
     boards = list_boards()
     if board not in boards:
-        near = difflib.get_close_matches(board, boards, n=1)
-        known = f"known: {', '.join(f'twin:{b}' for b in boards)}"
-        raise InputError(f"there is no twin of {board!r}", f"did you mean twin:{near[0]}? {known}" if near else known)
+        listed = f"known: {', '.join(f'twin:{each}' for each in boards)}"
+        raise InputError(f"there is no twin of {board!r}", nearest(board, boards, listed=listed, prefix="twin:"))
     data = (resources.files(__package__) / "constants" / f"{board}.yaml").read_bytes()
     return parse(data, f"{board}.yaml"), hashlib.sha256(data).hexdigest()
 

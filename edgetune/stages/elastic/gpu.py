@@ -8,13 +8,13 @@ SM   threads   [####....]    a block needs its share of each of the four;
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from edgetune.artifacts.yaml_document import load_yaml
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 
 _WARP_THREADS = 32
@@ -122,9 +122,7 @@ def find_gpu(name: str) -> Gpu:
     known = catalogue()
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise InputError(f"there is no GPU {name!r} in the catalogue", f"{hint}known: {', '.join(known)}")
+    raise InputError(f"there is no GPU {name!r} in the catalogue", nearest(name, known))
 
 
 def _gpu(name: str, facts: dict[str, Any], capabilities: dict[str, Any]) -> Gpu:

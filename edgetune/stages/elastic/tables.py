@@ -61,7 +61,7 @@ def read_tables(sources: Sequence[str], gpu: Gpu) -> dict[tuple[str, Logical], L
     """
     found: dict[tuple[str, Logical], LeftoverTable] = {}
     for source in sources:
-        table = io.read_elastic_table(source)
+        table = io.read(ElasticTable, source)
         if (table.sm_count, table.threads_per_sm) != (gpu.sm_count, gpu.threads_per_sm):
             raise InputError(
                 f"{source} is for {table.sm_count} multiprocessors of {table.threads_per_sm} threads, and {gpu.name} "

@@ -20,6 +20,7 @@ from edgetune.stages.profiling.queue import loading_order
 from edgetune.stages.profiling.sampling import typical_sampling_s
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.units import format_duration
+from edgetune.workloads.resolve import KINDS
 from edgetune.workloads.workload import Workload
 
 _PROBED_MINIBATCHES = 3
@@ -72,7 +73,8 @@ def estimate(
         return SweepEstimate(0, 0.0, 0.0, "nothing to measure")
     if isinstance(device.source, TableSource):
         return SweepEstimate(len(points), 0.0, 0.0, "looked up in the recorded table")
-    if isinstance(device.source, LiveSource) and workload.kind == "python" and not run_code:
+    kind = KINDS.get(workload.kind)
+    if isinstance(device.source, LiveSource) and kind is not None and kind.runs_code and not run_code:
         basis = f"only running {workload.reference} would tell, and its code is not run for this"
         once = SweepEstimate(len(points), None, None, basis)
     elif isinstance(device.source, LiveSource):

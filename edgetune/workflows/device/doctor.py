@@ -30,6 +30,7 @@ from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.software import REMEDIES
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
+from edgetune.plugins import installed
 from edgetune.processes.privilege import as_root, holds_root
 from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
@@ -257,6 +258,7 @@ def examine(root: Path) -> dict[str, Any]:
         "install_on_this_board": [*remedy.commands, f"({remedy.note})"] if remedy else [],
         "libraries": [dataclasses.asdict(library) for library in inventory(jetpack)],
         "conflicts": conflicts(jetpack),
+        "plugins": [dict(zip(("group", "name", "package"), each, strict=True)) for each in installed()],
         "devices": [dataclasses.asdict(listing) for listing in listings],
         "abilities": {name: abilities(name) for name in here if name != "jetson"},
         "permissions": permissions(root) if board is None else [],

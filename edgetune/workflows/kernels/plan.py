@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.files import name_of
-from edgetune.artifacts.io import read_kernel_tasks
+from edgetune.artifacts.io import read
 from edgetune.artifacts.kernel_tasks import KernelTasks
 from edgetune.choices import choose
 from edgetune.errors import InputError, blaming
@@ -74,7 +74,7 @@ def plan_of(opts: ShareOptions, reporter: Reporter) -> KernelRun:
             that does not fit the GPU, or whose duration is unknown.
         DeviceError: a figure is asked for, and matplotlib is missing.
     """
-    document, file = read_kernel_tasks(opts.tasks), name_of(opts.tasks)
+    document, file = read(KernelTasks, opts.tasks), name_of(opts.tasks)
     check_plot(opts.plot, opts.view, "kernel_timeline")
     names = _policies(opts, document, file)
     simulated = opts if isinstance(opts, SimulateOptions) else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetune.artifacts.convergence import Convergence, epochs_of
-from edgetune.artifacts.io import read_convergence
+from edgetune.artifacts.io import read
 from edgetune.devices.cpu import usable_cpus
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import DRAWN, Dataset, load_dataset
@@ -200,7 +200,7 @@ def _earlier(path: Path, request_sha256: str) -> Convergence | None:
     """
     hint = "name another file with -o, or --fresh to replace it"
     try:
-        table = read_convergence(str(path))
+        table = read(Convergence, str(path))
     except InputError:
         if forced():
             return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgetune.artifacts.io import read_layer_costs
+from edgetune.artifacts.io import read
 from edgetune.artifacts.kinds import ENDINGS
+from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.choices import choose
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import network_of, networks_of
@@ -63,7 +64,7 @@ def _network(opts: GraphOptions, reporter: Reporter) -> LayeredNetwork:
 
 
 def _costed(file: str, name: str | None) -> LayeredNetwork:
-    networks = networks_of(read_layer_costs(file))
+    networks = networks_of(read(LayerCosts, file))
     if name is None and len(networks) == 1:
         return next(iter(networks.values()))
     if name not in networks:

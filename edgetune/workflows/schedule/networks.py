@@ -10,8 +10,9 @@ from typing import Any
 
 from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.files import STDIN
-from edgetune.artifacts.io import read_jobs, read_layer_costs
+from edgetune.artifacts.io import read
 from edgetune.artifacts.jobs import Jobs, NetworkSource
+from edgetune.artifacts.layer_costs import LayerCosts
 from edgetune.errors import InputError
 from edgetune.stages.schedule.costs import Host, host_of, is_timed, network_of, networks_of
 from edgetune.stages.schedule.network import LayeredNetwork
@@ -89,7 +90,7 @@ def read_located_jobs(file: str) -> Jobs:
     Raises:
         InputError: the file has no jobs.
     """
-    jobs = read_jobs(file)
+    jobs = read(Jobs, file)
     if file == STDIN:
         return jobs
 
@@ -226,7 +227,7 @@ def _check_same_layers(name: str, costed: LayeredNetwork, prepared: Prepared) ->
 
 
 def _costs(file: str) -> CostTable:
-    costs = read_layer_costs(file)
+    costs = read(LayerCosts, file)
     told = costs.header.inputs.get("networks", ())
     hashes = {each["name"]: each["sha256"] for each in told if each.get("sha256")}
     cores, device = (costs.header.conditions.get(name) for name in ("usable_cores", "device"))

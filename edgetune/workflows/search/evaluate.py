@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 
 from edgetune.artifacts.arrivals import read_arrivals
-from edgetune.artifacts.convergence import epochs_of
+from edgetune.artifacts.convergence import Convergence, epochs_of
 from edgetune.artifacts.evaluation import KIND, VERSION, Evaluation, EvaluationRun
 from edgetune.artifacts.files import name_of, read_source
 from edgetune.artifacts.header import DataWarning, Header
-from edgetune.artifacts.io import from_bytes, read_convergence
+from edgetune.artifacts.io import from_bytes, read
 from edgetune.artifacts.profile import ProfileRow, Task
 from edgetune.choices import choose
 from edgetune.devices.recorded import RecordedTable
@@ -115,7 +115,7 @@ def with_epochs(
 
     if not convergence:
         raise InputError("time to accuracy needs the epochs that each batch size takes", "--convergence FILE")
-    tables = {name: read_convergence(name) for name in convergence}
+    tables = {name: read(Convergence, name) for name in convergence}
     found = {table.rows[0].workload: (name, epochs_of(table, name=name)) for name, table in tables.items()}
     training = [subject for subject in subjects if subject.task == "train"]
     lacking = [subject.workload for subject in training if subject.workload not in found]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast, get_args
 
-from edgetune.artifacts.convergence import Epochs, epochs_of
-from edgetune.artifacts.io import read_convergence
+from edgetune.artifacts.convergence import Convergence, Epochs, epochs_of
+from edgetune.artifacts.io import read
 from edgetune.artifacts.problem import Objective, Problem, ProblemKind, read_problem
 from edgetune.choices import choose
 from edgetune.errors import InputError
@@ -84,4 +84,4 @@ def epochs_asked(opts: ProblemOptions, kind: str) -> Epochs | None:
         return None
     if kind != "accuracy":
         raise InputError(f"--convergence: a problem of kind {kind} does not ask for accuracy", "--kind accuracy")
-    return epochs_of(read_convergence(opts.convergence), name=opts.convergence)
+    return epochs_of(read(Convergence, opts.convergence), name=opts.convergence)

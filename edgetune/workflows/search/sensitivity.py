@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from edgetune.artifacts.convergence import Convergence
-from edgetune.artifacts.io import read_convergence, read_profile
+from edgetune.artifacts.io import read, read_profile
 from edgetune.artifacts.problem import Objective
 from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.repeats import one_per_point
@@ -73,7 +73,7 @@ def _epochs_of(paths: Sequence[str], rows: Sequence[ProfileRow], reporter: Repor
         )
     if len(set(paths)) < len(paths):
         raise InputError("the same convergence table is given twice", "give each once")
-    tables = {path: read_convergence(path) for path in paths}
+    tables = {path: read(Convergence, path) for path in paths}
     sizes = {row.batch_size for row in rows if row.status == "ok"}
     return {
         name: trained_epochs(tables[path], sizes, name=path, reporter=reporter)

@@ -9,13 +9,17 @@ Importing this module is cheap; onnx is loaded when a graph is built.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.workloads.lazy import onnx
+from edgetune.workloads.workload import Workload, WorkloadKind
 from edgetune.workloads.zoo.imagenet import (
     agenet,
     alexnet,
@@ -38,6 +42,7 @@ from edgetune.workloads.zoo.yolo import tinyyolo, yolov8n
 if TYPE_CHECKING:
     from edgetune.workloads.graph_builder import Value
 
+PREFIX = "zoo:"
 NETWORK_KEY = "edgetune.network"
 """Key of the model's metadata with the name of a zoo graph, also in an exported file."""
 
@@ -195,3 +200,27 @@ def export(name: str, path: Path | str, batch_size: int | None = None, seed: int
         for value in (*model.graph.input, *model.graph.output):
             value.type.tensor_type.shape.dim[0].dim_value = batch_size
     save_model(model, Path(path))
+
+
+def load(reference: str) -> Workload:
+    """Return the workload named ``zoo:NAME``.
+
+    Raises:
+        InputError: there is no such network; the hint names the nearest.
+    """
+    name = reference.removeprefix(PREFIX)
+    if name not in NETWORKS:
+        listed = f"the zoo has {', '.join(NETWORKS)}"
+        raise InputError(
+            f"there is no network {name!r} in the zoo", nearest(name, NETWORKS, listed=listed, prefix=PREFIX)
+        )
+    return Workload(reference, name, "zoo", None, _hash(name))
+
+
+@cache
+def _hash(name: str) -> str:
+    """Return the hash of a network's definition: its graph and the shapes of its weights."""
+    return hashlib.sha256(weightless(name).SerializeToString(deterministic=True)).hexdigest()
+
+
+KIND = WorkloadKind(load, (PREFIX,), task="infer")

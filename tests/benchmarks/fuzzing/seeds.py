@@ -118,7 +118,6 @@ RECIPE = "import numpy as np\n\ndef inputs(request, line):\n    return {'x': np.
 
 def _artifacts() -> list[Seed]:
     """The golden files of older versions, and what the newest of each kind holds in every format that is read."""
-    from edgetune.artifacts import io
     from edgetune.artifacts.io import read_any
     from edgetune.artifacts.kinds import ENDINGS, current_version
 
@@ -130,7 +129,7 @@ def _artifacts() -> list[Seed]:
         else:
             artifact = read_any(str(path))
             forms = [ending.removeprefix(".") for ending in ENDINGS[kind] if ending != ".yml"]
-            found += [_one(f"{kind}.{form}", form, f"{kind}.{form}", io.to_bytes(artifact, form)) for form in forms]
+            found += [_one(f"{kind}.{form}", form, f"{kind}.{form}", artifact.to_bytes(form)) for form in forms]
     return found
 
 

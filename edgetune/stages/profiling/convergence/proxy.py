@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.stages.profiling.convergence.datasets import Dataset
 from edgetune.version import __version__
@@ -34,10 +34,7 @@ def resolve_proxy(reference: str) -> Workload:
             raise InputError(message, f"give {', '.join(PROXIES)}, a network of the zoo or an ONNX file")
         return workload
     if reference not in PROXIES:
-        near = difflib.get_close_matches(reference, PROXIES, 1)
-        listed = f"known: {', '.join(PROXIES)}"
-        hint = f"did you mean {near[0]}? {listed}" if near else listed
-        raise InputError(f"there is no proxy {reference!r}", hint)
+        raise InputError(f"there is no proxy {reference!r}", nearest(reference, PROXIES))
     return Workload(reference, reference, "name", None, f"edgetune {__version__}")
 
 
