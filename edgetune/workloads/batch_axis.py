@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from edgetune.workloads import shapes
-from edgetune.workloads.graphs import captured
+from edgetune.workloads.graphs import attributes, bodies, captured
 from edgetune.workloads.lazy import onnx
 
 Shape = tuple[int, ...]
@@ -105,9 +105,8 @@ def follow(
     for node in model.graph.node:
         if node.op_type in ("Shape", "Size"):
             continue
-        operator = _Operator(node, known, constants, opset, _attributes(node))
-        bodies = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-        if any(name in places for body in bodies for name in captured(body)):
+        operator = _Operator(node, known, constants, opset, attributes(node))
+        if any(name in places for body in bodies(node) for name in captured(body)):
             raise NotFollowedError(f"{label(node)} is not followed")
         if node.op_type in RECURRENT and any(name in places for name in node.input) and node.input[0] not in places:
             raise operator.mixes()  # one state for many samples, or many for one
@@ -123,12 +122,6 @@ def follow(
 def label(node: onnx.NodeProto) -> str:
     """Return the name and type of a node for a message."""
     return f"node {node.name or node.output[0]!r} ({node.op_type})"
-
-
-def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """Return the attributes that are numbers or text."""
-    plain = (onnx.AttributeProto.INT, onnx.AttributeProto.INTS, onnx.AttributeProto.STRING)
-    return {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute if a.type in plain}
 
 
 def _outputs(operator: _Operator, index: int, place: BatchPosition, batch_size: int) -> dict[str, BatchPosition]:
@@ -306,7 +299,7 @@ def _one_hot(operator: _Operator, index: int, place: BatchPosition) -> BatchPosi
 
 
 def _einsum(operator: _Operator, index: int, place: BatchPosition) -> BatchPosition:
-    terms, arrow, result = operator.attributes["equation"].decode().replace(" ", "").partition("->")
+    terms, arrow, result = operator.attributes["equation"].replace(" ", "").partition("->")
     if not arrow or "." in terms:
         raise NotFollowedError(f"{label(operator.node)} is not followed")
     letter = terms.split(",")[index][place.axis]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgetune.errors import InputError
-from edgetune.workloads.graphs import captured
+from edgetune.workloads.graphs import attributes, captured, known_shape
 from edgetune.workloads.lazy import onnx
 from edgetune.workloads.observed import NOTHING, Observation, body_prefix, path_of
 
@@ -162,14 +162,13 @@ def output_values(node: onnx.NodeProto, found: tuple[Body, ...]) -> list[onnx.Va
         states = _state_count(node)
         made = outputs[1:] if node.op_type == "Loop" else outputs
         for index, (name, value) in enumerate(zip(node.output, made, strict=False)):
-            kind = value.type.tensor_type
-            if not name or not kind.HasField("shape") or any(not d.HasField("dim_value") for d in kind.shape.dim):
+            dims = known_shape(value)
+            if not name or dims is None:
                 settled.pop(name, None)
                 continue
             copy = onnx.ValueInfoProto(name=name)
             copy.type.CopyFrom(value.type)
             if states is not None and index >= states:  # one slice per run of the body
-                dims = [dim.dim_value for dim in kind.shape.dim]
                 _set_shape(copy, [body.repeats, *dims])
             if body is not found[0] and (name not in settled or settled[name].type != copy.type):
                 settled.pop(name, None)
@@ -193,7 +192,7 @@ def _scanned(node: onnx.NodeProto) -> int:
     Raises:
         KeyError: the attribute ``num_scan_inputs`` is missing.
     """
-    return {attribute.name: int(attribute.i) for attribute in node.attribute}["num_scan_inputs"]
+    return int(attributes(node)["num_scan_inputs"])
 
 
 def _loop(
@@ -227,7 +226,7 @@ def _scan(
     node: onnx.NodeProto, graph: onnx.GraphProto, around: EnclosingGraph
 ) -> tuple[dict[str, onnx.ValueInfoProto | None], int | None]:
     """Return type and shape of each input of a ``Scan``'s body, and the number of slices."""
-    axes = next((list(a.ints) for a in node.attribute if a.name == "scan_input_axes"), [])
+    axes = attributes(node).get("scan_input_axes", ())
     states = len(node.input) - _scanned(node)
     bound: dict[str, onnx.ValueInfoProto | None] = {}
     repeats = None

@@ -57,8 +57,8 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
         InputError: the graph is malformed.
     """
     graph = read_graph(model)
-    takes = {node.name: tuple(t.name for t in node.inputs if t is not None) for node in graph.nodes}
-    by_tensor = {t.name: node.name for node in graph.nodes for t in node.outputs if t is not None}
+    takes = {node.name: tuple(tensor.name for tensor in node.reads) for node in graph.nodes}
+    by_tensor = {tensor.name: node.name for node in graph.nodes for tensor in node.makes}
     names = unique_names(model.graph.node)
     readers = {name: list(node.output) for node in reversed(model.graph.node) for name in node.input if name}
     for node in reversed(model.graph.node):
@@ -77,7 +77,7 @@ def rows_of_graph(model: onnx.ModelProto) -> GraphRows:
         by_node=by_node,
         takes=takes,
         readers=_readers(takes, by_tensor),
-        constants=frozenset(n.name for n in graph.nodes if all(t is None or t.constant for t in n.outputs)),
+        constants=frozenset(n.name for n in graph.nodes if all(tensor.constant for tensor in n.makes)),
         ops={node.name: node.op for node in graph.nodes},
         parameters=tuple(tensor.name for tensor in graph.parameters),
     )

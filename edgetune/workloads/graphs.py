@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 from edgetune.workloads.lazy import onnx
 
@@ -14,6 +15,30 @@ def bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     for attribute in node.attribute:
         found += [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
     return found
+
+
+def attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    """Return the attributes of a node that are numbers, text or lists of integers, by name."""
+    kinds = onnx.AttributeProto
+    found: dict[str, Any] = {}
+    for attribute in node.attribute:
+        if attribute.type == kinds.INT:
+            found[attribute.name] = int(attribute.i)
+        elif attribute.type == kinds.FLOAT:
+            found[attribute.name] = float(attribute.f)
+        elif attribute.type == kinds.STRING:
+            found[attribute.name] = attribute.s.decode(errors="replace")
+        elif attribute.type == kinds.INTS:
+            found[attribute.name] = tuple(int(value) for value in attribute.ints)
+    return found
+
+
+def known_shape(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """Return the sizes of a tensor; ``None`` if one of them is unknown."""
+    kind = value.type.tensor_type
+    if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+        return None
+    return tuple(int(dim.dim_value) for dim in kind.shape.dim)
 
 
 def nested_bodies(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
@@ -38,9 +63,8 @@ def captured(graph: onnx.GraphProto) -> set[str]:
     found: set[str] = set()
     for node in graph.node:
         found |= {name for name in node.input if name and name not in made}
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                found |= captured(attribute.g) - made
+        for body in bodies(node):
+            found |= captured(body) - made
         made |= set(node.output)
     return found | {value.name for value in graph.output if value.name not in made}
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from edgetune.workloads import shapes
-from edgetune.workloads.graphs import captured
+from edgetune.workloads.graphs import bodies, captured
 from edgetune.workloads.lazy import onnx
 
 Role = Literal["index", "length", "trips", "condition", "size", "other"]
@@ -100,9 +100,8 @@ class _Follower:
         """Follow the tensors of ``known`` through the nodes of a graph, which are in topological order."""
         numbers = dict(known)
         for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    self.walk(attribute.g, self._inside(node, attribute.g, numbers))
+            for body in bodies(node):
+                self.walk(body, self._inside(node, body, numbers))
             for index, name in enumerate(node.input):
                 if name in numbers and node.op_type not in ("Shape", "Size"):
                     result = self._read(node, index, numbers[name])

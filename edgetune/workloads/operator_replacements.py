@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from edgetune.workloads.graphs import attributes
 from edgetune.workloads.lazy import np, onnx
 
 DOMAIN = "com.microsoft"
@@ -74,7 +75,7 @@ def replace_runtime_operators(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -
 def _stand_in(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     if node.domain != DOMAIN and node.op_type != "SimplifiedLayerNormalization":
         return None
-    if _attribute(node, "channels_last", 0):
+    if attributes(node).get("channels_last", 0):
         return None
     if node.op_type in _SAME:
         outputs = [node.output[i] for i in _SAME[node.op_type] if i < len(node.output) and node.output[i]]
@@ -96,14 +97,14 @@ def _renamed(node: onnx.NodeProto, op: str, inputs: Sequence[str]) -> onnx.NodeP
 
 
 def _fused_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    if _attribute(node, "transBatchA", 0) or _attribute(node, "transBatchB", 0):
+    if attributes(node).get("transBatchA", 0) or attributes(node).get("transBatchB", 0):
         return None
     nodes, operands = [], []
     for name, transposed in zip(node.input[:2], ("transA", "transB"), strict=True):
-        if _attribute(node, transposed, 0):
+        if attributes(node).get(transposed, 0):
             turned = f"{node.output[0]}/{transposed}"
             nodes.append(onnx.helper.make_node("Einsum", [name], [turned], equation="...ab->...ba"))
-        operands.append(turned if _attribute(node, transposed, 0) else name)
+        operands.append(turned if attributes(node).get(transposed, 0) else name)
     return [*nodes, onnx.helper.make_node("MatMul", operands, node.output[:1])], []
 
 
@@ -114,7 +115,7 @@ def _to_float(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: 
 
 
 def _packed_matmul(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:  # noqa: ARG001 - one signature for all
-    inner, width = int(_attribute(node, "K", 0)), int(_attribute(node, "N", 0))
+    inner, width = int(attributes(node).get("K", 0)), int(attributes(node).get("N", 0))
     return _projected(node, node.input[0], (inner, width))
 
 
@@ -122,7 +123,7 @@ def _packed_attention(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     weight = shapes.get(node.input[1])
     if weight is None:
         return None
-    widths = _attribute(node, "qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3
+    widths = attributes(node).get("qkv_hidden_sizes", ()) or (weight[1] // 3,) * 3
     return _projected(node, node.input[0], (weight[0], int(widths[2])), floats=node.op_type == "QAttention")
 
 
@@ -150,7 +151,7 @@ def _grouped_query(node: onnx.NodeProto, shapes: Shapes) -> StandIn | None:
     if past is None:
         return None
     name = f"{node.output[0]}/bounds"
-    bounds = {"start": 0, "end": int(_attribute(node, "num_heads", 0)) * past[3], "axis": 2}
+    bounds = {"start": 0, "end": int(attributes(node).get("num_heads", 0)) * past[3], "axis": 2}
     weights = [onnx.numpy_helper.from_array(np.array([value]), f"{name}/{key}") for key, value in bounds.items()]
     return [onnx.helper.make_node("Slice", [node.input[0], *(w.name for w in weights)], node.output[:1])], weights
 
@@ -181,7 +182,3 @@ _SPECIAL: Mapping[str, Callable[[Any, Shapes], StandIn | None]] = MappingProxyTy
         "DynamicQuantizeLSTM": _quantised_lstm,
     }
 )
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.errors import InputError
@@ -270,54 +270,35 @@ def _read(folder: Path) -> Prepared:
 
 
 def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
+    source, files = document["source"], document["files"]
     return Prepared(
         folder=folder,
         network=_text(document["network"]),
-        reference=_text(document["source"]["reference"]),
-        source_sha256=_text(document["source"]["sha256"]),
+        reference=_text(source["reference"]),
+        source_sha256=_text(source["sha256"]),
         batch_size=_count(document["batch_size"]),
         options=dict(document["options"]),
         runtime=dict(document["runtime"]),
-        inputs=tuple(_tensor(each) for each in document["inputs"]),
-        outputs=tuple(_tensor(each) for each in document["outputs"]),
-        layers=tuple(_layer(each) for each in document["layers"]),
+        inputs=_read_as(tuple[TensorSpec, ...], document["inputs"]),
+        outputs=_read_as(tuple[TensorSpec, ...], document["outputs"]),
+        layers=_read_as(tuple[PreparedLayer, ...], document["layers"]),
         input_bytes=_count(document["input_bytes"]),
-        files={
-            _file_name(name): StoredFile(_count(each["size_bytes"]), _text(each["sha256"]))
-            for name, each in document["files"].items()
-        },
+        files={_file_name(name): _read_as(StoredFile, each) for name, each in files.items()},
         whole={_text(form): _file_name(name) for form, name in document["whole"].items()},
         difference=_number(document["difference"]),
     )
 
 
-def _layer(entry: Mapping[str, Any]) -> PreparedLayer:
-    if entry["kind"] not in get_args(LayerKind):
-        raise ValueError(f"no kind of layer: {entry['kind']!r}")
-    return PreparedLayer(
-        name=_text(entry["name"]),
-        kind=entry["kind"],
-        graph=_file_name(entry["graph"]),
-        weights=tuple(_weight(each) for each in entry["weights"]),
-        inputs=tuple(map(_text, entry["inputs"])),
-        outputs=tuple(map(_text, entry["outputs"])),
-        after=tuple(map(_count, entry["after"])),
-        weight_bytes=_count(entry["weight_bytes"]),
-        output_bytes=_count(entry["output_bytes"]),
-        scratch_bytes=_count(entry["scratch_bytes"]),
-        load_s=_number(entry["load_s"]),
-        execute_s=_number(entry["execute_s"]),
-    )
-
-
-def _weight(entry: Mapping[str, Any]) -> PreparedWeight:
-    shape = tuple(map(_count, entry["shape"]))
-    name = _file_name(entry["file"])
-    return PreparedWeight(_text(entry["input"]), name, _count(entry["offset"]), _text(entry["dtype"]), shape)
-
-
-def _tensor(entry: Mapping[str, Any]) -> TensorSpec:
-    return TensorSpec(_text(entry["name"]), _text(entry["dtype"]), tuple(map(_count, entry["shape"])))
+def _read_as(kind: Any, value: Any) -> Any:
+    """Return plain data as a dataclass, a tuple of equal members, one of several words, a text or a number."""
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{field.name: _read_as(kinds[field.name], value[field.name]) for field in fields(kind)})
+    if get_origin(kind) is tuple:
+        return tuple(_read_as(get_args(kind)[0], each) for each in value)
+    if get_origin(kind) is Literal and value not in get_args(kind):
+        raise ValueError(f"one of {', '.join(get_args(kind))} expected, not {value!r}")
+    return _SCALARS.get(kind, _text)(value)
 
 
 def _check(prepared: Prepared) -> None:
@@ -367,6 +348,10 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ValueError(f"a finite number of zero or more expected, not {value!r}")
     return float(value)
+
+
+_SCALARS: Mapping[Any, Callable[[Any], Any]] = {int: _count, float | None: _number}
+"""Functions that check a value of each type that is not text."""
 
 
 def processor_kind(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

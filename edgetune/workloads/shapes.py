@@ -9,6 +9,7 @@ from typing import Any
 
 from edgetune import limits
 from edgetune.errors import InputError
+from edgetune.workloads import graphs
 from edgetune.workloads.control_flow import CONTROL_FLOW, EnclosingGraph, ObservedGraph, bodies, output_values
 from edgetune.workloads.lazy import np, onnx
 from edgetune.workloads.observed import NOTHING, Observation
@@ -77,9 +78,8 @@ def known_shapes(graph: onnx.GraphProto) -> dict[str, tuple[int, ...]]:
     """Return the shape of every tensor whose shape is fully known, initialisers included."""
     found = {weight.name: tuple(int(size) for size in weight.dims) for weight in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
-        kind = value.type.tensor_type
-        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
-            found[value.name] = tuple(int(dim.dim_value) for dim in kind.shape.dim)
+        if (shape := graphs.known_shape(value)) is not None:
+            found[value.name] = shape
     return found
 
 
@@ -273,8 +273,7 @@ def _fold(skeleton: onnx.ModelProto, inferred: onnx.ModelProto) -> bool:
 
 def _foldable(node: onnx.NodeProto) -> bool:
     """Return whether the outputs of a node depend on the values of its inputs alone."""
-    bodies = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
-    return bool(node.input) and node.domain == "" and not bodies and not node.op_type.startswith("Random")
+    return bool(node.input) and node.domain == "" and not graphs.bodies(node) and not node.op_type.startswith("Random")
 
 
 def _stays_small(op: str, inputs: list[Any]) -> bool:
@@ -299,7 +298,7 @@ def _folded_values(graph: onnx.GraphProto, skeleton: onnx.GraphProto) -> list[on
 
 
 def _shape_value(node: onnx.NodeProto, shape: tuple[int, ...]) -> Any:
-    bounds = {attribute.name: int(attribute.i) for attribute in node.attribute}
+    bounds = graphs.attributes(node)
     return np.array(shape[bounds.get("start", 0) : bounds.get("end", len(shape))], dtype=np.int64)
 
 

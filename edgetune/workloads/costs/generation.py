@@ -232,7 +232,7 @@ def decoder_conditions(decoder: Decoder, run: Pass, nodes: Sequence[OperatorNode
     return {
         "dimensions": {"tokens": run.tokens, "past": run.past},
         **_run(run),
-        "weights_bytes": stored_bytes([tensor for node in nodes for tensor in node.inputs if tensor is not None]),
+        "weights_bytes": stored_bytes([tensor for node in nodes for tensor in node.reads]),
         "cache_bytes": cache_bytes(decoder, run, precision),
     }
 

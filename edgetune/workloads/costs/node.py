@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -100,6 +100,16 @@ class GraphTensor:
         return "x".join(map(str, self.shape)) if self.shape else "scalar"
 
 
+def present(tensors: Iterable[GraphTensor | None]) -> list[GraphTensor]:
+    """Return the tensors that are not omitted."""
+    return [tensor for tensor in tensors if tensor is not None]
+
+
+def total_bytes(tensors: Iterable[GraphTensor | None]) -> int:
+    """Return the bytes of the tensors that are not omitted."""
+    return sum(tensor.size_bytes for tensor in tensors if tensor is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorNode:
     """One operator with its tensors.
@@ -139,6 +149,16 @@ class OperatorNode:
     def optional(self, index: int) -> GraphTensor | None:
         """Return an input, or ``None`` if it is omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
+
+    @property
+    def reads(self) -> list[GraphTensor]:
+        """The inputs that are not omitted."""
+        return present(self.inputs)
+
+    @property
+    def makes(self) -> list[GraphTensor]:
+        """The outputs that are not omitted."""
+        return present(self.outputs)
 
     @property
     def x(self) -> GraphTensor:
@@ -194,6 +214,10 @@ class Cost:
     ledger: Ledger = "modelled"
     parts: Parts = WHOLE
 
+    def plus(self, **amounts: int) -> Cost:
+        """Return the cost with some amounts added, e.g. ``plus(flops_other=2)``."""
+        return replace(self, **{name: getattr(self, name) + amount for name, amount in amounts.items()})
+
 
 ZERO = Cost("view", kernels=0, ledger="zero")
 """Cost of a view, or of a value known before the network runs."""
@@ -221,14 +245,14 @@ def streamed(
         reads: Inputs that are read from memory; by default all inputs of the node.
         macs, flops_other, channels_in, channels_out, kernels: As in ``Cost``.
     """
-    present = [tensor for tensor in (node.inputs if reads is None else reads) if tensor is not None]
+    read = present(node.inputs if reads is None else reads)
     return Cost(
         op_class,
         macs=macs,
         flops_other=flops_other,
-        bytes_read=sum(tensor.size_bytes for tensor in present),
-        bytes_written=sum(tensor.size_bytes for tensor in node.outputs if tensor is not None),
-        weight_bytes=sum(tensor.size_bytes for tensor in present if tensor.constant),
+        bytes_read=total_bytes(read),
+        bytes_written=total_bytes(node.outputs),
+        weight_bytes=total_bytes(tensor for tensor in read if tensor.constant),
         channels_in=channels_in,
         channels_out=channels_out,
         kernels=kernels,
@@ -252,17 +276,29 @@ def precision_of(node: OperatorNode) -> str | None:
     """
     if node.op in _QUANTISES_INSIDE:
         return "int8"
-    first = next((tensor for tensor in node.inputs if tensor is not None), None)
-    if first is not None and node.op not in _CHANGES_TYPE and first.dtype in ("int8", "uint8"):
+    changes = node.op in _CHANGES_TYPE
+    if not changes and node.reads and node.reads[0].dtype in ("int8", "uint8"):
         return "int8"
-    tensors = (*node.outputs, *node.inputs) if node.op in _CHANGES_TYPE else (*node.inputs, *node.outputs)
+    tensors = (*node.makes, *node.reads) if changes else (*node.reads, *node.makes)
     return next((found for tensor in tensors if (found := _float(tensor)) is not None), None)
 
 
-def _float(tensor: GraphTensor | None) -> str | None:
-    if tensor is None:
-        return None
+def _float(tensor: GraphTensor) -> str | None:
     return "fp8" if tensor.dtype.startswith("float8") else _ARITHMETIC.get(tensor.dtype)
+
+
+def readers_of(nodes: Iterable[OperatorNode]) -> dict[str, list[int]]:
+    """Return the indices of the nodes that read each tensor, each node once."""
+    found: dict[str, list[int]] = {}
+    for index, node in enumerate(nodes):
+        for name in {tensor.name for tensor in node.reads}:
+            found.setdefault(name, []).append(index)
+    return found
+
+
+def makers_of(nodes: Iterable[OperatorNode]) -> dict[str, int]:
+    """Return the index of the node that makes each tensor."""
+    return {tensor.name: index for index, node in enumerate(nodes) for tensor in node.makes}
 
 
 def main_precision(rows: Sequence[OpRow]) -> str:
@@ -316,15 +352,8 @@ class _Chains:
     def __init__(self, nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> None:
         self._nodes = nodes
         self._outputs = outputs
-        self._readers: dict[str, list[int]] = {}
-        self._makers: dict[str, int] = {}
-        for index, node in enumerate(nodes):
-            for tensor in node.inputs:
-                if tensor is not None:
-                    self._readers.setdefault(tensor.name, []).append(index)
-            for tensor in node.outputs:
-                if tensor is not None:
-                    self._makers[tensor.name] = index
+        self._readers = readers_of(nodes)
+        self._makers = makers_of(nodes)
 
     def gated(self, gate: int) -> tuple[OperatorNode, list[int]] | None:
         """Match x * sigmoid(x): a gate whose only reader multiplies it with the gate's own input."""
@@ -355,20 +384,20 @@ class _Chains:
 
     def _halves(self, index: int, x: GraphTensor) -> bool:
         node = self._nodes[index]
-        return node.op in ("Mul", "Div") and any(t is not None and t.name == x.name for t in node.inputs)
+        return node.op in ("Mul", "Div") and any(tensor.name == x.name for tensor in node.reads)
 
     def _only_reader(self, index: int, op: str) -> int | None:
-        """Return the node of type ``op`` that alone reads the output of node ``index``, else ``None``."""
+        """Return the node of type ``op`` that alone reads the output of node ``index``, once, else ``None``."""
         name = self._nodes[index].y.name
         readers = self._readers.get(name, [])
         if name in self._outputs or len(readers) != 1 or self._nodes[readers[0]].op != op:
             return None
-        return readers[0]
+        return readers[0] if [tensor.name for tensor in self._nodes[readers[0]].reads].count(name) == 1 else None
 
     def _other_inputs(self, index: int, source: int) -> list[str]:
         """Return the names of the inputs of node ``index`` that node ``source`` does not compute."""
         made = self._nodes[source].y.name
-        return [tensor.name for tensor in self._nodes[index].inputs if tensor is not None and tensor.name != made]
+        return [tensor.name for tensor in self._nodes[index].reads if tensor.name != made]
 
     def _fuse(self, op: str, x: GraphTensor, members: list[int]) -> tuple[OperatorNode, list[int]]:
         last = self._nodes[members[-1]]

@@ -169,7 +169,7 @@ def _graph_table(model: onnx.ModelProto, name: str, request: CostRequest, worklo
 
 def _has_shapes(item: Costed) -> bool:
     """Return whether an operator has a cost, or lacks one for other reasons than unknown shapes."""
-    known = all(tensor is None or tensor.shape is not None for tensor in (*item.node.inputs, *item.node.outputs))
+    known = all(tensor.shape is not None for tensor in (*item.node.reads, *item.node.makes))
     return item.cost.ledger != "unmodelled" or (known and item.node.op not in CONTROL_FLOW)
 
 
@@ -178,8 +178,8 @@ def _unknown_shapes(costed: Sequence[Costed]) -> list[DataWarning]:
     missing: dict[str, None] = {}
     for item in costed:
         if not _has_shapes(item) and has_formula(item.node):
-            tensors = (*item.node.inputs, *item.node.outputs)
-            missing.update(dict.fromkeys(each.name for each in tensors if each is not None and each.shape is None))
+            tensors = (*item.node.reads, *item.node.makes)
+            missing.update(dict.fromkeys(each.name for each in tensors if each.shape is None))
     if not missing:
         return []
     first = repr(next(iter(missing)))[1:-1]  # in a damaged model a name may contain any characters

@@ -45,11 +45,11 @@ def training_rows(forward: Sequence[Costed], parameters: Sequence[GraphTensor]) 
     backward: list[list[OpRow]] = []
     for item in forward:
         rows.append(to_row(item.node, item.cost))
-        wanted = [tensor for tensor in item.node.inputs if tensor is not None and tensor.name in needs]
+        wanted = [tensor for tensor in item.node.reads if tensor.name in needs]
         # A constant computed from weights (a transposed one) passes a gradient on; one computed from shapes does not.
         if not wanted:
             continue
-        needs.update(tensor.name for tensor in item.node.outputs if tensor is not None)
+        needs.update(tensor.name for tensor in item.node.makes)
         if item.cost.ledger == "modelled":
             backward.append(_backward(item, wanted, trainable))
     for group in reversed(backward):

@@ -15,27 +15,15 @@ folded into weights.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
-from edgetune.workloads.costs.node import WHOLE, Cost, GraphTensor, OperatorNode
+from edgetune.workloads.costs.node import WHOLE, Cost, GraphTensor, OperatorNode, readers_of
 from edgetune.workloads.costs.walk import Costed
 
 
 def apart(costed: Sequence[Costed]) -> list[Costed]:
     """Return the operators with the bytes and launches of their parts as separate kernels, still one row each."""
-    return [
-        Costed(
-            item.node,
-            replace(
-                item.cost,
-                bytes_read=item.cost.bytes_read + item.cost.parts.bytes_read,
-                bytes_written=item.cost.bytes_written + item.cost.parts.bytes_written,
-                kernels=item.cost.kernels + item.cost.parts.kernels,
-                parts=WHOLE,
-            ),
-        )
-        for item in costed
-    ]
+    return [Costed(item.node, replace(item.cost.plus(**asdict(item.cost.parts)), parts=WHOLE)) for item in costed]
 
 
 _PRODUCERS = frozenset(("conv", "depthwise", "gemm", "elementwise", "normalisation"))
@@ -93,7 +81,7 @@ def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
         outputs: Names of the network's outputs.
     """
     costed = _unpacked_by_readers(costed, outputs)
-    readers = _reader_counts(costed)
+    readers = readers_of(item.node for item in costed)
     chains: list[_Chain] = []
     makers: dict[str, int] = {}
     for item in costed:
@@ -103,18 +91,13 @@ def fuse(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
             joined = len(chains) - 1
         else:
             _join(chains[joined], item)
-        for tensor in item.node.outputs:
-            if tensor is not None:
-                makers[tensor.name] = joined
+        makers.update((tensor.name, joined) for tensor in item.node.makes)
     return [chain.fused() for chain in chains]
 
 
 def _unpacked_by_readers(costed: Sequence[Costed], outputs: frozenset[str]) -> list[Costed]:
     """Return the operators with each ``DequantizeLinear`` folded into its readers, if all of them can unpack."""
-    readers: dict[str, list[int]] = {}
-    for index, item in enumerate(costed):
-        for name in {tensor.name for tensor in item.node.inputs if tensor is not None}:
-            readers.setdefault(name, []).append(index)
+    readers = readers_of(item.node for item in costed)
     found: list[Costed | None] = list(costed)
     for index, item in enumerate(costed):
         if item.node.op != "DequantizeLinear" or item.cost.ledger != "modelled" or item.node.y.name in outputs:
@@ -139,28 +122,18 @@ def _reading_packed(reader: Costed, unpacking: Costed, *, pays: bool) -> Costed:
     """Return ``reader`` reading the quantised values; with ``pays``, its cost includes the FLOP of unpacking."""
     packed, wide = unpacking.node.x, unpacking.node.y
     inputs = tuple(packed if t is not None and t.name == wide.name else t for t in reader.node.inputs)
-    times = sum(t is not None and t.name == wide.name for t in reader.node.inputs) * reader.node.repeats
-    cost = replace(
-        reader.cost,
-        flops_other=reader.cost.flops_other + (unpacking.cost.flops_other if pays else 0),
-        bytes_read=reader.cost.bytes_read - times * (wide.size_bytes - packed.size_bytes),
+    times = sum(tensor.name == wide.name for tensor in reader.node.reads) * reader.node.repeats
+    cost = reader.cost.plus(
+        flops_other=unpacking.cost.flops_other if pays else 0, bytes_read=times * (packed.size_bytes - wide.size_bytes)
     )
     return Costed(replace(reader.node, inputs=inputs), cost)
-
-
-def _reader_counts(costed: Sequence[Costed]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for item in costed:
-        for name in {tensor.name for tensor in item.node.inputs if tensor is not None}:
-            counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 def _producer(
     item: Costed,
     chains: Sequence[_Chain],
     makers: Mapping[str, int],
-    readers: Mapping[str, int],
+    readers: Mapping[str, Sequence[int]],
     outputs: frozenset[str],
 ) -> int | None:
     """Return the index of the chain that an operator joins, or ``None``."""
@@ -168,9 +141,9 @@ def _producer(
     if cost.ledger != "modelled" or (cost.op_class != "elementwise" and item.node.op != "BatchNormalization"):
         return None
     found: list[tuple[bool, int]] = []
-    for tensor in item.node.inputs:
-        index = makers.get(tensor.name) if tensor is not None else None
-        if tensor is None or index is None or readers[tensor.name] != 1 or tensor.name in outputs:
+    for tensor in item.node.reads:
+        index = makers.get(tensor.name)
+        if index is None or len(readers[tensor.name]) != 1 or tensor.name in outputs:
             continue
         chain = chains[index]
         fits = chain.last.name == tensor.name and tensor.elements == item.node.y.elements
@@ -185,18 +158,14 @@ def _join(chain: _Chain, item: Costed) -> None:
     if node.op == "BatchNormalization" and len(chain.members) == 1 and _takes_scales(first):
         chain.cost = _with_folded_scale(chain.cost, first, node)
     else:
-        reads = sum(tensor is not None and tensor.name == inner.name for tensor in node.inputs)
+        reads = sum(tensor.name == inner.name for tensor in node.reads)
         inner_bytes = inner.size_bytes * node.repeats
         cost = item.cost
-        chain.cost = replace(
-            chain.cost,
-            macs=chain.cost.macs + cost.macs,
-            flops_other=chain.cost.flops_other + cost.flops_other,
-            bytes_read=chain.cost.bytes_read + max(cost.bytes_read - reads * inner_bytes, 0),
-            bytes_written=chain.cost.bytes_written - inner_bytes + cost.bytes_written,
-            weight_bytes=chain.cost.weight_bytes + cost.weight_bytes,
-        )
-        chain.extra += [tensor for tensor in node.inputs if tensor is not None and tensor.name != inner.name]
+        chain.cost = chain.cost.plus(
+            macs=cost.macs, flops_other=cost.flops_other, bytes_read=max(cost.bytes_read - reads * inner_bytes, 0),
+            bytes_written=cost.bytes_written - inner_bytes, weight_bytes=cost.weight_bytes,
+        )  # fmt: skip
+        chain.extra += [tensor for tensor in node.reads if tensor.name != inner.name]
     chain.members.append(node)
 
 
@@ -210,9 +179,5 @@ def _with_folded_scale(cost: Cost, producer: OperatorNode, norm: OperatorNode) -
     if producer.optional(_FOLDS_SCALES[producer.op]) is not None:
         return cost
     bias_bytes = norm.input(2).size_bytes * norm.repeats
-    return replace(
-        cost,
-        flops_other=cost.flops_other + _SHIFT_FLOPS * norm.y.elements * norm.repeats,
-        bytes_read=cost.bytes_read + bias_bytes,
-        weight_bytes=cost.weight_bytes + bias_bytes,
-    )
+    shifts = _SHIFT_FLOPS * norm.y.elements * norm.repeats
+    return cost.plus(flops_other=shifts, bytes_read=bias_bytes, weight_bytes=bias_bytes)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from edgetune.artifacts.ops import OpRow, Phase
 from edgetune.errors import InputError
-from edgetune.workloads import shapes
+from edgetune.workloads import graphs, shapes
 from edgetune.workloads.control_flow import CONTROL_FLOW, Body, EnclosingGraph, bodies, is_settled
 from edgetune.workloads.costs.formulas.movement import EXPANDED
 from edgetune.workloads.costs.node import (
@@ -145,7 +144,7 @@ class _Reader:
         outputs = tuple(_output(tensors, o, constant) if o else None for o in proto.output)
         if constant and proto.op_type == "DequantizeLinear":
             outputs = tuple(_kept_packed(tensors, o, inputs) for o in proto.output)
-        domain, attributes = str(proto.domain), _attributes(proto)
+        domain, attributes = str(proto.domain), graphs.attributes(proto)
         return OperatorNode(name, proto.op_type, inputs, outputs, attributes, self.training, domain, scope.repeats)
 
     def _body(
@@ -217,7 +216,7 @@ def _checked(node: OperatorNode, cost: Cost) -> Cost:
     }  # fmt: skip
     for what, amount in amounts.items():
         if amount < 0:
-            listed = " and ".join(str(tensor) for tensor in (*node.inputs, *node.outputs) if tensor is not None)
+            listed = " and ".join(map(str, (*node.reads, *node.makes)))
             raise InputError(
                 f"operator {node.name!r} ({node.op}) would cost {amount} {what}: its shapes contradict, {listed}",
                 HINT,
@@ -233,9 +232,9 @@ def to_row(node: OperatorNode, cost: Cost, phase: Phase = "forward", suffix: str
         op_class=cost.op_class,
         phase=phase,
         ledger=cost.ledger,
-        inputs=tuple(str(tensor) for tensor in node.inputs if tensor is not None),
-        outputs=tuple(str(tensor) for tensor in node.outputs if tensor is not None),
-        dtype=next((tensor.dtype for tensor in node.outputs if tensor is not None), ""),
+        inputs=tuple(map(str, node.reads)),
+        outputs=tuple(map(str, node.makes)),
+        dtype=node.makes[0].dtype if node.makes else "",
         macs=cost.macs,
         flops=2 * cost.macs + cost.flops_other,
         flops_other=cost.flops_other,
@@ -254,8 +253,7 @@ def _is_repeatable(proto: onnx.NodeProto) -> bool:
 
     Random operators are not, nor is control flow, whose bodies may read tensors that are not among its inputs.
     """
-    bodies = any(attribute.HasField("g") or attribute.graphs for attribute in proto.attribute)
-    return bool(proto.input) and not bodies and not proto.op_type.startswith("Random")
+    return bool(proto.input) and not graphs.bodies(proto) and not proto.op_type.startswith("Random")
 
 
 def _unknown(name: str) -> GraphTensor:
@@ -277,10 +275,7 @@ def _tensors(graph: onnx.GraphProto, precision: str | None) -> dict[str, GraphTe
         kind = value.type.tensor_type
         if not kind.elem_type:
             continue
-        dims = kind.shape.dim
-        known = kind.HasField("shape") and all(dim.HasField("dim_value") for dim in dims)
-        shape = tuple(int(dim.dim_value) for dim in dims) if known else None
-        found[value.name] = GraphTensor(value.name, shape, *_storage(kind.elem_type, precision))
+        found[value.name] = GraphTensor(value.name, graphs.known_shape(value), *_storage(kind.elem_type, precision))
     for weight in graph.initializer:
         shape = tuple(int(size) for size in weight.dims)
         found[weight.name] = GraphTensor(weight.name, shape, *_storage(weight.data_type, precision), constant=True)
@@ -311,21 +306,6 @@ _INTEGER_BYTES: Mapping[str, int] = {
     "complex128": 16,
 }
 """Bytes of the types that are not floating-point; 1 if not listed (bool, int8, uint8)."""
-
-
-def _attributes(proto: onnx.NodeProto) -> dict[str, Any]:
-    """Return the attributes that formulas use: numbers, lists of integers and strings."""
-    found: dict[str, Any] = {}
-    for attribute in proto.attribute:
-        if attribute.type == onnx.AttributeProto.INT:
-            found[attribute.name] = int(attribute.i)
-        elif attribute.type == onnx.AttributeProto.FLOAT:
-            found[attribute.name] = float(attribute.f)
-        elif attribute.type == onnx.AttributeProto.STRING:
-            found[attribute.name] = attribute.s.decode(errors="replace")
-        elif attribute.type == onnx.AttributeProto.INTS:
-            found[attribute.name] = tuple(int(value) for value in attribute.ints)
-    return found
 
 
 def unique_names(nodes: Sequence[onnx.NodeProto]) -> list[str]:

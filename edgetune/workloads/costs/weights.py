@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from edgetune.workloads.costs.node import GraphTensor, OperatorNode
+from edgetune.workloads.costs.node import GraphTensor, OperatorNode, makers_of, readers_of
 from edgetune.workloads.lazy import onnx
 
 _RUNNING_STATISTICS = {"BatchNormalization": (3, 4)}
@@ -81,9 +81,7 @@ def stored_otherwise(
                 source = made[operand.name]
                 found[source.name] = source
         source_of = node.optional(0)
-        for output in node.outputs:
-            if output is None or not output.constant:
-                continue
+        for output in (output for output in node.makes if output.constant):
             if node.op in _MAKERS:
                 made[output.name] = output
             elif source_of is not None and source_of.name in made:
@@ -135,7 +133,7 @@ def as_run(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> tuple[list
         nodes: Operators in the order of the graph.
         outputs: Names of outputs, which are never removed.
     """
-    graph = _Graph(nodes, outputs)
+    graph = _Graph(nodes, outputs, readers_of(nodes), makers_of(nodes))
     for index, node in enumerate(nodes):
         if not node.domain and (node.op in _PRODUCTS or node.op in _ELEMENTWISE or node.op in _MOVES):
             graph.replace(index)
@@ -146,18 +144,10 @@ def as_run(nodes: Sequence[OperatorNode], outputs: frozenset[str]) -> tuple[list
 class _Graph:
     nodes: Sequence[OperatorNode]
     outputs: frozenset[str]
-    readers: dict[str, list[int]] = field(default_factory=dict)
-    makers: dict[str, int] = field(default_factory=dict)
+    readers: dict[str, list[int]]
+    makers: dict[str, int]
     replaced: dict[int, OperatorNode] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        for index, node in enumerate(self.nodes):
-            for name in {tensor.name for tensor in node.inputs if tensor is not None}:
-                self.readers.setdefault(name, []).append(index)
-            for tensor in node.outputs:
-                if tensor is not None:
-                    self.makers[tensor.name] = index
 
     def replace(self, index: int) -> None:
         """Replace a node by its 8-bit kernel if it is between quantisation nodes."""
@@ -186,7 +176,7 @@ class _Graph:
         """Return the nodes behind one up to the ``QuantizeLinear``, included, that alone reads the result."""
         found: list[int] = []
         while True:
-            made = [tensor for tensor in self.nodes[found[-1] if found else index].outputs if tensor is not None]
+            made = self.nodes[found[-1] if found else index].makes
             if len(made) != 1 or made[0].name in self.outputs:
                 return None
             reading = self.readers.get(made[0].name, [])
@@ -202,11 +192,7 @@ class _Graph:
     def kept(self) -> list[OperatorNode]:
         """Return the remaining nodes; a ``DequantizeLinear`` without readers is removed."""
         still = {
-            tensor.name
-            for index, node in enumerate(self.nodes)
-            if index not in self.dropped
-            for tensor in node.inputs
-            if tensor is not None
+            tensor.name for index, node in enumerate(self.nodes) if index not in self.dropped for tensor in node.reads
         }
         found = []
         for index, node in enumerate(self.nodes):

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_tensor
 
 from edgetune.errors import InputError
-from edgetune.workloads.graphs import needed_nodes, nested_bodies, tensor_bytes
+from edgetune.workloads.graphs import known_shape, needed_nodes, nested_bodies, tensor_bytes
 from edgetune.workloads.ort_session import one_line, require_onnxruntime
 
 _FED_KINDS = "biuf"
@@ -68,10 +68,8 @@ class StoredGraph:
 
 
 def _bytes_of(value: onnx.ValueInfoProto | None) -> int | None:
-    if value is None or not _is_known(value):
-        return None
-    kind = value.type.tensor_type
-    return tensor_bytes(kind.elem_type, [dim.dim_value for dim in kind.shape.dim])
+    shape = None if value is None or not _is_known(value) else known_shape(value)
+    return None if value is None or shape is None else tensor_bytes(value.type.tensor_type.elem_type, shape)
 
 
 def stored_graph(model: onnx.ModelProto, inferred: onnx.ModelProto, folder: Path) -> StoredGraph:
@@ -145,9 +143,7 @@ def _array(tensor: onnx.TensorProto, folder: Path) -> Any:
 
 def _is_known(value: onnx.ValueInfoProto) -> bool:
     """Whether a value is a tensor whose type and size are known."""
-    kind = value.type.tensor_type
-    fixed = all(dim.HasField("dim_value") for dim in kind.shape.dim)
-    return bool(value.type.HasField("tensor_type") and kind.elem_type and kind.HasField("shape") and fixed)
+    return bool(value.type.tensor_type.elem_type) and known_shape(value) is not None
 
 
 Level = Literal["basic", "extended", "all"]

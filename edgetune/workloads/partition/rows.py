@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 from onnx import helper, numpy_helper
 
+from edgetune.workloads.graphs import attributes
 from edgetune.workloads.partition.optimised import StoredGraph
 
 _MATRIX_INPUT = {"Gemm": 1, "FusedGemm": 1, "MatMul": 1, "Gather": 0}
@@ -53,7 +54,7 @@ class _Split:
         if place is None or weight is None or weight.ndim != 2 or weight.nbytes <= self.most_bytes:
             return [node]
         bias = node.input[2] if len(node.input) > 2 else ""
-        settings = {attribute.name: attribute.i for attribute in node.attribute}
+        settings = attributes(node)
         if self._graph.nbytes(node.output[0]) is None or settings.get("axis", 0) not in (0, -2):
             return [node]
         if bias and self._constant(bias) is None:

@@ -14,7 +14,7 @@ import torch
 from torch.nn import functional
 
 from edgetune.workloads.torch_operators import arithmetic, layout, windows
-from edgetune.workloads.torch_operators.arithmetic import plain
+from edgetune.workloads.torch_operators.arithmetic import configured, plain
 from edgetune.workloads.torch_operators.node import Make
 
 OPERATORS: Mapping[str, Make] = {
@@ -49,16 +49,16 @@ OPERATORS: Mapping[str, Make] = {
     "Where": plain(arithmetic.where),
     "Identity": plain(lambda x: x),
     "Relu": plain(torch.relu),
-    "LeakyRelu": arithmetic.leaky_relu,
+    "LeakyRelu": configured(functional.leaky_relu, alpha=0.01),
     "PRelu": plain(arithmetic.prelu),
-    "Elu": arithmetic.elu,
+    "Elu": configured(functional.elu, alpha=1.0),
     "Sigmoid": plain(torch.sigmoid),
     "Tanh": plain(torch.tanh),
     "Softplus": plain(functional.softplus),
     "HardSwish": plain(functional.hardswish),
     "HardSigmoid": arithmetic.hard_sigmoid,
     "Mish": plain(functional.mish),
-    "Gelu": arithmetic.gelu,
+    "Gelu": configured(lambda x, how: functional.gelu(x, approximate=how), approximate="none"),
     "Clip": arithmetic.clip,
     "Softmax": arithmetic.softmax(torch.softmax),
     "LogSoftmax": arithmetic.softmax(torch.log_softmax),
@@ -83,9 +83,9 @@ OPERATORS: Mapping[str, Make] = {
     "ReduceMin": arithmetic.reduce(torch.amin),
     "ArgMax": arithmetic.arg(torch.argmax),
     "ArgMin": arithmetic.arg(torch.argmin),
-    "Flatten": layout.flatten,
+    "Flatten": configured(layout.flatten, axis=1),
     "Reshape": layout.reshape,
-    "Transpose": layout.transpose,
+    "Transpose": configured(layout.transpose, perm=None),
     "Concat": layout.concat,
     "Split": layout.split,
     "Slice": layout.slice_,
@@ -93,7 +93,7 @@ OPERATORS: Mapping[str, Make] = {
     "Unsqueeze": layout.unsqueeze,
     "Gather": layout.gather,
     "Cast": layout.cast,
-    "Shape": layout.shape,
+    "Shape": configured(layout.shape, start=0, end=None),
     "ConstantOfShape": layout.constant_of_shape,
     "Expand": layout.expand,
     "Range": plain(layout.range_),

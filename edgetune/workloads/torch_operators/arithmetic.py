@@ -17,12 +17,12 @@ def plain(function: Callable[..., Any]) -> Make:
     return lambda _: lambda x: function(*x)
 
 
-def along(function: Callable[..., Any], default: int) -> Make:
-    """An operator along one axis."""
+def configured(function: Callable[..., Any], **defaults: Any) -> Make:
+    """An operator on one input with settings: the function's further arguments, in the order of ``defaults``."""
 
     def make(node: NodeView) -> Run:
-        axis = node.attributes.get("axis", default)
-        return lambda x: function(x[0], axis)
+        settings = [node.attributes.get(name, default) for name, default in defaults.items()]
+        return lambda x: function(x[0], *settings)
 
     return make
 
@@ -32,7 +32,7 @@ def softmax(function: Callable[..., Any]) -> Make:
 
     def make(node: NodeView) -> Run:
         if node.opset >= 13:
-            return along(function, -1)(node)
+            return configured(function, axis=-1)(node)
         axis = node.attributes.get("axis", 1)  # up to opset 12 all axes from this one on are one
         return lambda x: function(x[0].flatten(axis), -1).reshape(x[0].shape)
 
@@ -67,30 +67,12 @@ def chain(function: Callable[[Any, Any], Any]) -> Make:
     return lambda _: run
 
 
-def leaky_relu(node: NodeView) -> Run:
-    """``LeakyRelu``."""
-    slope = node.attributes.get("alpha", 0.01)
-    return lambda x: functional.leaky_relu(x[0], slope)
-
-
-def elu(node: NodeView) -> Run:
-    """``Elu``."""
-    alpha = node.attributes.get("alpha", 1.0)
-    return lambda x: functional.elu(x[0], alpha)
-
-
 def hard_sigmoid(node: NodeView) -> Run:
     """``HardSigmoid``: PyTorch's own where the slope is its 1/6."""
     alpha, beta = node.attributes.get("alpha", 0.2), node.attributes.get("beta", 0.5)
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         return lambda x: functional.hardsigmoid(x[0])
     return lambda x: torch.clamp(x[0] * alpha + beta, 0.0, 1.0)
-
-
-def gelu(node: NodeView) -> Run:
-    """``Gelu`` (opset 20)."""
-    how = node.attributes.get("approximate", "none")
-    return lambda x: functional.gelu(x[0], approximate=how)
 
 
 def prelu(a: Any, slope: Any) -> Any:
@@ -197,12 +179,7 @@ def reduce(function: Callable[..., Any]) -> Make:
 
 def arg(function: Callable[..., Any]) -> Make:
     """``ArgMax`` and ``ArgMin``."""
-
-    def make(node: NodeView) -> Run:
-        axis, keep = node.attributes.get("axis", 0), bool(node.attributes.get("keepdims", 1))
-        return lambda x: function(x[0], dim=axis, keepdim=keep)
-
-    return make
+    return configured(lambda x, axis, keep: function(x, axis, bool(keep)), axis=0, keepdims=1)
 
 
 def global_pool(function: Callable[..., Any]) -> Make:

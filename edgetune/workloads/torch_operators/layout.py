@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,18 +13,14 @@ if TYPE_CHECKING:
     from edgetune.workloads.torch_operators.node import Inputs, NodeView, Run
 
 
-def flatten(node: NodeView) -> Run:
+def flatten(data: Any, axis: int) -> Any:
     """``Flatten`` to a matrix."""
-    axis = node.attributes.get("axis", 1)
+    return data.reshape(math.prod(data.shape[:axis]), -1)
 
-    def run(x: Inputs) -> Any:
-        data = x[0]
-        rows = 1
-        for size in data.shape[:axis]:
-            rows *= size
-        return data.reshape(rows, -1)
 
-    return run
+def transpose(data: Any, axes: Sequence[int] | None) -> Any:
+    """``Transpose``, by default in the reverse order."""
+    return data.permute(axes or tuple(reversed(range(data.dim()))))
 
 
 def reshape(node: NodeView) -> Run:
@@ -38,12 +36,6 @@ def reshape(node: NodeView) -> Run:
         return data.reshape(wanted)
 
     return run
-
-
-def transpose(node: NodeView) -> Run:
-    """``Transpose``."""
-    axes = node.attributes.get("perm")
-    return lambda x: x[0].permute(axes or tuple(reversed(range(x[0].dim()))))
 
 
 def concat(node: NodeView) -> Run:
@@ -166,10 +158,9 @@ def expand(node: NodeView) -> Run:
     return lambda x: x[0].expand(torch.broadcast_shapes(x[0].shape, tuple(shape(x))))
 
 
-def shape(node: NodeView) -> Run:
+def shape(data: Any, start: int, end: int | None) -> Any:
     """``Shape``: kept on the CPU, where the arithmetic on it is done."""
-    start, end = node.attributes.get("start", 0), node.attributes.get("end")
-    return lambda x: torch.tensor(x[0].shape[start:end], dtype=torch.int64)
+    return torch.tensor(data.shape[start:end], dtype=torch.int64)
 
 
 def range_(start: Any, limit: Any, delta: Any) -> Any:

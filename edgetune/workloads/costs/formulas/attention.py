@@ -8,12 +8,12 @@ own cost. Source: T. Dao et al., FlashAttention, arXiv:2205.14135.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from edgetune.artifacts.ops import OpClass
 from edgetune.errors import InputError
 from edgetune.workloads.costs.formulas.pointwise import SOFTMAX_FLOPS
-from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, Parts
+from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, Parts, present, total_bytes
 
 ROTARY_FLOPS = 3
 """Per element: times the cosine, its partner times the sine, and the sum. Source: J. Su et al., arXiv:2104.09864."""
@@ -32,8 +32,9 @@ class Heads:
         heads: Query heads.
         kv_heads: Heads of keys and values, each shared by ``heads / kv_heads`` query heads.
         queries: New tokens of each sequence.
-        past: Tokens whose keys and values lie in the cache.
-        keys: Keys including those of the cache.
+        past: Keys before the first query's own.
+        cached: Keys and values that are read from the cache.
+        fresh: Keys and values that are computed, and appended to the cache if the operator returns it.
         key_size, value_size: Elements of a key and of a value of one head.
     """
 
@@ -42,24 +43,15 @@ class Heads:
     kv_heads: int
     queries: int
     past: int
-    keys: int
+    cached: int
+    fresh: int
     key_size: int
     value_size: int
 
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """Reads and writes of the key-value cache by one attention.
-
-    Args:
-        read_keys: Positions read, each a key and a value per head.
-        appended_keys: Positions written.
-        item_bytes: Bytes of one element.
-    """
-
-    read_keys: int
-    appended_keys: int
-    item_bytes: int
+    @property
+    def keys(self) -> int:
+        """Keys including those of the cache."""
+        return self.cached + self.fresh
 
 
 def visible_pairs(queries: int, keys: int, past: int, *, causal: bool, window: int = 0) -> int:
@@ -100,7 +92,8 @@ def attention(node: OperatorNode) -> Cost:
         kv_heads,
         queries,
         offset,
-        past + fresh,
+        past,
+        fresh,
         key.dims[3] if len(key.dims) == 4 else key.dims[2] // kv_heads,
         value.dims[3] if len(value.dims) == 4 else value.dims[2] // kv_heads,
     )
@@ -109,7 +102,7 @@ def attention(node: OperatorNode) -> Cost:
         node,
         sizes,
         reads=[query, key, value, node.optional(3)],
-        cache=Cache(past, fresh if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        cache=past_key,
         masked=node.optional(3) is not None,
         causal=bool(node.attributes.get("is_causal", 0)),
         window=left + 1 if left >= 0 else 0,
@@ -133,13 +126,13 @@ def multi_head_attention(node: OperatorNode) -> Cost:
         value_size = value.dims[3] if len(value.dims) == 4 else value.dims[2] // heads
     past_key = node.optional(6)
     past = past_key.dims[2] if past_key is not None else 0
-    sizes = Heads(query.dims[0], heads, heads, queries, past, past + fresh, size, value_size)
+    sizes = Heads(query.dims[0], heads, heads, queries, past, past, fresh, size, value_size)
     mask = node.optional(4) or node.optional(5)
     return _attend(
         node,
         sizes,
         reads=[query, key, value, node.optional(3), mask],
-        cache=Cache(past, fresh if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        cache=past_key,
         masked=mask is not None,
         causal=bool(node.attributes.get("unidirectional", 0)),
     )
@@ -162,15 +155,15 @@ def grouped_query_attention(node: OperatorNode) -> Cost:
         past -= min(queries, past)
     cost = _attend(
         node,
-        Heads(query.dims[0], heads, kv_heads, queries, past, past + queries, size, size),
+        Heads(query.dims[0], heads, kv_heads, queries, past, past, queries, size, size),
         reads=[query, key, value],
-        cache=Cache(past, queries if _has_output(node, 1) else 0, _cache_item_bytes(past_key, node)),
+        cache=past_key,
         masked=node.optional(10) is not None,
         causal=True,
         window=max(int(node.attributes.get("local_window_size", -1)), 0),
     )
     rotated = query.dims[0] * queries * (heads + kv_heads) * size if node.attributes.get("do_rotary", 0) else 0
-    return replace(cost, flops_other=cost.flops_other + ROTARY_FLOPS * rotated)
+    return cost.plus(flops_other=ROTARY_FLOPS * rotated)
 
 
 def packed_attention(node: OperatorNode) -> Cost:
@@ -188,32 +181,28 @@ def packed_attention(node: OperatorNode) -> Cost:
     samples, queries = x.dims[0], x.dims[1]
     before = past.dims[3] if past is not None else 0
     size, value_size = widths[0] // heads, widths[2] // heads
-    sizes = Heads(samples, heads, heads, queries, before, before + queries, size, value_size)
+    sizes = Heads(samples, heads, heads, queries, before, before, queries, size, value_size)
     projected = samples * queries * sum(widths)
     projected_bytes = projected * node.y.item_bytes
     cost = _attend(
         node,
         sizes,
         reads=[x, weight, bias, mask],
-        cache=Cache(before, queries if _has_output(node, 1) else 0, _cache_item_bytes(past, node)),
+        cache=past,
         masked=mask is not None,
         causal=bool(node.attributes.get("unidirectional", 0)),
     )
-    return replace(
-        cost,
-        macs=cost.macs + projected * x.dims[2],
-        flops_other=cost.flops_other + (projected if bias is not None else 0),
-        bytes_read=cost.bytes_read + projected_bytes,
-        bytes_written=cost.bytes_written + projected_bytes,
-        kernels=cost.kernels + 1,
-    )
+    return cost.plus(
+        macs=projected * x.dims[2], flops_other=projected if bias is not None else 0, bytes_read=projected_bytes,
+        bytes_written=projected_bytes, kernels=1,
+    )  # fmt: skip
 
 
 def rotary_embedding(node: OperatorNode) -> Cost:
     """Rotary position embedding: ``ROTARY_FLOPS`` per element; of the tables of angles a row per token is read."""
     x = node.x
     tokens = x.dims[0] * x.dims[-2]
-    beside = [tensor for tensor in node.inputs[1:] if tensor is not None and tensor.dims]
+    beside = [tensor for tensor in present(node.inputs[1:]) if tensor.dims]
     rows_bytes = sum(min(tensor.size_bytes, tokens * tensor.dims[-1] * tensor.item_bytes) for tensor in beside)
     return Cost(
         "elementwise",
@@ -228,7 +217,7 @@ def _attend(
     sizes: Heads,
     *,
     reads: Sequence[GraphTensor | None],
-    cache: Cache,
+    cache: GraphTensor | None,
     masked: bool,
     causal: bool,
     window: int = 0,
@@ -242,17 +231,17 @@ def _attend(
     """
     pairs = visible_pairs(sizes.queries, sizes.keys, sizes.past, causal=causal, window=window)
     scores = sizes.samples * sizes.heads * pairs
-    per_key_bytes = sizes.samples * sizes.kv_heads * (sizes.key_size + sizes.value_size) * cache.item_bytes
+    per_key_bytes = sizes.samples * sizes.kv_heads * (sizes.key_size + sizes.value_size) * (cache or node.y).item_bytes
     outside = max(sizes.keys - (window + sizes.queries - 1), 0) if window else 0
-    cached_bytes = max(cache.read_keys - outside, 0) * per_key_bytes
-    present = [tensor for tensor in reads if tensor is not None]
+    cached_bytes = max(sizes.cached - outside, 0) * per_key_bytes
+    appended = sizes.fresh if len(node.outputs) > 1 and node.outputs[1] is not None else 0
     return Cost(
         _CLASS,
         macs=scores * (sizes.key_size + sizes.value_size),
         flops_other=scores * (SOFTMAX_FLOPS + SCALE_FLOPS + MASK_FLOPS * masked),
-        bytes_read=sum(tensor.size_bytes for tensor in present) + cached_bytes,
-        bytes_written=node.y.size_bytes + cache.appended_keys * per_key_bytes,
-        weight_bytes=sum(tensor.size_bytes for tensor in present if tensor.constant),
+        bytes_read=total_bytes(reads) + cached_bytes,
+        bytes_written=node.y.size_bytes + appended * per_key_bytes,
+        weight_bytes=total_bytes(tensor for tensor in present(reads) if tensor.constant),
         parts=_parts(node, sizes, masked=masked),
     )
 
@@ -265,14 +254,6 @@ def _parts(node: OperatorNode, sizes: Heads, *, masked: bool) -> Parts:
     steps = 3 + masked
     scores_bytes = sizes.samples * sizes.heads * sizes.queries * sizes.keys * node.y.item_bytes
     return Parts(steps * scores_bytes, steps * scores_bytes, steps)
-
-
-def _has_output(node: OperatorNode, index: int) -> bool:
-    return index < len(node.outputs) and node.outputs[index] is not None
-
-
-def _cache_item_bytes(past: GraphTensor | None, node: OperatorNode) -> int:
-    return past.item_bytes if past is not None else node.y.item_bytes
 
 
 def _count(node: OperatorNode, tensor: GraphTensor, attribute: str) -> int:

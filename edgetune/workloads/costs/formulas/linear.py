@@ -6,12 +6,11 @@ A recurrent layer is a matrix product per time step whose weights do not stay on
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from edgetune.artifacts.ops import OpClass
 from edgetune.errors import InputError
 from edgetune.workloads.costs.formulas.pointwise import ELEMENTWISE_FLOPS, SIGMOID_FLOPS, TANH_FLOPS
-from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode, Parts, streamed
+from edgetune.workloads.costs.node import UNMODELLED, Cost, GraphTensor, OperatorNode, Parts, streamed, total_bytes
 
 REQUANTISE_FLOPS = 3
 """Per output of a quantised product: scale, round and add the zero point."""
@@ -33,17 +32,31 @@ def conv(node: OperatorNode) -> Cost:
 def _convolution(
     node: OperatorNode, x: GraphTensor, weight: GraphTensor, bias: GraphTensor | None, requantise: int = 0
 ) -> Cost:
-    per_output = math.prod(weight.dims[1:])
+    columns, channels, *_ = weight.dims
+    return product(
+        node, _class_of(int(node.attributes.get("group", 1)), x), math.prod(weight.dims[1:]), columns,
+        per_output=(bias is not None) + requantise, channels=channels,
+    )  # fmt: skip
+
+
+def product(
+    node: OperatorNode, op_class: OpClass, inner: int, columns: int, *, per_output: int = 0, channels: int | None = None
+) -> Cost:
+    """Return the cost of a product.
+
+    Args:
+        node: The operator; its tensors are moved once each.
+        op_class: Class of the operator.
+        inner: Multiply-accumulates per output.
+        columns: Output channels.
+        per_output: Further FLOP per output.
+        channels: Input channels, ``inner`` by default.
+    """
     outputs = node.y.elements
-    group = int(node.attributes.get("group", 1))
     return streamed(
-        node,
-        _class_of(group, x),
-        macs=outputs * per_output,
-        flops_other=outputs * ((bias is not None) + requantise),
-        channels_in=weight.dims[1],
-        channels_out=weight.dims[0],
-    )
+        node, op_class, macs=outputs * inner, flops_other=outputs * per_output,
+        channels_in=inner if channels is None else channels, channels_out=columns,
+    )  # fmt: skip
 
 
 def _class_of(group: int, x: GraphTensor) -> OpClass:
@@ -89,17 +102,9 @@ def gemm(node: OperatorNode) -> Cost:
     """
     a, bias = node.x, node.optional(2)
     inner = a.dims[0] if node.attributes.get("transA", 0) else a.dims[1]
-    outputs = node.y.elements
     scaled = node.attributes.get("alpha", 1.0) != 1.0
     bias_scaled = bias is not None and node.attributes.get("beta", 1.0) != 1.0
-    return streamed(
-        node,
-        "gemm",
-        macs=outputs * inner,
-        flops_other=outputs * ((bias is not None) + scaled + bias_scaled),
-        channels_in=inner,
-        channels_out=node.y.dims[1],
-    )
+    return product(node, "gemm", inner, node.y.dims[1], per_output=(bias is not None) + scaled + bias_scaled)
 
 
 def matmul(node: OperatorNode) -> Cost:
@@ -119,15 +124,7 @@ def qlinear_matmul(node: OperatorNode) -> Cost:
 def _product(node: OperatorNode, a: GraphTensor, b: GraphTensor, requantise: int = 0) -> Cost:
     if not a.dims or not b.dims:
         raise InputError(f"node {node.name!r} multiplies a scalar as a matrix", "the model is malformed; export again")
-    inner = a.dims[-1]
-    return streamed(
-        node,
-        "gemm",
-        macs=node.y.elements * inner,
-        flops_other=node.y.elements * requantise,
-        channels_in=inner,
-        channels_out=b.dims[-1] if len(b.dims) > 1 else 1,
-    )
+    return product(node, "gemm", a.dims[-1], b.dims[-1] if len(b.dims) > 1 else 1, per_output=requantise)
 
 
 def einsum(node: OperatorNode) -> Cost:
@@ -138,7 +135,7 @@ def einsum(node: OperatorNode) -> Cost:
     """
     equation = str(node.attributes.get("equation", "")).replace(" ", "")
     terms = equation.split("->")[0].split(",")
-    operands = [tensor for tensor in node.inputs if tensor is not None]
+    operands = node.reads
     if len(terms) != len(operands) or len(operands) > 2:
         return UNMODELLED
     sizes: dict[str, int] = {}
@@ -164,15 +161,8 @@ def matmul_nbits(node: OperatorNode) -> Cost:
     on its way to the product, and a sum per output with a bias. The packed weights, scales and zero points are read.
     """
     inner, width = int(node.attributes["K"]), int(node.attributes["N"])
-    outputs = node.y.elements
-    return streamed(
-        node,
-        "gemm",
-        macs=outputs * inner,
-        flops_other=DEQUANTISE_FLOPS * inner * width + (outputs if node.optional(5) is not None else 0),
-        channels_in=inner,
-        channels_out=width,
-    )
+    cost = product(node, "gemm", inner, width, per_output=node.optional(5) is not None)
+    return cost.plus(flops_other=DEQUANTISE_FLOPS * inner * width)
 
 
 KERNELS_PER_LAYER = 1
@@ -197,7 +187,7 @@ def quantised_lstm(node: OperatorNode) -> Cost:
     cost = _recurrent(node, gates=4, unit_flops=LSTM_UNIT_FLOPS, transposed=True)
     states = math.prod(node.y.dims)
     quantised = ELEMENTWISE_FLOPS["DynamicQuantizeLinear"] * (node.x.elements + states)
-    return replace(cost, flops_other=cost.flops_other + quantised)
+    return cost.plus(flops_other=quantised)
 
 
 def gru(node: OperatorNode) -> Cost:
@@ -228,15 +218,13 @@ def _recurrent(node: OperatorNode, *, gates: int, unit_flops: int, transposed: b
     directions, units, inputs = weight.dims[0], recurrent.dims[inner], weight.dims[inner]
     per_unit = directions * steps * samples * units
     projection_bytes = per_unit * gates * x.item_bytes
-    fixed = [tensor for tensor in (weight, bias) if tensor is not None]
-    states = [tensor for tensor in node.inputs[5:7] if tensor is not None]
-    weight_bytes = sum(tensor.size_bytes for tensor in fixed) + steps * recurrent.size_bytes
+    weight_bytes = total_bytes((weight, bias)) + steps * recurrent.size_bytes
     return Cost(
         "rnn",
         macs=per_unit * gates * (inputs + units),
         flops_other=per_unit * (gates * (3 if bias is not None else 1) + unit_flops),
-        bytes_read=x.size_bytes + weight_bytes + projection_bytes + sum(state.size_bytes for state in states),
-        bytes_written=projection_bytes + sum(tensor.size_bytes for tensor in node.outputs if tensor is not None),
+        bytes_read=x.size_bytes + weight_bytes + projection_bytes + total_bytes(node.inputs[5:7]),
+        bytes_written=projection_bytes + total_bytes(node.outputs),
         weight_bytes=weight_bytes,
         channels_in=inputs,
         channels_out=units,

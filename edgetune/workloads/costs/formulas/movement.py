@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, GraphTensor, OperatorNode, streamed
+from edgetune.workloads.costs.node import UNMODELLED, ZERO, Cost, OperatorNode, streamed, total_bytes
 
 LINEAR_SUPPORT = 2
 CUBIC_SUPPORT = 4
@@ -46,7 +46,7 @@ def part(node: OperatorNode) -> Cost:
 
     Kernels 0: an eager framework hands out a strided view, and its reader pays for the bytes.
     """
-    written = sum(tensor.size_bytes for tensor in node.outputs if tensor is not None)
+    written = total_bytes(node.outputs)
     return Cost("copy", bytes_read=written, bytes_written=written, kernels=0)
 
 
@@ -167,12 +167,11 @@ def roi_align(node: OperatorNode) -> Cost:
     """
     ratio = int(node.attributes.get("sampling_ratio", 0)) or ADAPTIVE_RATIO
     samples = node.y.elements * ratio * ratio
-    boxes = [tensor for tensor in node.inputs[1:] if tensor is not None]
     sampled_bytes = min(node.x.size_bytes, 4 * samples * node.x.item_bytes)
     return Cost(
         "gather",
         flops_other=samples * (BILINEAR_FLOPS + 1),
-        bytes_read=sampled_bytes + sum(tensor.size_bytes for tensor in boxes),
+        bytes_read=sampled_bytes + total_bytes(node.inputs[1:]),
         bytes_written=node.y.size_bytes,
     )
 
@@ -238,7 +237,8 @@ def stft(node: OperatorNode) -> Cost:
     signal, spectrum, window = node.x, node.y, node.optional(2)
     frames = spectrum.dims[0] * spectrum.dims[1]
     onesided = bool(node.attributes.get("onesided", 1))
-    length = _frame_length(spectrum, window, onesided)
+    length = 2 * (spectrum.dims[2] - 1) if onesided else spectrum.dims[2]
+    length = length if window is None else window.elements
     windowed = frames * length if window is not None else 0
     flops = _fft(frames * length, length, real=onesided) + windowed
     return streamed(node, "reduction", reads=[signal, window], flops_other=flops)
@@ -249,12 +249,6 @@ def window(node: OperatorNode) -> Cost:
     return streamed(node, "elementwise", reads=(), flops_other=WINDOW_FLOPS * node.y.elements)
 
 
-def _frame_length(spectrum: GraphTensor, window: GraphTensor | None, onesided: bool) -> int:
-    if window is not None:
-        return window.elements
-    return 2 * (spectrum.dims[2] - 1) if onesided else spectrum.dims[2]
-
-
 def _fft(values: int, length: int, *, real: bool) -> int:
-    flops = FFT_FLOPS * values * max(length - 1, 0).bit_length()
+    flops = FFT_FLOPS * values * _log2(length)
     return flops // 2 if real else flops

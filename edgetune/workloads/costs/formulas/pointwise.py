@@ -105,7 +105,7 @@ def parts_of(node: OperatorNode) -> Parts:
 
 def variadic(node: OperatorNode) -> Cost:
     """``Sum``, ``Max``, ``Min``, ``Mean`` of n tensors: n - 1 operations per output element, n for ``Mean``."""
-    count = sum(tensor is not None for tensor in node.inputs) - (node.op != "Mean")
+    count = len(node.reads) - (node.op != "Mean")
     return streamed(node, "elementwise", flops_other=count * node.y.elements)
 
 
@@ -206,7 +206,4 @@ def dropout(node: OperatorNode) -> Cost:
         return ZERO
     plain = streamed(node, "elementwise", reads=[node.x], flops_other=DROPOUT_FLOPS * node.x.elements)
     mask_bytes = 0 if len(node.outputs) > 1 and node.outputs[1] is not None else node.x.elements
-    return Cost(
-        "elementwise", flops_other=plain.flops_other, bytes_read=plain.bytes_read,
-        bytes_written=plain.bytes_written + mask_bytes,
-    )  # fmt: skip
+    return replace(plain, weight_bytes=0).plus(bytes_written=mask_bytes)

@@ -21,7 +21,7 @@ from edgetune.workloads.costs.formulas.pointwise import (
     SOFTMAX_FLOPS,
     TANH_FLOPS,
 )
-from edgetune.workloads.costs.node import Cost, GraphTensor, OperatorNode, streamed
+from edgetune.workloads.costs.node import Cost, OperatorNode, present, streamed, total_bytes
 
 DEQUANTISE = ELEMENTWISE_FLOPS["DequantizeLinear"]
 QUANTISE = ELEMENTWISE_FLOPS["QuantizeLinear"]
@@ -67,21 +67,19 @@ def skip_layer_norm(node: OperatorNode) -> Cost:
     per_element = (RMS_NORM_FLOPS if simplified else LAYER_NORM_FLOPS) + 1 + biased
     cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
     summed = node.x.size_bytes if len(node.outputs) > 3 and node.outputs[3] is not None else 0
-    return replace(cost, bytes_written=cost.bytes_written + summed)
+    return cost.plus(bytes_written=summed)
 
 
 def embed_layer_norm(node: OperatorNode) -> Cost:
     """Rows of up to three embedding tables added and normalised: only the rows gathered are read."""
-    tables = [tensor for tensor in node.inputs[2:5] if tensor is not None]
-    small = [tensor for i, tensor in enumerate(node.inputs) if tensor is not None and i not in (2, 3, 4)]
-    weights = [tensor for tensor in node.inputs[5:7] if tensor is not None]
-    rows_bytes = node.y.size_bytes * len(tables)
+    tables = len(present(node.inputs[2:5]))
+    rows_bytes = node.y.size_bytes * tables
     return Cost(
         "gather",
-        flops_other=(LAYER_NORM_FLOPS + len(tables) - 1) * node.y.elements,
-        bytes_read=rows_bytes + sum(tensor.size_bytes for tensor in small),
+        flops_other=(LAYER_NORM_FLOPS + tables - 1) * node.y.elements,
+        bytes_read=rows_bytes + total_bytes((*node.inputs[:2], *node.inputs[5:])),
         bytes_written=node.y.size_bytes,
-        weight_bytes=rows_bytes + sum(tensor.size_bytes for tensor in weights),
+        weight_bytes=rows_bytes + total_bytes(node.inputs[5:7]),
     )
 
 
@@ -92,7 +90,7 @@ def group_norm(node: OperatorNode) -> Cost:
     per_element = LAYER_NORM_FLOPS + activated + (skip + (node.optional(4) is not None) if skip else 0)
     cost = streamed(_only_first(node), "normalisation", flops_other=per_element * node.x.elements)
     summed = node.x.size_bytes if skip and len(node.outputs) > 1 and node.outputs[1] is not None else 0
-    return replace(cost, bytes_written=cost.bytes_written + summed)
+    return cost.plus(bytes_written=summed)
 
 
 def fused_conv(node: OperatorNode) -> Cost:
@@ -109,30 +107,15 @@ def fused_matmul(node: OperatorNode) -> Cost:
     """Matrix product of transposed operands, scaled (``FusedMatMul``): MACs as ``matmul``, transposes are strides."""
     inner = node.x.dims[-2] if node.attributes.get("transA", 0) and len(node.x.dims) > 1 else node.x.dims[-1]
     scaled = node.attributes.get("alpha", 1.0) != 1.0
-    outputs = node.y.elements
-    return streamed(
-        node,
-        "gemm",
-        macs=outputs * inner,
-        flops_other=outputs * scaled,
-        channels_in=inner,
-        channels_out=node.y.dims[-1],
-    )
+    return linear.product(node, "gemm", inner, node.y.dims[-1], per_output=scaled)
 
 
 def qgemm(node: OperatorNode) -> Cost:
     """Quantised matrix product with bias (``QGemm``): outputs are scaled, and rounded if they stay quantised."""
     inner = node.x.dims[0] if node.attributes.get("transA", 0) else node.x.dims[1]
     requantised = linear.REQUANTISE_FLOPS if node.optional(7) is not None else 1
-    outputs = node.y.elements
-    return streamed(
-        node,
-        "gemm",
-        macs=outputs * inner,
-        flops_other=outputs * (requantised + (node.optional(6) is not None)),
-        channels_in=inner,
-        channels_out=node.y.dims[1],
-    )
+    per_output = requantised + (node.optional(6) is not None)
+    return linear.product(node, "gemm", inner, node.y.dims[1], per_output=per_output)
 
 
 def dynamic_matmul(node: OperatorNode) -> Cost:
@@ -151,7 +134,7 @@ def quantised_pooling(node: OperatorNode) -> Cost:
     """Average pooling of integers: as of floats, then each output is scaled, rounded and shifted."""
     pooled = pointwise.pooling if node.op == "QLinearAveragePool" else pointwise.global_pooling
     cost = pooled(replace(node, inputs=node.inputs[:1]))
-    return replace(cost, flops_other=cost.flops_other + linear.REQUANTISE_FLOPS * node.y.elements)
+    return cost.plus(flops_other=linear.REQUANTISE_FLOPS * node.y.elements)
 
 
 def gather_packed(node: OperatorNode) -> Cost:
@@ -170,15 +153,15 @@ def gather_packed(node: OperatorNode) -> Cost:
 
 def bias_dropout(node: OperatorNode) -> Cost:
     """Bias, residual and dropout; at inference a sum (``BiasDropout``)."""
-    reads: list[GraphTensor | None] = list(node.inputs[:3])
-    sums = sum(tensor is not None for tensor in reads) - 1
+    reads = present(node.inputs[:3])
+    sums = len(reads) - 1
     return streamed(_only_first(node), "elementwise", reads=reads, flops_other=sums * node.y.elements)
 
 
 def _activated(node: OperatorNode, cost: Cost, *, summed: bool) -> Cost:
     name = str(node.attributes.get("activation", ""))
     per_output = (_ACTIVATIONS.get(name, 1) if name else 0) + summed
-    return replace(cost, flops_other=cost.flops_other + per_output * node.y.elements)
+    return cost.plus(flops_other=per_output * node.y.elements)
 
 
 def _only_first(node: OperatorNode) -> OperatorNode:
