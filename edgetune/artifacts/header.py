@@ -20,6 +20,11 @@ _MAPPINGS = {
 """What in a header has fields of its own, where it is there."""
 
 
+def utc_now() -> str:
+    """Return the time in UTC to the second, e.g. ``2026-05-01T12:00:00Z``."""
+    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
 @dataclass(frozen=True, slots=True)
 class DataWarning:
     """A typed warning stored with the data and worded when printed.
@@ -79,11 +84,10 @@ class Header:
         warnings: tuple[DataWarning, ...] = (),
     ) -> Header:
         """Return the header of an artifact made now by this program."""
-        now = datetime.now(timezone.utc).replace(microsecond=0)
         return cls(
             kind=kind,
             version=version,
-            created=now.isoformat().replace("+00:00", "Z"),
+            created=utc_now(),
             tool=f"edgetune {__version__}",
             inputs=dict(inputs or {}),
             conditions=dict(conditions or {}),

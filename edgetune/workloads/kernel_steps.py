@@ -34,7 +34,7 @@ _IR_VERSION = 8
 
 def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -> Run | None:
     """Return one run of a product in FP32, its result written in place; ``None`` without ONNX Runtime."""
-    from edgetune.workloads.ort_session import require_onnxruntime
+    from edgetune.workloads.ort_session import require_onnxruntime, session_options
 
     try:
         ort = require_onnxruntime(("CPUExecutionProvider",))
@@ -42,10 +42,7 @@ def open_host_product(kernel: BenchmarkKernel, threads: int | None, seed: int) -
         return None
     import numpy as np
 
-    options = ort.SessionOptions()
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    session = ort.InferenceSession(_graph(kernel), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(_graph(kernel), session_options(threads=threads), providers=["CPUExecutionProvider"])
     draw = np.random.default_rng(seed)
     shapes = {"a": (kernel.rows, kernel.inner), "b": (kernel.inner, kernel.columns)}
     binding: Any = session.io_binding()

@@ -10,10 +10,10 @@ from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.ort_layers import measure_inference
 from edgetune.workloads.torch_required import require_accelerator, require_torch
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
 OPTIMISATIONS = ("disabled", "basic", "extended", "all")
-"""Optimisation levels of ONNX Runtime, see ``ort_layers``."""
+"""Optimisation levels of ONNX Runtime. Source: onnxruntime.ai, "Graph optimizations"."""
 
 
 def measure(
@@ -22,9 +22,7 @@ def measure(
     batch_size: int,
     options: RunOptions | None = None,
     *,
-    minibatches: int,
-    warmup: int,
-    optimisation: str = "all",
+    how: LayerSampling,
 ) -> LayerTimes:
     """Run minibatches of a network under its runtime's profiler and return the times of its layers.
 
@@ -33,9 +31,7 @@ def measure(
         task: ``infer``, on ONNX Runtime, or ``train``, on PyTorch.
         batch_size: Samples per minibatch.
         options: Options of the run.
-        minibatches: Number of profiled minibatches; times are medians over them.
-        warmup: Number of minibatches before them.
-        optimisation: One of ``OPTIMISATIONS``; ``basic`` keeps most operators separate, ``all`` is the default.
+        how: Number of minibatches, and the level of optimisation.
 
     Raises:
         InputError: the workload has no graph, or cannot run with these options.
@@ -45,17 +41,15 @@ def measure(
         raise InputError(
             f"{workload.reference} has no graph whose layers could be told apart", "give an ONNX file or zoo:NAME"
         )
-    if minibatches < 1 or warmup < 0:
-        raise InputError(f"cannot profile {minibatches} minibatches after {warmup}", "profile one or more")
-    if optimisation not in OPTIMISATIONS:
-        raise InputError(f"unknown optimisation level {optimisation!r}", f"known: {', '.join(OPTIMISATIONS)}")
+    if how.minibatches < 1 or how.warmup < 0:
+        raise InputError(f"cannot profile {how.minibatches} minibatches after {how.warmup}", "profile one or more")
+    if how.optimisation not in OPTIMISATIONS:
+        raise InputError(f"unknown optimisation level {how.optimisation!r}", f"known: {', '.join(OPTIMISATIONS)}")
     options = options or RunOptions()
     if task == "train":
         require_torch()
         require_accelerator(options.torch_device)
         from edgetune.workloads.torch_layers import measure_training
 
-        return measure_training(workload, batch_size, options, minibatches=minibatches, warmup=warmup)
-    return measure_inference(
-        workload, batch_size, options, minibatches=minibatches, warmup=warmup, optimisation=optimisation
-    )
+        return measure_training(workload, batch_size, options, how)
+    return measure_inference(workload, batch_size, options, how)

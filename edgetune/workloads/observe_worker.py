@@ -18,7 +18,7 @@ from edgetune.workloads.model_storage import save_model
 from edgetune.workloads.network_inputs import feeds
 from edgetune.workloads.observed import name_by_path, read_profile
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import one_line, require_onnxruntime
+from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
 from edgetune.workloads.workload import Workload
 
 _STACK_BYTES = 8 << 20
@@ -85,9 +85,7 @@ def _traced(path: Path, feed: Mapping[str, Any]) -> Path:
     """Run a network once and return the file of the events that ONNX Runtime recorded."""
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = session_options("disabled")
     options.enable_profiling = True
     options.profile_file_prefix = str(path.with_name("trace"))
     try:

@@ -28,16 +28,9 @@ from edgetune.artifacts.scratch_folder import scratch_folder
 from edgetune.errors import InputError
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import open_session, require_onnxruntime, running
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.ort_session import open_session, optimisation_level, require_onnxruntime, running
+from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
-_LEVELS: Mapping[str, str] = {
-    "disabled": "ORT_DISABLE_ALL",
-    "basic": "ORT_ENABLE_BASIC",
-    "extended": "ORT_ENABLE_EXTENDED",
-    "all": "ORT_ENABLE_ALL",
-}
-"""ONNX Runtime's names of levels, default ``all``. Source: onnxruntime.ai, "Graph optimizations"."""
 _COPIES = frozenset(("ReorderInput", "ReorderOutput", "MemcpyFromHost", "MemcpyToHost", "Cast", "Transpose"))
 """Operators that ONNX Runtime adds to change layout, type or device; they compute nothing."""
 _TAILS = frozenset(("Add", "Sum", "Relu", "LeakyRelu", "Sigmoid", "Tanh", "Clip", "HardSigmoid"))
@@ -69,15 +62,7 @@ class TracedRun:
     kernels: tuple[TracedKernel, ...]
 
 
-def measure_inference(
-    workload: Workload,
-    batch_size: int,
-    how: RunOptions,
-    *,
-    minibatches: int,
-    warmup: int,
-    optimisation: str,
-) -> LayerTimes:
+def measure_inference(workload: Workload, batch_size: int, options: RunOptions, how: LayerSampling) -> LayerTimes:
     """Run a network under ONNX Runtime's profiler and return the time of each kernel, see ``layer_times.measure``.
 
     The optimised graph is saved in a temporary folder, with the size of the weights on disk.
@@ -86,22 +71,22 @@ def measure_inference(
         InputError: the network cannot be loaded or run.
         DeviceError: ONNX Runtime or the provider is missing.
     """
-    ort = require_onnxruntime(how.ort_providers)
+    ort = require_onnxruntime(options.ort_providers)
     with scratch_folder() as folder:
         saved = Path(folder) / "optimised.onnx"
 
         def open_profiled(*, save: bool) -> tuple[Any, Mapping[str, Any]]:
-            def configure(options: Any) -> None:
-                options.enable_profiling = True
-                options.profile_file_prefix = str(Path(folder) / "trace")
-                options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[optimisation])
+            def configure(session: Any) -> None:
+                session.enable_profiling = True
+                session.profile_file_prefix = str(Path(folder) / "trace")
+                session.graph_optimization_level = optimisation_level(how.optimisation)
                 if save:
-                    options.optimized_model_filepath = str(saved)
+                    session.optimized_model_filepath = str(saved)
                     key = "session.optimized_model_external_initializers"
-                    options.add_session_config_entry(f"{key}_file_name", "weights")
-                    options.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
+                    session.add_session_config_entry(f"{key}_file_name", "weights")
+                    session.add_session_config_entry(f"{key}_min_size_in_bytes", str(_WEIGHTS_IN_FILE_BYTES))
 
-            return open_session(workload, batch_size, how, configure=configure)
+            return open_session(workload, batch_size, options, configure=configure)
 
         try:
             session, feed = open_profiled(save=True)
@@ -110,11 +95,11 @@ def measure_inference(
             session, feed = open_profiled(save=False)
         optimised = _saved_graph(saved)
         step = running(session, feed, workload, batch_size)
-        for _ in range(warmup + minibatches):
+        for _ in range(how.warmup + how.minibatches):
             step()
         trace = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
-    rows = rows_of_graph(fixed_model(workload, batch_size, how.dimensions, weights=False))
-    runs = read_trace(trace)[warmup:]
+    rows = rows_of_graph(fixed_model(workload, batch_size, options.dimensions, weights=False))
+    runs = read_trace(trace)[how.warmup :]
     if not runs:
         raise InputError(
             f"ONNX Runtime's profile of {workload.reference} has no complete minibatch",
@@ -125,7 +110,7 @@ def measure_inference(
         "ONNX Runtime did not give its optimised graph: kernels are joined by their names alone",
     )  # fmt: skip
     return LayerTimes(
-        f"ONNX Runtime {ort.__version__}, optimisation {optimisation}", False, len(runs), minibatch_s, times,
+        f"ONNX Runtime {ort.__version__}, optimisation {how.optimisation}", False, len(runs), minibatch_s, times,
         cautions=cautions,
     )  # fmt: skip
 

@@ -58,10 +58,8 @@ def open_session(
     declared = load_model(workload, weights=False)
     graph = fix_dimensions(declared, batch_size=batch_size, dimensions=dimensions, batch_axes=workload.batch_axes)
     feed = feeds(workload, graph, batch_size, dimensions, inputs_file=how.inputs, seed=how.seed)
-    options = ort.SessionOptions()
-    options.log_severity_level = 3  # errors only; warnings about node placement do not help the user
+    options = session_options(threads=how.threads)
     if how.threads is not None:
-        options.intra_op_num_threads = how.threads
         options.inter_op_num_threads = 1
     if configure is not None:
         configure(options)
@@ -83,6 +81,31 @@ def open_session(
         ) from None
     _refuse_fallback(session.get_providers(), providers, workload)
     return session, feed
+
+
+def optimisation_level(level: str) -> Any:
+    """Return ONNX Runtime's value of ``disabled``, ``basic``, ``extended`` or ``all``."""
+    name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"
+    return getattr(require_onnxruntime(()).GraphOptimizationLevel, name)
+
+
+def session_options(level: str = "all", *, threads: int | None = None, silent: bool = False) -> Any:
+    """Return options of a session that logs errors only.
+
+    Args:
+        level: See ``optimisation_level``.
+        threads: CPU threads of an operator; ``None`` for the library's default.
+        silent: Whether to log nothing, since the caller handles the exception.
+
+    Raises:
+        DeviceError: ONNX Runtime is missing.
+    """
+    options = require_onnxruntime(()).SessionOptions()
+    options.log_severity_level = 4 if silent else 3  # warnings about node placement do not help the user
+    options.graph_optimization_level = optimisation_level(level)
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    return options
 
 
 def running(session: Any, feed: Mapping[str, Any], workload: Workload, batch_size: int) -> Callable[[], object]:

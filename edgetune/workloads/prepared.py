@@ -15,7 +15,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -26,7 +26,6 @@ KIND, VERSION, MANIFEST = "prepared", 1, "manifest.json"
 HINT = "edgetune schedule prepare --fresh writes it again"
 
 LayerKind = Literal["conv", "fc", "other"]
-_CHUNK_BYTES = 1 << 20
 _ITEM_BYTES = {
     **dict.fromkeys(("bool", "int8", "uint8", "float8_e5m2"), 1),
     **dict.fromkeys(("int16", "uint16", "float16"), 2),
@@ -196,14 +195,13 @@ def check_file(prepared: Prepared, name: str) -> int:
     Raises:
         InputError: the file cannot be read, or has changed.
     """
-    import hashlib  # loads 3.6 MB with OpenSSL, which the process under a memory limit does not need
+    # hashlib loads 3.6 MB with OpenSSL, which the process under a memory limit does not need.
+    from edgetune.artifacts.file_hash import file_hash
 
-    path, digest = prepared.folder / name, hashlib.sha256()
+    path = prepared.folder / name
     try:
         changed_ns = path.stat().st_mtime_ns
-        with path.open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                digest.update(chunk)
+        digest = file_hash(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", HINT) from None
     if digest.hexdigest() != prepared.files[name].sha256:
@@ -291,14 +289,14 @@ def _prepared(folder: Path, document: Mapping[str, Any]) -> Prepared:
 
 def _read_as(kind: Any, value: Any) -> Any:
     """Return plain data as a dataclass, a tuple of equal members, one of several words, a text or a number."""
-    if is_dataclass(kind):
-        kinds = get_type_hints(kind)
-        return kind(**{field.name: _read_as(kinds[field.name], value[field.name]) for field in fields(kind)})
+    if kind in _RECORDS:
+        return kind(**{name: _read_as(each, value[name]) for name, each in get_type_hints(kind).items()})
     if get_origin(kind) is tuple:
         return tuple(_read_as(get_args(kind)[0], each) for each in value)
     if get_origin(kind) is Literal and value not in get_args(kind):
         raise ValueError(f"one of {', '.join(get_args(kind))} expected, not {value!r}")
-    return _SCALARS.get(kind, _text)(value)
+    check: Callable[[Any], Any] = _SCALARS.get(kind, _text)
+    return check(value)
 
 
 def _check(prepared: Prepared) -> None:
@@ -350,6 +348,7 @@ def _number(value: Any) -> float | None:
     return float(value)
 
 
+_RECORDS: tuple[Callable[..., Any], ...] = (TensorSpec, PreparedWeight, PreparedLayer, StoredFile)
 _SCALARS: Mapping[Any, Callable[[Any], Any]] = {int: _count, float | None: _number}
 """Functions that check a value of each type that is not text."""
 

@@ -26,7 +26,7 @@ from edgetune.artifacts.ops import Phase
 from edgetune.workloads.graph_rows import GraphRows, rows_of_graph
 from edgetune.workloads.onnx_file import fixed_model
 from edgetune.workloads.torch_module import trainer
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
 _NODE = "edgetune.node:"
 _STEP = "edgetune.minibatch"
@@ -69,30 +69,23 @@ class _Key:
     rows: tuple[str, ...]
 
 
-def measure_training(
-    workload: Workload,
-    batch_size: int,
-    how: RunOptions,
-    *,
-    minibatches: int,
-    warmup: int,
-) -> LayerTimes:
+def measure_training(workload: Workload, batch_size: int, options: RunOptions, how: LayerSampling) -> LayerTimes:
     """Train a network under PyTorch's profiler and return the times of its nodes, see ``layer_times.measure``.
 
     Raises:
         InputError: the network cannot be trained here.
     """
-    device = how.torch_device
-    if how.threads is not None:
-        torch.set_num_threads(how.threads)
-    fixed = fixed_model(workload, batch_size, how.dimensions, weights=True)
+    device = options.torch_device
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    fixed = fixed_model(workload, batch_size, options.dimensions, weights=True)
     rows = rows_of_graph(fixed)
-    step = trainer(fixed, batch_size, device=device, seed=how.seed, label=_NODE).step
-    for _ in range(warmup):
+    step = trainer(fixed, batch_size, device=device, seed=options.seed, label=_NODE).step
+    for _ in range(how.warmup):
         step()
-    events = record(step, minibatches, accelerated=device.startswith("cuda"))
+    events = record(step, how.minibatches, accelerated=device.startswith("cuda"))
     times, minibatch_s = node_times(events, rows)
-    return LayerTimes(f"PyTorch {torch.__version__} on {device}", False, minibatches, minibatch_s, times)
+    return LayerTimes(f"PyTorch {torch.__version__} on {device}", False, how.minibatches, minibatch_s, times)
 
 
 def record(step: Callable[[], object], minibatches: int, *, accelerated: bool) -> list[Event]:

@@ -54,6 +54,23 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerSampling:
+    """How the times of layers are measured.
+
+    Args:
+        minibatches: Number of profiled minibatches; times are medians over them. Enough by default, and a trace of
+            BERT-base takes about a megabyte for each.
+        warmup: Number of minibatches before them.
+        optimisation: Level of ONNX Runtime, see ``layer_times.OPTIMISATIONS``; ``basic`` keeps most operators
+            separate, ``all`` is its default.
+    """
+
+    minibatches: int = 20
+    warmup: int = 5
+    optimisation: str = "all"
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A network to run.
 

@@ -21,6 +21,7 @@ from edgetune.stages.roofline.layers import join
 from edgetune.testing.fake_clock import FakeClock
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.resolve import resolve
+from edgetune.workloads.workload import LayerSampling
 from fakes.device import FakeModes, FakeSource, fake_device
 
 SQUEEZENET = resolve("zoo:squeezenet")
@@ -31,7 +32,7 @@ def at(batch_size=1, task="infer", **knobs):
 
 
 def test_layers_are_measured_in_the_child():
-    times = layer_times(open_host(), SQUEEZENET, at(), minibatches=3, warmup=1)
+    times = layer_times(open_host(), SQUEEZENET, at(), how=LayerSampling(3, 1))
     assert "optimisation all" in times.source
     assert (times.simulated, times.minibatches) == (False, 3)
     assert times.undisturbed_s > 0
@@ -42,8 +43,7 @@ def test_layers_are_measured_in_the_child():
 
 def test_basic_optimisation_keeps_more_operators_apart():
     few, many = (
-        layer_times(open_host(), SQUEEZENET, at(), minibatches=1, warmup=0, optimisation=level)
-        for level in ("all", "basic")
+        layer_times(open_host(), SQUEEZENET, at(), how=LayerSampling(1, 0, level)) for level in ("all", "basic")
     )
     assert len(few.times) < len(many.times)
 
@@ -70,7 +70,7 @@ def test_the_supervisor_loads_the_workload_again_after_a_profile():
     supervisor = Supervisor(source, SQUEEZENET, ProfileOptions())
     try:
         supervisor.open(at()).run(1)
-        supervisor.layers(at(), minibatches=1, warmup=0, optimisation="all")
+        supervisor.layers(at(), LayerSampling(1, 0))
         assert len(supervisor.open(at()).run(2).start_ns) == 2
     finally:
         supervisor.close()
@@ -84,7 +84,7 @@ class _Recorder:
     def __init__(self, source, workload, options):
         self.opened.append(dict(source.environment))
 
-    def layers(self, point, **how):
+    def layers(self, point, how):
         return {"source": "x", "simulated": False, "minibatches": 1, "minibatch_s": 1.0, "times": (), "cautions": ()}
 
     def open(self, point):

@@ -14,7 +14,7 @@ from edgetune.workloads.layer_times import OPTIMISATIONS, measure
 from edgetune.workloads.ort_layers import kernel_times, read_trace
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.torch_layers import Event, node_times
-from edgetune.workloads.workload import RunOptions
+from edgetune.workloads.workload import LayerSampling, RunOptions
 
 CONV = np.full((2, 2, 1, 1), 0.5, np.float32)
 
@@ -180,7 +180,7 @@ def test_nodes_of_a_chain_that_is_one_row_belong_to_it():
 
 def layers_of(reference, task, **how):
     workload = resolve(reference)
-    times = measure(workload, task, 1, RunOptions(threads=1), minibatches=3, warmup=1, **how)
+    times = measure(workload, task, 1, RunOptions(threads=1), how=LayerSampling(3, 1, **how))
     return join(operator_table(workload, task, 1), times)
 
 
@@ -288,10 +288,10 @@ def test_a_workload_without_a_graph_is_refused(tmp_path):
     script = tmp_path / "train.py"
     script.write_text("def make(batch_size):\n    return lambda: None\n")
     with pytest.raises(InputError, match="no graph"):
-        measure(resolve(str(script)), "train", 1, minibatches=1, warmup=0)
+        measure(resolve(str(script)), "train", 1, how=LayerSampling(1, 0))
 
 
 @pytest.mark.parametrize("asked", [{"minibatches": 0}, {"warmup": -1}, {"optimisation": "most"}])
 def test_invalid_requests_are_refused(asked):
     with pytest.raises(InputError):
-        measure(resolve("zoo:squeezenet"), "infer", 1, **{"minibatches": 1, "warmup": 0, **asked})
+        measure(resolve("zoo:squeezenet"), "infer", 1, how=LayerSampling(**{"minibatches": 1, "warmup": 0, **asked}))

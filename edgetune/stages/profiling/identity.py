@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.merging import NOT_MEASURED, merged
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.artifacts.profile import Point, Profile, ProfileRow, Task
@@ -136,14 +137,10 @@ def _digest(path: str) -> str:
     Raises:
         InputError: The file cannot be read.
     """
-    digest = hashlib.sha256()
     try:
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        return file_hash(Path(path)).hexdigest()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
-    return digest.hexdigest()
 
 
 _Plain = tuple[int, tuple[tuple[str, Any], ...]]

@@ -14,12 +14,12 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic
 
 from edgetune.artifacts import file_operations
+from edgetune.artifacts.header import utc_now
 from edgetune.artifacts.output_folder import open_folder
 from edgetune.artifacts.profile import Point
 from edgetune.errors import InputError
@@ -83,7 +83,7 @@ class Journal(Generic[E]):
 
     def note_run(self) -> None:
         """Record which process writes from here on, for the message of another that finds the journal locked."""
-        self._write({"run": {"pid": os.getpid(), "started": _now()}})
+        self._write({"run": {"pid": os.getpid(), "started": utc_now()}})
 
     def _write(self, value: Mapping[str, Any]) -> None:
         whole = os.lseek(self._descriptor, 0, os.SEEK_END)
@@ -282,7 +282,3 @@ def _is_torn_header(content: bytes) -> bool:
 
 def _content(descriptor: int) -> bytes:
     return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import statistics
 from dataclasses import replace
-from typing import Any
 
 from edgetune.artifacts.layers import LayerTime, LayerTimes
 from edgetune.artifacts.profile import Point
@@ -16,20 +15,17 @@ from edgetune.stages.profiling.measure import apply_mode
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.supervisor import Supervisor
 from edgetune.workloads.costs import operator_table
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import LayerSampling, Workload
 
-MINIBATCHES = 20
-WARMUP = 5
-"""Enough for medians; a trace of BERT-base takes about a megabyte per minibatch."""
-
+_USUAL = LayerSampling()
 _ONE_BY_ONE = {"CUDA_LAUNCH_BLOCKING": "1"}
 """ONNX Runtime times a CUDA kernel on the CPU, where launching it does not wait for it, unless CUDA is told so. Source:
 NVIDIA, CUDA C++ Programming Guide, "CUDA environment variables"."""
 
 
 def layer_times(
-    device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None, *,
-    minibatches: int = MINIBATCHES, warmup: int = WARMUP, optimisation: str = "all",
+    device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None,
+    how: LayerSampling = _USUAL,
 ) -> LayerTimes:  # fmt: skip
     """Return the time of each layer of a network at a point; the device's mode is put back afterwards.
 
@@ -40,9 +36,7 @@ def layer_times(
         workload: A network, as ``point`` names it.
         point: Task, batch size and mode.
         options: Inputs, dimensions, seed, precision and how long it may take.
-        minibatches: How many to profile.
-        warmup: How many to run before.
-        optimisation: How far ONNX Runtime may change the graph, see ``layer_times.OPTIMISATIONS``.
+        how: Number of minibatches, and how far ONNX Runtime may change the graph.
 
     Raises:
         InputError: the device only has a table, the workload has no graph, or it cannot be run.
@@ -57,31 +51,24 @@ def layer_times(
             afterwards.callback(device.modes.restore)
         apply_mode(device, point.mode)
         if isinstance(source, LayerSource):
-            return _of_model(source, workload, point, options)
-        how = {"minibatches": minibatches, "warmup": warmup, "optimisation": optimisation}
+            table = operator_table(
+                workload, point.task, point.batch_size, precision=options.precision, dimensions=options.dimensions
+            )
+            return source.layer_times(table)
         return _live(source, workload, point, options, how)
 
 
-def _of_model(source: LayerSource, workload: Workload, point: Point, options: ProfileOptions) -> LayerTimes:
-
-    return source.layer_times(
-        operator_table(
-            workload, point.task, point.batch_size, precision=options.precision, dimensions=options.dimensions
-        )
-    )
-
-
 def _live(
-    source: LiveSource, workload: Workload, point: Point, options: ProfileOptions, how: dict[str, Any]
+    source: LiveSource, workload: Workload, point: Point, options: ProfileOptions, how: LayerSampling
 ) -> LayerTimes:
     waits = point.task == "infer" and "CUDAExecutionProvider" in source.ort_providers
     profiled = replace(source, environment={**source.environment, **_ONE_BY_ONE}) if waits else source
     with contextlib.closing(Supervisor(profiled, workload, options)) as supervisor:
-        found = supervisor.layers(point, **how)
+        found = supervisor.layers(point, how)
     with contextlib.closing(Supervisor(source, workload, options)) as supervisor:
         runner = supervisor.open(point)
-        runner.run(how["warmup"])
-        alone = runner.run(how["minibatches"])
+        runner.run(how.warmup)
+        alone = runner.run(how.minibatches)
     undisturbed_s = statistics.median(
         1e-9 * (end_ns - start_ns) for start_ns, end_ns in zip(alone.start_ns, alone.end_ns, strict=True)
     )

@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
 from typing import Any, Literal
 
+from edgetune.artifacts.header import utc_now
 from edgetune.artifacts.mode import Mode
 from edgetune.artifacts.profile import Point, ProfileRow, Status
 from edgetune.devices.capabilities import Absent, PowerReading, PowerRecording
@@ -89,7 +89,7 @@ def measure_point(
 
 def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int) -> Attempt:
     """Measure a point once; ``begun_ns`` is when its time began to run."""
-    started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+    started = utc_now()
     stage: Stage = "mode"
     others = ContentionWatch(device, point.mode)
     try:

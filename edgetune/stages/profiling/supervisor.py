@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from edgetune.artifacts.profile import Point
@@ -19,7 +20,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import format_duration
 from edgetune.workloads.kernels import parse_kernel
 from edgetune.workloads.onnx_file import stored_precisions
-from edgetune.workloads.workload import Workload
+from edgetune.workloads.workload import LayerSampling, Workload
 
 
 def _check_precision(workload: Workload, precision: str | None) -> None:
@@ -79,15 +80,14 @@ class Supervisor:
             self._prepared = command
         return ChildRunner(self, deadline_s)
 
-    def layers(self, point: Point, *, minibatches: int, warmup: int, optimisation: str) -> dict[str, Any]:
+    def layers(self, point: Point, how: LayerSampling) -> dict[str, Any]:
         """Run ``point`` in the child under its runtime's profiler, see ``worker``; return ``LayerTimes`` as data.
 
         Raises:
             InputError, DeviceError: See ``open``.
         """
         self._prepared = None
-        how = {"minibatches": minibatches, "warmup": warmup, "optimisation": optimisation}
-        command = {**self._prepare_command(point), "command": "layers", **how}
+        command = {**self._prepare_command(point), "command": "layers", "how": asdict(how)}
         reply = self.ask(command, deadline_s=time.monotonic() + self._options.point_timeout_s)
         found: dict[str, Any] = reply["layers"]
         return found

@@ -91,7 +91,7 @@ def sweep(
     check_cooling(device, options)
     _check_rounds(device, options)
     order = visits(points, options.interleave_repeats, options.seed)
-    told = _ProgressReporter(on_progress, len(order))
+    told = _ProgressReporter(on_progress, SweepProgress(0, len(order), 0))
     sync_every_s = 1.0 if device.simulated else 0.0
     identity = identify(device, workload, points[0].task, options)
     with open_journal(journal_path, identity, sync_every_s=sync_every_s, fresh=fresh) as journal:
@@ -106,7 +106,7 @@ def sweep(
         request: dict[str, Any] = {"sha256": identity_sha256(identity), "points_sha256": points_sha256(points)}
         if partial := partial_points((visit.point, entries[-1].rows[-1]) for visit, entries in kept.items()):
             request["partial"] = partial
-        header = _header(device, workload, options, kept, resumed=told.resumed, request=request)
+        header = _header(device, workload, options, kept, resumed=told.last.resumed, request=request)
         return Profile(replace(header, warnings=(*header.warnings, *data_warnings)), _rows(kept))
 
 
@@ -125,14 +125,12 @@ class _ProgressReporter:
     """Reports progress, and keeps the last state for reports while the device cools."""
 
     on_progress: Callable[[SweepProgress], None]
-    total: int
-    resumed: int = 0
-    done: int = 0
-    eta_s: float | None = None
-    duplicates: int = 0
+    last: SweepProgress
 
-    def report(self, row: ProfileRow | None = None, cooling: Cooling | None = None) -> None:
-        self.on_progress(SweepProgress(self.done, self.total, self.resumed, self.eta_s, row, cooling, self.duplicates))
+    def report(self, **changes: Any) -> None:
+        """Report the last state with some changes."""
+        self.last = replace(self.last, **{"row": None, "cooling": None, **changes})
+        self.on_progress(self.last)
 
     def cooling(self, cooling: Cooling) -> None:
         self.report(cooling=cooling)
@@ -150,12 +148,10 @@ def _fill(
     finished = finished_visits(journal.entries)
     worked = {entry.point.batch_size for entry in journal.entries if not entry.failed}
     queue = Queue([visit for visit in order if visit not in finished], worked)
-    told.resumed = told.done = len(order) - len(queue)
-    told.duplicates = journal.duplicates
-    told.report()
+    resumed = len(order) - len(queue)
+    told.report(done=resumed, resumed=resumed, duplicates=journal.duplicates)
     for done, entry in enumerate(_measured(profiler, queue, journal), start=1):
-        told.done, told.eta_s = told.resumed + done, profiler.elapsed_s / done * len(queue)
-        told.report(entry.rows[-1])
+        told.report(done=resumed + done, eta_s=profiler.elapsed_s / done * len(queue), row=entry.rows[-1])
     if profiler.last_error is not None and all(entry.failed for entry in journal.entries):
         raise profiler.last_error
 

@@ -6,7 +6,7 @@ The arguments are two file descriptors and the process number of the parent.
 
     {"command": "prepare", "workload": {...}, "task": "infer", "batch_size": 4, ...}    -> {"ok": true, "load_ns": ...}
     {"command": "run", "minibatches": 16}                       -> {"ok": true, "start_ns": [...], "end_ns": [...]}
-    {"command": "layers", "minibatches": 16, "warmup": 4, "optimisation": "all", and what "prepare" has}
+    {"command": "layers", "how": {"minibatches": 16, "warmup": 4, "optimisation": "all"}, and what "prepare" has}
                                                                 -> {"ok": true, "layers": {"minibatch_s": ..., ...}}
 
 Times are of CLOCK_MONOTONIC, which is one clock for the whole system: power samples taken by the parent lie on it too.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -26,7 +26,7 @@ from edgetune.processes.affinity import pin
 from edgetune.processes.messages import serve
 from edgetune.workloads.steps import open_step
 from edgetune.workloads.torch_required import Step
-from edgetune.workloads.workload import RunOptions, Workload
+from edgetune.workloads.workload import LayerSampling, RunOptions, Workload
 
 
 def main(arguments: list[str]) -> None:
@@ -53,10 +53,7 @@ class _Session:
     def prepare(self, command: Mapping[str, Any]) -> int:
         """Drop the old step, take the cores asked for, load the new one; return how long loading took, ns."""
         begun = time.monotonic_ns()
-        self._step = None
-        gc.collect()
-        if command["cpus"]:
-            pin(command["cpus"])
+        self._drop(command["cpus"])
         self._step = open_step(
             Workload.from_plain(command["workload"]),
             command["task"],
@@ -67,10 +64,7 @@ class _Session:
 
     def layers(self, command: Mapping[str, Any]) -> dict[str, Any]:
         """Drop the step, run minibatches under the runtime's profiler; return ``LayerTimes`` as plain data."""
-        self._step = None
-        gc.collect()
-        if command["cpus"]:
-            pin(command["cpus"])
+        self._drop(command["cpus"])
         from edgetune.workloads.layer_times import measure  # it needs onnx, which a training file does not
 
         times = measure(
@@ -78,11 +72,16 @@ class _Session:
             command["task"],
             command["batch_size"],
             RunOptions.from_plain(command),
-            minibatches=command["minibatches"],
-            warmup=command["warmup"],
-            optimisation=command["optimisation"],
+            how=LayerSampling(**command["how"]),
         )
         return asdict(times)
+
+    def _drop(self, cpus: Sequence[int]) -> None:
+        """Drop the step, and take the cores asked for."""
+        self._step = None
+        gc.collect()
+        if cpus:
+            pin(cpus)
 
     def run(self, minibatches: int) -> tuple[list[int], list[int]]:
         """Run minibatches back to back and return when each started and ended, ns."""

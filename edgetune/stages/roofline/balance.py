@@ -85,9 +85,6 @@ class Statements:
     Args:
         precision: The precision.
         modes: Modes with energy constants.
-        implied: In how many of them time efficiency implies energy efficiency: the balance in energy is at or below
-            the one in time, so that work that keeps arithmetic busy is also past half of the peak efficiency.
-        implied_dynamic: The same without static power.
         most_efficient: The mode of the highest peak efficiency, static power included.
         peak_flops_per_j: That efficiency.
         lowest_flop_j: The mode in which a FLOP costs least beyond static power.
@@ -98,8 +95,6 @@ class Statements:
 
     precision: str
     modes: int
-    implied: int
-    implied_dynamic: int
     most_efficient: Mode
     peak_flops_per_j: float
     lowest_flop_j: Mode
@@ -107,6 +102,20 @@ class Statements:
     races: tuple[ModeComparison, ...]
     failing: tuple[Mode, ...] = ()
     failing_dynamic: tuple[Mode, ...] = ()
+
+    @property
+    def implied(self) -> int:
+        """In how many modes time efficiency implies energy efficiency.
+
+        There the balance in energy is at or below the one in time, so that work that keeps arithmetic busy is also past
+        half of the peak efficiency.
+        """
+        return self.modes - len(self.failing)
+
+    @property
+    def implied_dynamic(self) -> int:
+        """The same without static power."""
+        return self.modes - len(self.failing_dynamic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +190,6 @@ def statements(roofs: Sequence[Roof], intensities: Sequence[float] = ()) -> Stat
     flop_j, lowest = min(priced, key=lambda item: item[0])
     return Statements(
         precision=known[0][0].precision, modes=len(known),
-        implied=sum(_is_implied(found.time, found.energy) for found in balances),
-        implied_dynamic=sum(_is_implied(found.time, found.dynamic) for found in balances),
         most_efficient=most_efficient, peak_flops_per_j=peak_flops_per_j, lowest_flop_j=lowest, flop_j=flop_j,
         races=tuple(_race(known, flop_per_byte) for flop_per_byte in intensities),
         failing=tuple(found.mode for found in balances if not _is_implied(found.time, found.energy)),

@@ -16,7 +16,7 @@ from edgetune.workloads.graphs import tensor_bytes
 from edgetune.workloads.model_limits import refuse_malformed
 from edgetune.workloads.network_inputs import random_inputs
 from edgetune.workloads.onnx_file import fixed_model
-from edgetune.workloads.ort_session import one_line, require_onnxruntime
+from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
 from edgetune.workloads.partition.optimised import Level
 from edgetune.workloads.prepared import Prepared
 from edgetune.workloads.workload import Workload
@@ -151,10 +151,7 @@ def tolerance_of(model: onnx.ModelProto) -> float:
 
 def _session(path: Path, *, optimised: bool) -> Any:
     ort = require_onnxruntime(("CPUExecutionProvider",))
-    options = ort.SessionOptions()
-    options.log_severity_level = 4  # fatal only: callers handle the exception
-    if not optimised:  # layers were optimised before the cut
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = session_options("all" if optimised else "disabled", silent=True)  # layers were optimised before the cut
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 

@@ -24,7 +24,7 @@ from onnx.external_data_helper import load_external_data_for_tensor
 
 from edgetune.errors import InputError
 from edgetune.workloads.graphs import known_shape, needed_nodes, nested_bodies, tensor_bytes
-from edgetune.workloads.ort_session import one_line, require_onnxruntime
+from edgetune.workloads.ort_session import one_line, require_onnxruntime, session_options
 
 _FED_KINDS = "biuf"
 """NumPy type kinds that a caller can feed; tensors of others (text, 4 bits, bfloat16) stay inside the graph."""
@@ -168,7 +168,7 @@ def optimise(source: Path, level: Level, scratch: Path) -> onnx.ModelProto:
         DeviceError: ONNX Runtime is missing.
         InputError: ONNX Runtime cannot load the model.
     """
-    options = _options(level)
+    options = session_options(level, threads=1)
     options.optimized_model_filepath = str(scratch / _GRAPH)
     for key, value in (
         ("optimized_model_external_initializers_file_name", _WEIGHTS),
@@ -216,7 +216,7 @@ def _types(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     )
     made = [name for node in graph.node for name in node.output if name]
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in made if name not in declared)
-    session = _load(shown.SerializeToString(), _options(None))
+    session = _load(shown.SerializeToString(), session_options("disabled", threads=1))
     return [_value_info(each) for each in session.get_outputs() if each.name not in declared]
 
 
@@ -228,16 +228,6 @@ def _value_info(described: Any) -> onnx.ValueInfoProto:
     dims = [size if isinstance(size, int) else None for size in described.shape]
     kind = TensorProto.DataType.Value(found[1].upper())
     return helper.make_tensor_value_info(described.name, kind, dims)
-
-
-def _options(level: Level | None) -> Any:
-    ort = require_onnxruntime(("CPUExecutionProvider",))
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    options.intra_op_num_threads = 1
-    name = "ORT_DISABLE_ALL" if level is None else f"ORT_ENABLE_{level.upper()}"
-    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, name)
-    return options
 
 
 def _load(source: str | bytes, options: Any) -> Any:

@@ -5,9 +5,7 @@ The folder contains the layers, files of the whole network, and the manifest, wh
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import re
 import shutil
 from collections.abc import Sequence
@@ -15,11 +13,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import helper
 
 from edgetune.artifacts import file_operations
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8
 from edgetune.artifacts.plain import plain
 from edgetune.artifacts.scratch_folder import partial_folder
@@ -27,6 +25,7 @@ from edgetune.errors import InputError
 from edgetune.processes.private_folder import sync
 from edgetune.version import __version__
 from edgetune.workloads.dimensions import data_inputs, input_specs
+from edgetune.workloads.graphs import known_shape
 from edgetune.workloads.model_limits import check_constants, check_inputs
 from edgetune.workloads.observed import Feed, observe
 from edgetune.workloads.partition import whole
@@ -40,7 +39,10 @@ from edgetune.workloads.prepared import (
     MANIFEST,
     VERSION,
     Prepared,
+    PreparedLayer,
     PreparedWeight,
+    StoredFile,
+    TensorSpec,
     is_prepared,
     open_prepared,
     processor_kind,
@@ -120,7 +122,6 @@ def _runtime() -> dict[str, str]:
     return {"onnxruntime": runtime_version(), "processor": processor_kind()}
 
 
-_CHUNK_BYTES = 1 << 20
 _LONGEST_NAME = 60
 """Most characters of an operator's name in a file name; file names are limited to 255 characters in all."""
 
@@ -162,11 +163,11 @@ def write_contents(folder: Path, workload: Workload, options: PrepareOptions, ru
         "batch_size": options.batch_size,
         "options": options.document(),
         "runtime": runtime,
-        "inputs": [_tensor(*spec) for spec in input_specs(fixed)],
-        "outputs": [_output(graph, value.name) for value in graph.model.graph.output],
+        "inputs": [asdict(TensorSpec(name, dtype, shape)) for name, shape, dtype in input_specs(fixed)],
+        "outputs": [asdict(_output(graph, value.name)) for value in graph.model.graph.output],
         "input_bytes": sum(graph.nbytes(name) or 0 for name, _, _ in input_specs(fixed)),
-        "layers": [_layer(*each) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
-        "files": {path.name: _stored(path) for path in sorted(folder.iterdir())},
+        "layers": [asdict(_layer(*each)) for each in zip(layers, _unique(layers), stems, weights, strict=True)],
+        "files": {path.name: asdict(_stored(path)) for path in sorted(folder.iterdir())},
         "whole": forms,
         "difference": None,
     }
@@ -211,36 +212,18 @@ def _unique(layers: Sequence[CutLayer]) -> list[str]:
     return [name if names.count(name) == 1 else f"{name}#{index}" for index, name in enumerate(names)]
 
 
-def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": layer.kind,
-        "graph": f"{stem}.onnx",
-        "weights": [asdict(weight) for weight in weights],
-        "inputs": layer.inputs,
-        "outputs": layer.outputs,
-        "after": layer.after,
-        "weight_bytes": sum(math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights),
-        "output_bytes": layer.output_bytes,
-        "scratch_bytes": layer.scratch_bytes,
-        "load_s": None,
-        "execute_s": None,
-    }
+def _layer(layer: CutLayer, name: str, stem: str, weights: tuple[PreparedWeight, ...]) -> PreparedLayer:
+    return PreparedLayer(
+        name, layer.kind, f"{stem}.onnx", weights, layer.inputs, layer.outputs, layer.after,
+        sum(weight.end - weight.offset for weight in weights), layer.output_bytes, layer.scratch_bytes,
+    )  # fmt: skip
 
 
-def _tensor(name: str, shape: Sequence[int], dtype: str) -> dict[str, Any]:
-    return {"name": name, "dtype": dtype, "shape": list(shape)}
+def _output(graph: StoredGraph, name: str) -> TensorSpec:
+    value = graph.sized(name)
+    dtype = str(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    return TensorSpec(name, dtype, known_shape(value) or ())
 
 
-def _output(graph: StoredGraph, name: str) -> dict[str, Any]:
-    kind = graph.sized(name).type.tensor_type
-    dtype = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    return _tensor(name, [int(dim.dim_value) for dim in kind.shape.dim], dtype)
-
-
-def _stored(path: Path) -> dict[str, Any]:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return {"size_bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+def _stored(path: Path) -> StoredFile:
+    return StoredFile(path.stat().st_size, file_hash(path).hexdigest())

@@ -27,6 +27,7 @@ normalisation stands where the original has it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -127,71 +128,58 @@ _VGG_S = (
 )
 
 
-def agenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Eight ranges of age."""
-    return {"logits": _network(graph, image, _FACES, hidden=512, outputs=8)}
+def _relative(
+    convolutions: tuple[_Conv, ...], outputs: int, *, hidden: int = 4096, spread: float = 1e-4, offset: float = 1.0,
+    output: str = "logits",
+) -> Callable[[GraphBuilder, Value], dict[str, Value]]:  # fmt: skip
+    """Return a network of convolutions and three linear layers.
+
+    Args:
+        convolutions: The convolutions.
+        outputs: Numbers that the last layer gives.
+        hidden: Width of the two layers before.
+        spread, offset: Alpha and k of the normalisation.
+        output: Name of the output.
+    """
+
+    def build(graph: GraphBuilder, image: Value) -> dict[str, Value]:
+        x = image
+        for index, conv in enumerate(convolutions, start=1):
+            x = graph.conv(
+                f"conv{index}", x, conv.channels, kernel=conv.kernel, stride=conv.stride, padding=conv.padding,
+                groups=conv.groups, weights=_UNIFORM,
+            )  # fmt: skip
+            x = graph.relu(f"relu{index}", x)
+            if conv.norm == "before":
+                x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
+            if conv.pool is not None:
+                kernel, stride = conv.pool
+                x = graph.max_pool(f"pool{index}", x, kernel=kernel, stride=stride, ceil=True)
+            if conv.norm == "after":
+                x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
+        x = graph.flatten("flatten", x)
+        for index in (6, 7):
+            x = graph.relu(f"relu{index}", graph.linear(f"fc{index}", x, hidden, initialise=kaiming_uniform))
+            x = graph.dropout(f"drop{index}", x, 0.5)
+        return {output: graph.linear("fc8", x, outputs)}
+
+    return build
 
 
-def gendernet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Two genders."""
-    return {"logits": _network(graph, image, _FACES, hidden=512, outputs=2)}
-
-
-def facenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """A face, or none."""
-    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=2)}
-
-
-def sos(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Salient objects: 0, 1, 2, 3, or more."""
-    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=5)}
-
-
-def memnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """How memorable the image is: one number."""
-    return {"memorability": _network(graph, image, _CAFFENET, hidden=4096, outputs=1)}
-
-
-def scenenet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """205 scenes."""
-    return {"logits": _network(graph, image, _CAFFENET, hidden=4096, outputs=205)}
-
-
-def emotionnet(graph: GraphBuilder, image: Value) -> dict[str, Value]:
-    """Seven emotions."""
-    return {"logits": _network(graph, image, _VGG_S, hidden=4096, outputs=7, spread=5e-4, offset=2.0)}
-
-
-def _network(
-    graph: GraphBuilder,
-    image: Value,
-    convolutions: tuple[_Conv, ...],
-    *,
-    hidden: int,
-    outputs: int,
-    spread: float = 1e-4,
-    offset: float = 1.0,
-) -> Value:
-    """Convolutions, then three linear layers; ``spread`` and ``offset`` are alpha and k of the normalisation."""
-    x = image
-    for index, conv in enumerate(convolutions, start=1):
-        x = graph.conv(
-            f"conv{index}", x, conv.channels, kernel=conv.kernel, stride=conv.stride, padding=conv.padding,
-            groups=conv.groups, weights=_UNIFORM,
-        )  # fmt: skip
-        x = graph.relu(f"relu{index}", x)
-        if conv.norm == "before":
-            x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
-        if conv.pool is not None:
-            kernel, stride = conv.pool
-            x = graph.max_pool(f"pool{index}", x, kernel=kernel, stride=stride, ceil=True)
-        if conv.norm == "after":
-            x = graph.local_response_norm(f"norm{index}", x, spread=spread, offset=offset)
-    x = graph.flatten("flatten", x)
-    for index in (6, 7):
-        x = graph.relu(f"relu{index}", graph.linear(f"fc{index}", x, hidden, initialise=kaiming_uniform))
-        x = graph.dropout(f"drop{index}", x, 0.5)
-    return graph.linear("fc8", x, outputs)
+agenet = _relative(_FACES, 8, hidden=512)
+"""Eight ranges of age."""
+gendernet = _relative(_FACES, 2, hidden=512)
+"""Two genders."""
+facenet = _relative(_CAFFENET, 2)
+"""A face, or none."""
+sos = _relative(_CAFFENET, 5)
+"""Salient objects: 0, 1, 2, 3, or more."""
+memnet = _relative(_CAFFENET, 1, output="memorability")
+"""How memorable the image is: one number."""
+scenenet = _relative(_CAFFENET, 205)
+"""205 scenes."""
+emotionnet = _relative(_VGG_S, 7, spread=5e-4, offset=2.0)
+"""Seven emotions."""
 
 
 STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))

@@ -135,10 +135,8 @@ class Proxy:
 
     def command(self, batch_size: int, seed: int) -> dict[str, Any]:
         """Return the command that has a child process train one run."""
-        described = asdict(self.workload)
-        described["path"] = None if self.workload.path is None else str(self.workload.path)
         return {
-            "workload": described,
+            "workload": self.workload.plain(),
             "dataset": self.dataset_reference,
             "options": asdict(self.options),
             "batch_size": batch_size,

@@ -12,13 +12,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from edgetune.errors import DeviceError
 from edgetune.processes.messages import serve
 from edgetune.stages.profiling.convergence.datasets import Dataset, load_dataset
 from edgetune.stages.profiling.convergence.proxy import TrainingOptions
+from edgetune.workloads.torch_required import require_torch
 from edgetune.workloads.workload import Workload
 
 
@@ -29,18 +29,13 @@ def _dataset(reference: str) -> Dataset:
 
 def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
     """Carry out one run and return what a row says of how it ended."""
-    try:
-        import torch
-    except ImportError:
-        raise DeviceError("training needs PyTorch, which is not installed", "pip install edgetune[torch]") from None
+    torch = require_torch()
     from edgetune.stages.profiling.convergence.training import train  # it needs PyTorch
 
     torch.set_num_threads(1)
     device = _device(command["device"])
     dataset, options = _dataset(command["dataset"]), TrainingOptions(**command["options"])
-    described = command["workload"]
-    path = described["path"]
-    workload = Workload(**{**described, "path": None if path is None else Path(path)})
+    workload = Workload.from_plain(command["workload"])
     batch_size: int = command["batch_size"]
     run = train(workload, dataset, options, batch_size=batch_size, seed=command["seed"], device=device)
     samples = run.minibatches * batch_size
@@ -56,8 +51,7 @@ def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
 
 def _device(wanted: str) -> str:
     """Return the PyTorch device: for ``auto`` a GPU if there is one."""
-    import torch
-
+    torch = require_torch()
     if wanted == "auto":
         return "cuda:0" if torch.cuda.is_available() else "cpu"
     if wanted.startswith("cuda") and not torch.cuda.is_available():

@@ -7,9 +7,9 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from datetime import datetime, timezone
 
 from edgetune.artifacts.convergence import ConvergenceRow
+from edgetune.artifacts.header import utc_now
 from edgetune.errors import EdgetuneError
 from edgetune.processes.child import Child
 from edgetune.stages.profiling.convergence.proxy import Proxy, Task
@@ -80,7 +80,7 @@ class WorkerPool:
 
     def _train(self, child: Child, size: int, seed: int) -> Ended:
         proxy = self._proxy
-        started = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
+        started = utc_now()
         begun_s, failed = time.monotonic(), None
         try:
             reply = child.ask(proxy.command(size, seed), deadline_s=math.inf)
