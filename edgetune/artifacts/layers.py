@@ -94,7 +94,7 @@ class Layer:
     @property
     def intensity(self) -> float:
         """FLOP per byte; infinite if no bytes are moved."""
-        moved = self.row.bytes_read + self.row.bytes_written
+        moved = self.row.bytes_moved
         return self.row.flops / moved if moved else float("inf")
 
     @property

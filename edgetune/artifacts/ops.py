@@ -76,6 +76,11 @@ class OpRow:
     bound: str | None = None
     precision: str | None = None
 
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
 
 @dataclass(frozen=True, slots=True)
 class OpsTable(Table):
@@ -135,7 +140,7 @@ class OpsTable(Table):
     @property
     def bytes_moved(self) -> int:
         """Bytes read and written by all rows."""
-        return sum(row.bytes_read + row.bytes_written for row in self.rows)
+        return sum(row.bytes_moved for row in self.rows)
 
 
 By = Literal["op", "class", "node"]
@@ -242,6 +247,6 @@ def _sum(name: str, phase: str, rows: Sequence[OpRow]) -> OperatorCosts:
         rows=len(rows),
         macs=sum(row.macs for row in rows),
         flops=sum(row.flops for row in rows),
-        bytes_moved=sum(row.bytes_read + row.bytes_written for row in rows),
+        bytes_moved=sum(row.bytes_moved for row in rows),
         weight_bytes=sum(row.weight_bytes for row in rows),
     )

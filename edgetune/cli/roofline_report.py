@@ -307,7 +307,7 @@ def show_layers(layers: Layers, roof: Roof) -> None:
     slowest = sorted(layers.layers, key=lambda layer: layer.seconds, reverse=True)[:_MOST_LAYERS]
     rows, above = [], False
     for layer in slowest:
-        moved = layer.row.bytes_read + layer.row.bytes_written
+        moved = layer.row.bytes_moved
         least_s = work_time(roof, layer.row.flops, moved)
         bound = time_bound(layer.row.flops, moved, roof)
         intensity = f"{layer.intensity:.4g}" if moved else None

@@ -125,10 +125,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "kv_heads": ("kv_heads", "num_key_value_heads", "num_kv_heads"),
         "ffn": ("ffn", "intermediate_size", "n_inner", "ffn_dim"),
         "head_size": ("head_size", "head_dim"),
-        "positions": ("positions",),
-        "window": ("window",),
-        "weight_bits": ("weight_bits",),
-        "group": ("group",),
+        **{key: (key,) for key in ("positions", "window", "weight_bits", "group")},
     }
 )
 _FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -1,16 +1,13 @@
-"""Checks and hashes the file that a reference to a workload names."""
+"""Checks the file that a reference to a workload names."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from edgetune.artifacts.file_names import as_found
 from edgetune.choices import closest
 from edgetune.errors import InputError
 from edgetune.workloads.foreign_files import refuse_foreign
-
-_CHUNK_BYTES = 1 << 20
 
 
 def require_file(reference: str) -> Path:
@@ -52,12 +49,3 @@ def _missing_hint(reference: str) -> str:
     if near := closest(reference, zoo.NETWORKS, likeness=0.8):
         return f"for the network of the zoo write {zoo.PREFIX}{near}"
     return "name an ONNX file, a Python file, a network of the zoo, e.g. zoo:resnet18, or kernel:matmul:4096"
-
-
-def file_hash(path: Path) -> hashlib._Hash:
-    """Return the SHA-256 of a file, to which more can be added."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import require_utf8, storable
 from edgetune.artifacts.files import read_whole
 from edgetune.errors import InputError
@@ -14,7 +15,7 @@ from edgetune.workloads.batch import Batch
 from edgetune.workloads.dimensions import batch_of, fix_dimensions, input_specs
 from edgetune.workloads.foreign_files import refuse_foreign
 from edgetune.workloads.lazy import onnx
-from edgetune.workloads.model_file import file_hash, require_file
+from edgetune.workloads.model_file import require_file
 from edgetune.workloads.model_limits import HINT, check_model, refuse_malformed
 from edgetune.workloads.workload import Workload, WorkloadKind
 

@@ -20,11 +20,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from edgetune.artifacts.file_hash import file_hash
 from edgetune.artifacts.file_names import storable
 from edgetune.artifacts.profile import Task
 from edgetune.errors import InputError
 from edgetune.workloads.foreign_files import refuse_script
-from edgetune.workloads.model_file import file_hash, require_file
+from edgetune.workloads.model_file import require_file
 from edgetune.workloads.torch_required import INSTALL_TORCH
 from edgetune.workloads.workload import RunOptions, Workload, WorkloadKind
 
@@ -92,31 +93,30 @@ def open_training(path: Path, batch_size: int, *, threads: int | None = None) ->
         raise InputError(f"{path} does not define make(batch_size)", CONTRACT)
     limit_threads(threads)
     call = f"make({batch_size})"
-    try:
-        step = make(batch_size)
-    except (Exception, SystemExit) as error:
-        raise blame(path, call, error) from None
+    step = _blaming(path, call, make)(batch_size)
     limit_threads(threads)  # again, for a file that imports PyTorch in make
     if not callable(step):
         raise InputError(f"{path}: {call} returned {_kind(step)}, not a function to call for each minibatch", CONTRACT)
-    return TrainingFile(
-        _guarded(path, step), _optional(path, "save", step, module), _optional(path, "load", step, module)
-    )
+    save, load = (_optional(path, name, step, module) for name in ("save", "load"))
+    return TrainingFile(_refusing_unfinished(path, _blaming(path, "step()", step)), save, load)
 
 
-def _optional(path: Path, name: str, *owners: object) -> Callable[[str], object] | None:
-    """Return an optional function of the file, its exceptions converted to ``InputError``; ``None`` if missing."""
-    function = next((found for owner in owners if callable(found := getattr(owner, name, None))), None)
-    if function is None:
-        return None
+def _blaming(path: Path, call: str, function: Callable[..., Any], contract: str = CONTRACT) -> Callable[..., Any]:
+    """Return ``function`` with its exceptions converted to ``InputError``; see ``blame``."""
 
-    def guarded(checkpoint: str) -> object:
+    def guarded(*arguments: object) -> Any:
         try:
-            return function(checkpoint)
+            return function(*arguments)
         except (Exception, SystemExit) as error:
-            raise blame(path, f"{name}()", error) from None
+            raise blame(path, call, error, contract) from None
 
     return guarded
+
+
+def _optional(path: Path, name: str, *owners: object, contract: str = CONTRACT) -> Callable[..., Any] | None:
+    """Return an optional function of the file, guarded by ``_blaming``; ``None`` if missing."""
+    function = next((found for owner in owners if callable(found := getattr(owner, name, None))), None)
+    return None if function is None else _blaming(path, f"{name}()", function, contract)
 
 
 def limit_threads(threads: int | None) -> None:
@@ -150,22 +150,18 @@ def load_file(path: Path, contract: str = CONTRACT) -> ModuleType:
     return module
 
 
-def _guarded(path: Path, step: Callable[[], object]) -> Callable[[], object]:
-    """Return ``step`` with its exceptions converted to ``InputError``; an awaitable or a generator is refused."""
+def _refusing_unfinished(path: Path, step: Callable[[], object]) -> Callable[[], object]:
+    """Return ``step``, refusing an awaitable or a generator: when such a call returns, nothing of its body has run."""
 
-    def guarded() -> object:
-        try:
-            result = step()
-        except (Exception, SystemExit) as error:
-            raise blame(path, "step()", error) from None
+    def checked() -> object:
+        result = step()
         if inspect.isawaitable(result) or inspect.isgenerator(result):
-            # Nothing of the body of an async def or of a generator has run when the call returns.
             if inspect.iscoroutine(result):
                 result.close()
             raise InputError(f"{path}: step() returned {_kind(result)}, so no minibatch has run", CONTRACT)
         return result
 
-    return guarded
+    return checked
 
 
 def blame(path: Path, what: str, error: BaseException, contract: str = CONTRACT) -> InputError:
@@ -223,25 +219,12 @@ def open_handler(path: Path) -> HandlerFile:
         InputError: the file cannot be loaded, or defines neither function. The functions raise it if the file raises.
     """
     module = load_file(path, HANDLER_CONTRACT)
-    found = {name: getattr(module, name, None) for name in ("inputs", "outputs")}
-    if not any(callable(function) for function in found.values()):
+    inputs, outputs = (_optional(path, name, module, contract=HANDLER_CONTRACT) for name in ("inputs", "outputs"))
+    if inputs is None and outputs is None:
         raise InputError(
             f"{path} defines neither inputs(request, line) nor outputs(request, line, arrays)", HANDLER_CONTRACT
         )
-    return HandlerFile(**{name: _guarded_function(path, name, function) for name, function in found.items()})
-
-
-def _guarded_function(path: Path, name: str, function: object) -> Callable[..., Any] | None:
-    if not callable(function):
-        return None
-
-    def guarded(*arguments: object) -> Any:
-        try:
-            return function(*arguments)
-        except (Exception, SystemExit) as error:
-            raise blame(path, f"{name}()", error, HANDLER_CONTRACT) from None
-
-    return guarded
+    return HandlerFile(inputs, outputs)
 
 
 KIND = WorkloadKind(load, endings=(".py",), task="train", runtime="edgetune.workloads.python_file", runs_code=True)

@@ -1,4 +1,4 @@
-"""What disturbs a measurement: throttling, heat, a mode not asked for, and other processes on the CPUs.
+"""Disturbances of a measurement: throttling, heat, another mode than requested, other processes on the CPUs.
 
     temperature   ~~~~\\___            the point before | waits to cool | the next point
 
@@ -22,7 +22,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 
 
 class ThrottleWatch:
-    """Compares a device's throttle counters with what they were when the watch began."""
+    """Compares the throttle counters of a device with their values at the start."""
 
     def __init__(self, device: Device) -> None:
         self._throttle = device.throttle

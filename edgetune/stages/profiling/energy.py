@@ -57,14 +57,14 @@ class PowerFigures:
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """A reading, and how much time it is the mean of."""
+    """A reading, and the length of the interval that it is the mean of."""
 
     reading: PowerReading
     length_ns: int
 
 
 def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> PowerFigures:
-    """Return mean and peak power between two readings of the clock, from when it has settled.
+    """Return mean and peak power between two readings of the clock, after power has settled.
 
     Args:
         readings: Fresh readings of the sensor, oldest first.
@@ -87,7 +87,7 @@ def power_figures(readings: Sequence[PowerReading], *, start_ns: int, end_ns: in
 
 
 def find_transient(power_w: Sequence[float]) -> Warmup:
-    """Return how many leading readings show power on its way, by the rule that finds the warm-up of minibatch times.
+    """Return the number of leading readings before power settles, by the rule that finds the warm-up of times.
 
     That rule (``stats.find_warmup``, MSER) minimises a standard error, so on a handful of readings it also cuts where
     there is only noise, and always where there is a slow drift. What it cuts is therefore left out only where that
@@ -106,12 +106,12 @@ def find_transient(power_w: Sequence[float]) -> Warmup:
 
 
 def settling_s(sensor: PowerSensor) -> float:
-    """Return for how long after the start of work readings do not count at all, s."""
+    """Return the time after the start of work in which readings do not count, s."""
     return max(sensor.settle_s, _DISCARDED_INTERVALS * sensor.refresh_s)
 
 
 def _inside(readings: Sequence[PowerReading], *, start_ns: int, end_ns: int, refresh_s: float) -> list[_Covered]:
-    """Return the readings whose intervals lie wholly inside the window; there is none left out between two of them."""
+    """Return the readings whose intervals lie wholly inside the window; they are consecutive."""
     refresh_ns = round(refresh_s * 1e9)  # integers: a float cannot hold a clock that has run for months
     found: list[_Covered] = []
     before_ns: int | None = None

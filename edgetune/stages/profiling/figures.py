@@ -1,4 +1,4 @@
-"""A profile drawn: what power buys in speed, mode by mode, and which modes nothing else beats.
+"""Figure of a profile: power against speed, and the modes that no other beats.
 
 Each marker is one measured point. The front joins the points than which no other is both faster and thriftier, in
 steps, because between two measured modes there is none.
@@ -73,7 +73,7 @@ def profile_figure(profile: Profile) -> Figure:
 
 
 def _not_measured(rows: Sequence[ProfileRow]) -> list[str]:
-    """Return the note of how many points have no measurement, by status."""
+    """Return a note on the number of points without a measurement, by status."""
     last = one_per_point(rows).rows
     lost = Counter(row.status for row in last if not (row.status == "ok" and row.minibatch_s))
     told = ", ".join(f"{count} {status}" for status, count in lost.items())

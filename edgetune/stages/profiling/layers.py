@@ -1,4 +1,4 @@
-"""Where the time of a minibatch goes on a device: measured in a child process, or asked of a twin's model."""
+"""Times of a network's layers on a device: measured in a child process, or from a twin's model."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def layer_times(
     device: Device, workload: Workload, point: Point, options: ProfileOptions | None = None,
     how: LayerSampling = _USUAL,
 ) -> LayerTimes:  # fmt: skip
-    """Return the time of each layer of a network at a point; the device's mode is put back afterwards.
+    """Return the time of each layer of a network at a point; the device's mode is restored afterwards.
 
-    The same point runs again without the runtime's profiler, which tells how much that adds.
+    The same point runs again without the runtime's profiler, to measure the profiler's overhead.
 
     Args:
         device: Where to measure.

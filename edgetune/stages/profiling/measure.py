@@ -1,4 +1,4 @@
-"""One point measured: mode set, workload loaded, sampled until warm and sure, power and throttling watched throughout.
+"""Measurement of one point: set the mode, load the workload, sample it, and watch power and throttling throughout.
 
     sensor      |------------------------------- recording --------------------------------|
     minibatches    # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # # #
@@ -65,17 +65,17 @@ class Attempt:
 def measure_point(
     device: Device, open_runner: Opener, point: Point, options: ProfileOptions, on_cooling: OnCooling | None = None
 ) -> list[Attempt]:
-    """Measure a point, again while it throttles or drifts, and return every attempt, the one that counts last.
+    """Measure a point, repeatedly while it throttles or drifts, and return every attempt; the last one counts.
 
     Args:
         device: Where to measure.
         open_runner: Loads the workload.
         point: What to measure.
         options: How to measure.
-        on_cooling: Told while the device is waited for to cool down.
+        on_cooling: Called while the device cools down.
 
     Raises:
-        NotRestoredError: the device could not be put back; everything else is a failed row.
+        NotRestoredError: the device could not be restored; any other error is a failed row.
     """
     attempts: list[Attempt] = []
     for _ in range(options.retries + 1):
@@ -88,7 +88,7 @@ def measure_point(
 
 
 def _attempt(device: Device, open_runner: Opener, point: Point, options: ProfileOptions, begun_ns: int) -> Attempt:
-    """Measure a point once; ``begun_ns`` is when its time began to run."""
+    """Measure a point once; ``begun_ns`` is the start of its duration."""
     started = utc_now()
     stage: Stage = "mode"
     others = ContentionWatch(device, point.mode)
@@ -121,7 +121,7 @@ def _attempt(device: Device, open_runner: Opener, point: Point, options: Profile
 
 
 def apply_mode(device: Device, mode: Mode) -> Mode:
-    """Set the device's mode and return it as read back; without mode control only "as found" can be asked.
+    """Set the device's mode and return it as read back; without mode control, only the mode as found is possible.
 
     Raises:
         DeviceError: the device cannot set modes, refused this one, or reads back otherwise.
@@ -137,7 +137,7 @@ def apply_mode(device: Device, mode: Mode) -> Mode:
 
 
 def _verdict(throttled: bool | None, drift: str) -> tuple[Status, str | None]:
-    """Say whether what was just sampled counts as a measurement of the mode asked for."""
+    """Return the status of the samples as a measurement of the requested mode, and the reason if they are none."""
     if throttled:
         return "throttled", "the device throttled while it was measured"
     if drift:
@@ -162,7 +162,7 @@ def _recording(device: Device) -> Iterator[PowerRecording]:
 
 
 def _blank_row(device: Device, point: Point, mode: Mode, started: str, begun_ns: int) -> ProfileRow:
-    """Return the row of a point without figures; knobs that were not asked for are as read back."""
+    """Return the row of a point without figures; knobs that were not requested are as read back."""
     knobs: dict[str, Any] = {**mode.settings(), **point.mode.settings()}
     return ProfileRow(
         workload=point.workload, task=point.task, batch_size=point.batch_size, minibatch_s=None, device=device.name,

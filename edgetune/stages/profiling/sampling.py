@@ -1,4 +1,4 @@
-"""How long to run a point: minibatches in growing chunks until the times are sure and the power sensor has settled."""
+"""Sampling of a point: minibatches in growing chunks until times are certain and the power sensor has settled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FIRST_CALL = 10
 
 @dataclass(slots=True)
 class Samples:
-    """What was collected while a point ran; times on the device's clock, ns."""
+    """Start and end of each minibatch of a point, on the device's clock, ns."""
 
     start_ns: list[int] = field(default_factory=list)
     end_ns: list[int] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Samples:
 
     @property
     def overhead(self) -> float:
-        """Fraction of that time which was spent between minibatches: what measuring costs the workload."""
+        """Fraction of that time spent between minibatches: the overhead of measuring."""
         if not self.end_ns or self.end_ns[-1] == self.start_ns[0]:
             return 0.0
         window_ns = self.end_ns[-1] - self.start_ns[0]
@@ -123,7 +123,7 @@ def _more(device: Device, samples: Samples, options: ProfileOptions, readings: S
 
 
 def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Sequence[PowerReading]) -> float:
-    """Return for how much longer work must go on until there are enough readings of settled power, s."""
+    """Return the time until there are enough readings of settled power, s."""
     if isinstance(power, Absent):
         return 0.0
     start_ns = samples.power_window_start_ns(find_warmup(samples.times_s).length, settling_s(power))
@@ -140,7 +140,7 @@ def _power_wait_s(power: PowerSensor | Absent, samples: Samples, readings: Seque
 
 
 def typical_sampling_s(power: PowerSensor | Absent, minibatch_s: float, options: ProfileOptions) -> float:
-    """Return for how long a steady workload is sampled, s, given its minibatch time."""
+    """Return the sampling time of a steady workload, s, given its minibatch time."""
     rule = options.rule
     needed_s = (rule.fixed or 1.5 * rule.minimum) * minibatch_s
     if isinstance(power, Absent):

@@ -1,4 +1,4 @@
-"""Measures whatever a program does between two moments: time, power, energy and memory.
+"""Measures the time, power, energy and memory of a part of a program.
 
 synchronise, read the clock | the program's own work | synchronise, read the clock
 power readings       .   .   .   .   .   .   .   .   .   .        energy = mean power x time
@@ -27,7 +27,7 @@ _RESET_PEAK = "5"
 
 @dataclass(slots=True)
 class Window:
-    """What was measured; every figure is ``None`` until the window is closed.
+    """The figures of a window; each is ``None`` until the window is closed.
 
     Args:
         time_s: From begin to end, s.
@@ -56,7 +56,7 @@ class Window:
 
 @contextmanager
 def measured_window(device: Device) -> Iterator[Window]:
-    """Measure what the body of the ``with`` statement does on a device.
+    """Measure the body of a ``with`` statement on a device.
 
     Raises:
         DeviceError: the device is simulated or a table, so that nothing really runs on it.
@@ -94,14 +94,14 @@ def measured_window(device: Device) -> Iterator[Window]:
 
 
 def _synchronise() -> None:
-    """Wait for what PyTorch has begun on a GPU; nothing to wait for where it is not loaded."""
+    """Wait until PyTorch, if loaded, has finished its work on the GPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
 def _reset_peaks() -> bool:
-    """Begin new peaks of memory; return whether the kernel took it."""
+    """Reset the peaks of memory; return whether the kernel allowed it."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()

@@ -1,1 +1,1 @@
-"""Rooflines: what a device can do at most, where a network lies beneath it, and what bounds it there."""
+"""Rooflines: the peaks of a device, the position of a network beneath them, and what bounds it."""

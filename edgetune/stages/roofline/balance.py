@@ -1,4 +1,4 @@
-"""Where a device is in balance: the intensity at which computing and moving data cost the same, in time and in energy.
+"""Balance points of a device: the intensity at which computing and moving data cost the same, in time and in energy.
 
 A network of few FLOP per byte waits for memory, one of many for arithmetic; the balance point in time is where the
 two take equally long. In energy the efficiency W/E rises with intensity along two hyperbolas that meet there,
@@ -60,7 +60,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class ModeComparison:
-    """Which of several modes does some work fastest and which with least energy.
+    """The fastest mode and the mode of least energy for some work.
 
     Args:
         flop_per_byte: Intensity of the work.
@@ -80,7 +80,7 @@ class ModeComparison:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What is true of a device over its modes, in one precision.
+    """Facts about a device over its modes, in one precision.
 
     Args:
         precision: The precision.
@@ -128,7 +128,7 @@ class EnergyCosts:
 
 
 def costs_of(roof: Roof, *, static: bool = True) -> EnergyCosts | None:
-    """Return the energy constants, static power taken as none where it is not wanted; ``None`` without energy."""
+    """Return the energy constants, without static power if ``static`` is false; ``None`` without energy."""
     if roof.static_w is None or roof.flop_j is None or roof.byte_j is None:
         return None
     return EnergyCosts(roof.static_w if static else 0.0, roof.flop_j, roof.byte_j)
@@ -159,12 +159,12 @@ def work_time(roof: Roof, flops: float, bytes_moved: float) -> float:
 
 
 def work_energy(costs: EnergyCosts, flops: float, bytes_moved: float, seconds: float) -> float:
-    """Return the energy of some work that takes so long, J."""
+    """Return the energy of some work that takes ``seconds``, J."""
     return costs.flop_j * flops + costs.byte_j * bytes_moved + costs.static_w * seconds
 
 
 def efficiency(roof: Roof, flop_per_byte: float, *, static: bool = True) -> float | None:
-    """Return FLOP per joule at an intensity, the two hyperbolas; ``None`` without energy, or where it costs none."""
+    """Return FLOP per joule at an intensity, from the two hyperbolas; ``None`` if energy is unknown or zero."""
     costs = costs_of(roof, static=static)
     if costs is None:
         return None
@@ -173,7 +173,7 @@ def efficiency(roof: Roof, flop_per_byte: float, *, static: bool = True) -> floa
 
 
 def statements(roofs: Sequence[Roof], intensities: Sequence[float] = ()) -> Statements | None:
-    """Return what holds over the modes of roofs of one precision; ``None`` without energy.
+    """Return the facts about the roofs of one precision; ``None`` without energy.
 
     Args:
         roofs: One per mode; those without energy constants are left out.
@@ -202,7 +202,7 @@ def _is_implied(time: float, energy: EnergyBalance | None) -> bool:
 
 
 def _race(known: Sequence[tuple[Roof, EnergyCosts]], flop_per_byte: float) -> ModeComparison:
-    """Race with one byte and as many FLOP as belong to it; of equally fast modes the one of less energy is fastest."""
+    """Compare modes on one byte and its FLOP; of equally fast modes, the one of less energy counts as fastest."""
     results = []
     for roof, costs in known:
         seconds = work_time(roof, flop_per_byte, 1.0)
@@ -215,7 +215,7 @@ def _race(known: Sequence[tuple[Roof, EnergyCosts]], flop_per_byte: float) -> Mo
 
 
 def sentences(found: Statements) -> list[str]:
-    """Return what holds over the modes of a device, one sentence each."""
+    """Return the facts in words, one sentence each."""
     return [
         _implication(found),
         *_exceptions(found),
@@ -235,7 +235,7 @@ def _implication(found: Statements) -> str:
 
 
 def _exceptions(found: Statements) -> list[str]:
-    """Return where the implication fails, where it does in some modes and holds in others."""
+    """Return the modes in which the implication fails, if it holds in others."""
     told = []
     for failing, how in ((found.failing, "with static power"), (found.failing_dynamic, "without static power")):
         if 0 < len(failing) < found.modes:
@@ -244,7 +244,7 @@ def _exceptions(found: Statements) -> list[str]:
 
 
 def _modes(failing: Sequence[Mode]) -> str:
-    """Return modes in words: the one, or the values of each knob among them."""
+    """Return modes in words: a single one, or the values of each knob."""
     if len(failing) == 1:
         return str(failing[0])
     values = {knob: sorted({mode.knobs()[knob] for mode in failing}) for knob in failing[0].knobs()}

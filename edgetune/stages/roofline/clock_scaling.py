@@ -1,4 +1,4 @@
-"""Laws of how a figure changes with clocks, and which of them foretells best what it was not shown.
+"""Laws of how a figure changes with clocks, and the choice of the law that predicts left-out modes best.
 
 Every law is a function of clocks relative to their highest, so that its coefficients compare. ``waits`` says that an
 operation waits for each block in turn, or for the slowest of them:
@@ -110,7 +110,7 @@ def _left_out_error(clocks: Array, values: Array, fit: Fitter) -> float:
 
 
 def _laws(knobs: int, modes: int, *, peak: bool) -> dict[str, Fitter]:
-    """Return the laws that so many modes suffice for."""
+    """Return the laws that ``modes`` modes are enough to fit."""
     linear: dict[str, Fitter] = {f"waits {power}": _waits(power) for power in SHARPNESS} if peak else {"sums": _sums}
     scaling_laws = {name: fit for name, fit in linear.items() if modes > knobs}
     if modes > knobs + 1:

@@ -1,4 +1,4 @@
-"""Rooflines of modes that were not measured, from those that were; and which clock moves which peak.
+"""Inference of the rooflines of unmeasured modes, and correlations of peaks with clocks.
 
 A board has thousands of modes. A dozen of them, spread over the clocks, say how peaks and energy follow the clocks.
 """
@@ -28,7 +28,7 @@ and what an operation or a byte costs there beyond static power."""
 
 @dataclass(frozen=True, slots=True)
 class InferredRoofs:
-    """Roofs of modes asked for.
+    """Roofs of the requested modes.
 
     Args:
         roofs: One per mode, in their order; those measured as they were measured.
@@ -44,7 +44,7 @@ class InferredRoofs:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """How a peak goes with a clock over modes, -1 to 1; ``None`` where the peak never changes.
+    """Correlation of a peak with a clock over modes, -1 to 1; ``None`` if the peak never changes.
 
     Args:
         knob: A field of ``Mode``.
@@ -60,7 +60,7 @@ class Correlation:
 
 
 def infer_roofs(roofs: Sequence[Roof], modes: Sequence[Mode]) -> InferredRoofs:
-    """Return a roof for every mode: the measured one, or what laws fitted to the measured ones say.
+    """Return a roof for every mode: the measured one, or one from laws fitted to the measured ones.
 
     Args:
         roofs: Measured, of one precision, one per mode.
@@ -144,7 +144,7 @@ def clock_matrix(modes: Sequence[Mode], knobs: Sequence[str]) -> Array:
 
 
 def correlations(roofs: Sequence[Roof]) -> tuple[Correlation, ...]:
-    """Return how each peak goes with each knob that differs between roofs, all of one precision."""
+    """Return the correlation of each peak with each knob that differs between roofs of one precision."""
     from scipy.stats import rankdata
 
     knobs = varied_knobs([roof.mode for roof in roofs])
@@ -166,7 +166,7 @@ def _pearson(one: Array, other: Array) -> float | None:
 
 
 def _law(roofs: Sequence[Roof], name: str, varied: Sequence[str]) -> ScalingLaw | None:
-    """Return the law of a figure; zero, a bound where a fit ended, says only that it is small, and is left out.
+    """Return the law of a figure, from its values above zero; zero is a bound at which a fit ended.
 
     Beside a GPU only static power may go with clocks of the host: a law that takes them for a peak follows what a few
     measurements scatter, and carries that to modes that were not measured.

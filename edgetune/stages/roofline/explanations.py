@@ -39,7 +39,7 @@ which saves half of the bytes at most: a layer of which neither input nor output
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One way in which the time of the reference may have come about.
+    """One possible composition of the time of the reference.
 
     Args:
         device_share: Share of it in which the accelerator works.
@@ -109,5 +109,5 @@ def _ratio(here: float | None, there: float | None) -> float:
 
 
 def _others(mode: Mode) -> float | None:
-    """Return how many cores are left beside the one that launches."""
+    """Return the number of cores besides the one that launches kernels."""
     return None if mode.cpu_cores is None else max(mode.cpu_cores - 1, 1)

@@ -1,4 +1,4 @@
-"""From kernels to roofs: the best rate of computing and of moving data, and what each costs in energy.
+"""Roofs from kernels: the best rates of computing and of moving data, and their energy.
 
 A kernel proves what it reached, so a peak is the highest rate of any kernel: of its best size, and there of the median,
 for a lone fast run proves little. Kernels are distinguished by their intensity, not by their name.
@@ -31,7 +31,7 @@ _HINT = "measure matrix products and copies of several sizes, as `edgetune roofl
 
 @dataclass(frozen=True, slots=True)
 class RooflineFit:
-    """What kernels say of a device.
+    """The roofs of a device.
 
     Args:
         roofs: One for each mode and precision that had what it takes, in the order measured.
@@ -100,7 +100,7 @@ def _idle_power(runs: Sequence[KernelRun]) -> float | None:
 def _peaks(
     precision: str, own: Sequence[KernelRun], kernels: Sequence[KernelRun]
 ) -> tuple[Roof, list[KernelRun]] | str:
-    """Return the roof of time and the kernels it rests on, or what is missing."""
+    """Return the roof in time with the kernels that determine it, or the missing kernel in words."""
     compute = [run for run in own if intensity(run) > MEMORY_INTENSITY]
     memory = [run for run in own if intensity(run) <= MEMORY_INTENSITY]
     memory = memory or [run for run in kernels if intensity(run) <= MEMORY_INTENSITY]
@@ -122,7 +122,7 @@ def _medians(runs: Sequence[KernelRun]) -> list[KernelRun]:
 
 
 def _bound_advice(energy: Energy, idle_w: float | None) -> str | None:
-    """Return what to do about a constant that came out as zero."""
+    """Return advice on an energy constant that came out as zero; ``None`` if none did."""
     names = [name for name, value in (("FLOP", energy.flop_j), ("byte", energy.byte_j)) if value == 0]
     if not names:
         return None

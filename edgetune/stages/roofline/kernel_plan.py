@@ -1,4 +1,4 @@
-"""Which kernels to run, at which sizes, to find what a device can do at most.
+"""The kernels, with their sizes, that measure the peaks of a device.
 
 Square products find the peak of arithmetic, element-wise work, copies and transposes that of memory, and thin products
 lie between the two, so that the energy of an operation and of a byte can be separated. Sizes are powers of two up to
@@ -37,7 +37,7 @@ class BufferLimits:
 
 
 def buffer_limits_on(device: Device, sysfs: Sysfs | None = None) -> BufferLimits:
-    """Return the room on a device.
+    """Return the memory for kernels on a device.
 
     Args:
         device: A GPU that does not say how much memory it has shares that of the host, as on a Jetson.
@@ -167,7 +167,7 @@ def _of_precision(precision: str, room_bytes: float, cache_bytes: float, quick: 
 
 
 def _up_to(room_bytes: float, kernel: BenchmarkKernel, growth: int) -> list[BenchmarkKernel]:
-    """Return the kernel and its larger ones, as long as they fit."""
+    """Return the kernel and its larger sizes that fit into the memory."""
     found: list[BenchmarkKernel] = []
     while kernel.bytes_moved <= room_bytes:
         found.append(kernel)

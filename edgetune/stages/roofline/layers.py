@@ -89,7 +89,7 @@ def _merged(rows: Sequence[OpRow], times: Sequence[LayerTime]) -> OpRow:
     Its operations are the sum. So are its bytes, which counts what a fused kernel never writes to memory; where the
     runtime says how large the inputs and outputs of its kernels are, and these and the weights are less, it is those.
     """
-    lead = max(rows, key=lambda row: (row.flops, row.bytes_read + row.bytes_written))
+    lead = max(rows, key=lambda row: (row.flops, row.bytes_moved))
     read, written, weights = (sum(getattr(row, name) for row in rows) for name in _BYTES)
     ops = dict.fromkeys(row.op for row in rows)
     told = [time.data_bytes for time in times if time.data_bytes is not None]

@@ -1,4 +1,4 @@
-"""Peaks measured: kernels run in power modes, as they were timed and as they drew power.
+"""Measurement of peaks: times and power of kernels in power modes.
 
     idle in every mode  ->  every size of a kernel in the first mode  ->  its best size in all other modes
 
@@ -94,7 +94,7 @@ gained from one power of two to the next is below a percent long before."""
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What was measured.
+    """The measured kernels.
 
     Args:
         runs: By mode; of each mode the idle run first, then kernels in the order in which they ran.
@@ -172,7 +172,7 @@ class _Session:
         self.notes.append(DataWarning("precision-missing", f"{precision} is left out: {error.message}"))
 
     def rest(self, idle: Idle, modes: Sequence[Mode]) -> None:
-        """Keep an idle run of every mode, and say of how many there is none."""
+        """Keep an idle run of every mode; add a note on the modes without one."""
         found = [run for mode in modes if (run := idle(mode)) is not None]
         self.runs += found
         if missing := len(modes) - len(found):
@@ -180,7 +180,7 @@ class _Session:
             self.notes.append(DataWarning("no-static-power", advice, {"modes": float(missing)}))
 
     def run_family(self, family: Sequence[BenchmarkKernel], modes: Sequence[Mode]) -> bool:
-        """Run every size of a kernel in the first mode and the best of them in the others; whether any ran.
+        """Run every size of a kernel in the first mode and the best size in the others; return whether any ran.
 
         Raises:
             DeviceError: the device lacks the precision.
@@ -193,7 +193,7 @@ class _Session:
         return True
 
     def _compare_sizes(self, family: Sequence[BenchmarkKernel], mode: Mode) -> BenchmarkKernel | None:
-        """Run sizes in ascending order until one fails or would take too long; return the fastest, for its work."""
+        """Run sizes in ascending order until one fails or would take too long; return the size of the highest rate."""
         best: tuple[float, BenchmarkKernel] | None = None
         taken_s, before = 0.0, family[0]
         for kernel in family:
@@ -211,7 +211,7 @@ class _Session:
         return best[1] if best else None
 
     def _run(self, kernel: BenchmarkKernel, mode: Mode) -> KernelRun | None:
-        """Measure one kernel in one mode; a row that is no measurement becomes a note."""
+        """Measure one kernel in one mode; a failure becomes a note."""
         try:
             row = self.measure(resolve_kernel(kernel.reference), mode)
         except InputError as error:
@@ -232,5 +232,5 @@ class _Session:
 
 
 def _work(kernel: BenchmarkKernel) -> int:
-    """Return what a kernel's sizes are compared by: operations of products, bytes of everything else."""
+    """Return the work by which sizes of a kernel are compared: operations of products, bytes of other kernels."""
     return kernel.flops if kernel.inner else kernel.bytes_moved

@@ -36,7 +36,7 @@ _SURE = 1.96 * 2**0.5
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """By what share a figure grows, negative where it falls.
+    """Relative change of a figure, negative if it falls.
 
     Args:
         low, high: The least and the most that is possible, or a 95 % interval of what was measured.
@@ -50,7 +50,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What the next value of one knob changes, all others as they are.
+    """The effect of the next value of one knob, with all others unchanged.
 
     Args:
         knob: The knob.
@@ -70,7 +70,7 @@ class Change:
 def changes(
     table: OpsTable, roof: Roof, roofs: Sequence[Roof], rows: Mapping[Mode, ProfileRow], *, exact: bool = False
 ) -> tuple[Change, ...]:
-    """Return what the next lower and the next higher value of each knob change.
+    """Return the effects of the next lower and the next higher value of each knob.
 
     Args:
         table: What the network's operators cost.
@@ -94,7 +94,7 @@ def changes(
 
 
 def next_modes(mode: Mode, modes: Sequence[Mode]) -> list[tuple[str, Mode]]:
-    """Return the knob and the mode with its next lower value, and with its next higher one, where there are any."""
+    """Return the knobs, each with the mode of its next lower and of its next higher value, if they exist."""
     found = []
     for knob in KNOBS:
         here = getattr(mode, knob)
@@ -116,7 +116,7 @@ def _measured(rows: Mapping[Mode, ProfileRow], mode: Mode) -> ProfileRow | None:
 
 
 def _measured_time(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Share:
-    """Return the measured change, its interval from those of both medians and from what differs between visits."""
+    """Return the measured change; its interval covers those of both medians and the variation between visits."""
     (low_s, seconds, high_s), (then_low_s, then_s, then_high_s) = _interval(here), _interval(there)
     less, more = _between_visits(0.0 if exact else TIME_REPEAT)
     return Share(less * then_low_s / high_s - 1, more * then_high_s / low_s - 1, then_s / seconds - 1)
@@ -136,13 +136,13 @@ def _measured_energy(here: ProfileRow, there: ProfileRow, *, exact: bool) -> Sha
 
 
 def _between_visits(deviation: float) -> tuple[float, float]:
-    """Return the factors between which the ratio of two visits lies that each deviate so much."""
+    """Return the 95 % interval of the ratio of two visits, given the standard deviation of one."""
     factor = 1 + _SURE * deviation
     return 1 / factor, factor
 
 
 def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: ProfileRow | None) -> Share:
-    """Return the range of the time's change over all explanations; without a measurement any of them may hold."""
+    """Return the range of the change of time over all explanations; without a measurement, all are possible."""
     now_s, then_s = layer_sums(table, roof)[0], layer_sums(table, other)[0]
     at_roofs_share = 0.0 if here is None or not here.minibatch_s else min(now_s / here.minibatch_s, 1.0)
     explanations = possible_explanations(table, at_roofs_share, None)
@@ -156,7 +156,7 @@ def _possible_time(table: OpsTable, roof: Roof, other: Roof, knob: str, here: Pr
 
 
 def _possible_energy(table: OpsTable, roof: Roof, other: Roof, time: Share, here: ProfileRow | None) -> Share | None:
-    """Return the range of the energy's change; without a measurement static power may be any share of it."""
+    """Return the range of the change of energy; without a measurement, static power may be any share of it."""
     now, then = costs_of(roof), costs_of(other)
     if now is None or then is None:
         return None

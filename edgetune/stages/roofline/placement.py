@@ -1,4 +1,4 @@
-"""Where a network lies beneath a roofline: what bounds it in time and in energy.
+"""Position of a network beneath a roofline: its bounds in time and in energy.
 
 A network is a row of layers that run one after another. Seen as a whole it has one intensity, and one roof bounds it;
 but some of its layers wait for memory and others for arithmetic, and none hides the other's wait. The sum over layers
@@ -40,7 +40,7 @@ class OperatingPoint:
 
 
 def operating_point(table: OpsTable) -> OperatingPoint | None:
-    """Return the pass that a table costs; ``None`` where it is of no language model, or of an earlier version."""
+    """Return the pass that a table costs; ``None`` for other networks and for tables of earlier versions."""
     found: dict[str, Any] = dict(table.header.conditions)
     if table.task != "infer" or "phase" not in found or not all(isinstance(found.get(key), int) for key in _FACTS):
         return None
@@ -63,7 +63,7 @@ _NEAREST = {"fp64": "fp32"}
 
 
 def beneath(precision: str) -> str:
-    """Return the precision as which a roof that was measured counts, or beneath whose roof arithmetic is placed."""
+    """Return the precision of the roof that arithmetic in ``precision`` is placed beneath."""
     return _STORED_AS.get(precision, _NEAREST.get(precision, precision))
 
 
@@ -162,7 +162,7 @@ class Placement:
 def place(
     table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0, measured_s: float | None = None
 ) -> Placement:
-    """Return where a network lies, each operator beneath the roof of the precision that it computes in.
+    """Return the placement of a network, with each operator beneath the roof of the precision that it computes in.
 
     Args:
         table: What its operators cost.
@@ -193,7 +193,7 @@ def place(
 
 
 def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
-    """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or none where it costs nothing."""
+    """Return the table with the ``bound`` of each operator: ``compute``, ``memory``, or ``None`` without cost."""
     _check(table, roof)
     return replace(table, rows=tuple(replace(row, bound=_placed(row, Roofs(roof), 0.0).bound) for row in table.rows))
 
@@ -201,14 +201,14 @@ def with_bounds(table: OpsTable, roof: Roof) -> OpsTable:
 def layer_sums(
     table: OpsTable, roof: Roof, *, others: Sequence[Roof] = (), launch_s: float = 0.0
 ) -> tuple[float, float | None]:
-    """Return least time and energy, each layer at its own bound, s and J; energy ``None`` where it is not known."""
+    """Return least time, s, and energy, J, with each layer at its own bound; energy is ``None`` if unknown."""
     roofs = Roofs(roof, tuple(others))
     seconds = sum(_layer_time(row, roofs.of(row), launch_s) for row in table.rows)
     return seconds, _energy(table, roofs, seconds)
 
 
 def compute_time(rows: Sequence[OpRow], roofs: Roofs) -> float:
-    """Return the least time of arithmetic alone, that of each precision at its own peak, s."""
+    """Return the least time of arithmetic alone, each precision at its own peak, s."""
     return sum(flops / roof.flops_per_s for roof, flops in _flops_by_roof(rows, roofs))
 
 
@@ -221,7 +221,7 @@ def _flops_by_roof(rows: Sequence[OpRow], roofs: Roofs) -> list[tuple[Roof, int]
 
 
 def _energy(table: OpsTable, roofs: Roofs, seconds: float) -> float | None:
-    """Return the energy of a network that takes so long, J; ``None`` without energy constants."""
+    """Return the energy of a network that takes ``seconds``, J; ``None`` without energy constants."""
     costs = costs_of(roofs.main)
     if costs is None:
         return None
@@ -232,7 +232,7 @@ def _energy(table: OpsTable, roofs: Roofs, seconds: float) -> float | None:
 
 
 def require_work(table: OpsTable) -> None:
-    """Refuse a network of which nothing can be said beneath any roof.
+    """Refuse a network without known work, which has no place beneath a roof.
 
     Raises:
         InputError: its operators are views, which do nothing, or none of them has a known cost.
@@ -260,17 +260,13 @@ def _check(table: OpsTable, roof: Roof) -> None:
         )
 
 
-def _moved(row: OpRow) -> int:
-    return row.bytes_read + row.bytes_written
-
-
 def _layer_time(row: OpRow, roof: Roof, launch_s: float) -> float:
-    return work_time(roof, row.flops, _moved(row)) + row.kernels * launch_s
+    return work_time(roof, row.flops, row.bytes_moved) + row.kernels * launch_s
 
 
 def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
     roof = roofs.of(row)
-    moved, seconds, costs = _moved(row), _layer_time(row, roof, launch_s), costs_of(roof)
+    moved, seconds, costs = row.bytes_moved, _layer_time(row, roof, launch_s), costs_of(roof)
     bound: Bound | None = time_bound(row.flops, moved, roof) if row.flops or moved else None
     if row.kernels * launch_s > work_time(roof, row.flops, moved):
         bound = "launch"
@@ -283,7 +279,7 @@ def _placed(row: OpRow, roofs: Roofs, launch_s: float) -> PlacedRow:
 
 
 def time_bound(flops: int, bytes_moved: int, roof: Roof) -> Bound:
-    """Return what takes longer beneath a roof: computing, or moving the data."""
+    """Return which takes longer beneath a roof: computing, or moving the data."""
     return "compute" if flops / roof.flops_per_s > bytes_moved / roof.bytes_per_s else "memory"
 
 

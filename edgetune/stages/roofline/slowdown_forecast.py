@@ -1,4 +1,4 @@
-"""How much longer a network takes in other power modes, and what it then costs in energy.
+"""Forecast of the time and energy of a network in other power modes.
 
 In the reference mode a minibatch takes longer than its layers would at their roofs:
 
@@ -49,7 +49,7 @@ MODEL_ERROR = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of what the time of the reference is made, shares that add up to one; ``above`` is all beyond the roofs."""
+    """Shares of the time of the reference, which add up to one; ``above`` is the time beyond the roofs."""
 
     compute: float
     memory: float
@@ -58,7 +58,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is thought of every mode, by every explanation.
+    """Predicted time and energy of every mode, by every explanation.
 
     Args:
         reference: The mode that slowdown is counted from.
@@ -93,11 +93,11 @@ class Forecast:
         return np.asarray(odds / odds.sum())
 
     def column(self, mode: Mode) -> int:
-        """Return where a mode is among the columns."""
+        """Return the column of a mode."""
         return next(column for column, roof in enumerate(self.roofs) if roof.mode == mode)
 
     def expected(self, column: int) -> tuple[float, float]:
-        """Return the time as a multiple of the reference's, and the energy, J, that are expected of a mode."""
+        """Return the expected time of a mode as a multiple of the reference's, and its expected energy, J."""
         return float(self.weights @ self.ratios[:, column]), float(self.weights @ self.energies_j[:, column])
 
     def learn(self, column: int, ratio: float, energy_j: float) -> Forecast:
@@ -127,7 +127,7 @@ class Forecast:
 
 
 def _missed(predicted: float, measured: float) -> float:
-    """Return the factor for predicted changes, shares of the reference: close to 1 where little was measured."""
+    """Return the correction of predicted relative changes; close to 1 if the measured change is small."""
     return min(max((measured + DOUBT) / (max(predicted, 0.0) + DOUBT), 1 / MISSED), MISSED)
 
 
@@ -146,7 +146,7 @@ def forecast_modes(
     table: OpsTable, roofs: Sequence[Roof], reference: Mode, *, row: ProfileRow | None = None,
     layers: Layers | None = None,
 ) -> Forecast:  # fmt: skip
-    """Return what is to be expected of a network in every mode with a roof.
+    """Return the forecast of a network in every mode with a roof.
 
     Args:
         table: What its operators cost.
@@ -238,12 +238,12 @@ def _with_energy(roofs: Sequence[Roof], reference: Mode) -> tuple[Roof, list[Roo
 
 
 def _work(table: OpsTable, here: Roof, layers: Layers | None) -> Array:
-    """Return FLOP and bytes, a row per layer; of layers that were timed those that would take as long at the roof."""
+    """Return FLOP and bytes, a row per layer; timed layers are scaled to take as long at the roof."""
     if layers is None:
-        return np.array([[row.flops, row.bytes_read + row.bytes_written] for row in table.rows], dtype=np.float64)
+        return np.array([[row.flops, row.bytes_moved] for row in table.rows], dtype=np.float64)
     scaled = []
     for layer in layers.layers:
-        flops, moved = layer.row.flops, layer.row.bytes_read + layer.row.bytes_written
+        flops, moved = layer.row.flops, layer.row.bytes_moved
         least_s = max(flops / here.flops_per_s, moved / here.bytes_per_s)
         factor = max(layer.seconds / least_s, 1.0) if least_s else 0.0
         scaled.append([factor * flops, factor * moved])
@@ -277,7 +277,7 @@ def _explanations_of(
 
 
 def _beyond(table: OpsTable, roofs: Sequence[Roof], here: Roof, measured_j: float) -> Array:
-    """Return what is drawn beyond static power, J: that of the reference as measured, scaled as FLOP and bytes say."""
+    """Return the energy beyond static power, J: that of the reference as measured, scaled by the cost of its work."""
     costs = [cost for roof in roofs if (cost := costs_of(roof)) is not None]
     beyond = np.array([cost.flop_j * table.flops + cost.byte_j * table.bytes_moved for cost in costs])
     column = roofs.index(here)

@@ -1,4 +1,4 @@
-"""What measured roofs allow a language model: tokens per second at most, joules per token at least.
+"""Bounds of a language model by measured roofs: most tokens per second, least joules per token.
 
     prefill N   a prompt of N tokens at once: many FLOP for each weight read, and the time to the first token
     decode N    one token after N: every weight and the whole cache are read for it
@@ -19,7 +19,7 @@ from edgetune.stages.roofline.placement import Placement
 
 @dataclass(frozen=True, slots=True)
 class TokenBound:
-    """What a roof allows at one operating point.
+    """The bounds of a roof at one operating point.
 
     Args:
         name: The point, e.g. ``decode 2048``.
@@ -52,7 +52,7 @@ class TokenBound:
 
 
 def token_bound(placement: Placement, *, memory_bytes: int | None = None) -> TokenBound | None:
-    """Return what the roof of a placement allows; ``None`` where it is of no language model.
+    """Return the bounds by the roof of a placement; ``None`` for a network other than a language model.
 
     Args:
         placement: One pass beneath the roof.

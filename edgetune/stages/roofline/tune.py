@@ -39,7 +39,7 @@ WORTH = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A mode that may be the answer.
+    """A mode that may be chosen.
 
     Args:
         mode: The mode.
@@ -78,7 +78,7 @@ class TriedMode:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The answer.
+    """The result of tuning.
 
     Args:
         reference: What was measured in the reference mode, of two measurements their mean.
@@ -98,17 +98,17 @@ class Tuned:
 
     @property
     def row(self) -> ProfileRow:
-        """What was measured in the mode to take."""
+        """The measurement of the chosen mode."""
         return self.reference if self.best is None else self.best.row
 
     @property
     def slowdown_share(self) -> float:
-        """By what share it is slower than the reference, as measured."""
+        """Measured slowdown of the chosen mode, as a share of the reference's time."""
         return 0.0 if self.best is None else self.best.slowdown_share or 0.0
 
     @property
     def saving_share(self) -> float:
-        """What share of the reference's energy it saves, as measured."""
+        """Measured saving of the chosen mode, as a share of the reference's energy."""
         return 0.0 if self.best is None else self.best.saving_share or 0.0
 
 
@@ -128,7 +128,7 @@ def tune(
     forecast: Forecast, measure: Measure, reference: ProfileRow, allowed_share: float, *, points: int = POINTS,
     noise: float = NOISE, on_try: Callable[[TriedMode], None] | None = None,
 ) -> Tuned:  # fmt: skip
-    """Measure the modes of best prospects, one at a time, and return the best that was measured.
+    """Measure the most promising modes, one at a time, and return the best measured one.
 
     The next to be measured is, among those expected to keep the bound, the one with the largest expected saving: how
     much less energy than the best so far it takes by each explanation of the forecast in which it keeps the bound.
@@ -163,7 +163,7 @@ def tune(
 
 @dataclass(slots=True)
 class _Tuning:
-    """What was measured so far."""
+    """The measurements so far."""
 
     measure: Measure
     reference: ProfileRow
@@ -185,7 +185,7 @@ class _Tuning:
         self.on_try(self.tried[-1])
 
     def confirm(self) -> None:
-        """Measure the reference and then the best again, until the best is one that was."""
+        """Measure the reference again, then the best mode, until the best mode has been measured twice."""
         again = self._row(self.reference.mode)
         if _figures(again) is not None:
             self.reference = together([self.reference, again])
@@ -220,7 +220,7 @@ class _Tuning:
 
 
 def _figures(row: ProfileRow) -> tuple[float, float] | None:
-    """Return time and energy of one minibatch, s and J; ``None`` for what is no measurement of both."""
+    """Return time, s, and energy, J, of one minibatch; ``None`` if one of them was not measured."""
     energy_j = energy_of(row)
     return (row.minibatch_s, energy_j) if row.status == "ok" and row.minibatch_s and energy_j else None
 
@@ -277,7 +277,7 @@ def _candidate(forecast: Forecast, column: int) -> Candidate:
 
 
 def _why(forecast: Forecast, roof: Roof) -> str:
-    """Return what a mode does to each part of the time, and to power at rest."""
+    """Describe the effect of a mode on each part of the time and on power at rest."""
     here, shares = forecast.roofs[forecast.column(forecast.reference)], forecast.shares
     lower = no_knob_above(roof.mode, here.mode)  # inferred peaks err, yet lower clocks never help
     parts = [
@@ -296,7 +296,7 @@ def _why(forecast: Forecast, roof: Roof) -> str:
 
 
 def _learnt(forecast: Forecast, one: TriedMode) -> Forecast:
-    """Return the forecast corrected by a measurement; by none that is none."""
+    """Return the forecast corrected by a measurement; unchanged if the measurement failed."""
     if one.slowdown_share is None or one.saving_share is None:
         return forecast
     column = forecast.column(one.candidate.mode)

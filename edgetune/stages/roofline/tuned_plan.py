@@ -1,4 +1,4 @@
-"""The answer of tuning within a slowdown as a plan, which the other commands read.
+"""The plan of a tuned mode, which other commands read.
 
 A plan's problem has no word for "at most 5 % slower than that mode", so it says what is optimised (energy), and the
 plan's conditions say ``tune``: the slowdown allowed, the reference and what was measured in it.
@@ -22,7 +22,7 @@ def tuned_plan(
     tuned: Tuned, *, inputs: Mapping[str, Any] | None = None, conditions: Mapping[str, Any] | None = None,
     warnings: tuple[DataWarning, ...] = (), seed: int = 0,
 ) -> Plan:  # fmt: skip
-    """Return the plan; its mode was measured, whether it is the reference or another.
+    """Return the plan of the chosen mode, which was measured.
 
     Args:
         tuned: The answer.
@@ -62,13 +62,13 @@ def tuned_plan(
 
 
 def _predicted(best: TriedMode) -> PlanFigures:
-    """Return what was expected of the answer before it was measured."""
+    """Return the predicted figures of the chosen mode."""
     foreseen = best.candidate
     return PlanFigures(foreseen.seconds, foreseen.energy_j / foreseen.seconds, energy_j=foreseen.energy_j)
 
 
 def _data_warnings(tuned: Tuned) -> tuple[DataWarning, ...]:
-    """Return what there is to say: modes that could not be measured, and that nothing was saved."""
+    """Return warnings about modes that could not be measured, and about a search that saves nothing."""
     found = []
     if failed := [one for one in tuned.tried if one.verdict == "no measurement"]:
         first = failed[0].row

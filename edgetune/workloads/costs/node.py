@@ -214,6 +214,11 @@ class Cost:
     ledger: Ledger = "modelled"
     parts: Parts = WHOLE
 
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
     def plus(self, **amounts: int) -> Cost:
         """Return the cost with some amounts added, e.g. ``plus(flops_other=2)``."""
         return replace(self, **{name: getattr(self, name) + amount for name, amount in amounts.items()})
@@ -306,7 +311,7 @@ def main_precision(rows: Sequence[OpRow]) -> str:
     weights: tuple[Callable[[OpRow], int], ...] = (
         lambda row: row.macs,
         lambda row: row.flops,
-        lambda row: row.bytes_read + row.bytes_written,
+        lambda row: row.bytes_moved,
     )
     for weight in weights:
         found: Counter[str] = Counter()

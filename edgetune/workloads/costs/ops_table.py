@@ -250,7 +250,7 @@ def _viewed(
     costed: Sequence[Costed], view: str, outputs: frozenset[str], conditions: dict[str, object]
 ) -> list[Costed]:
     """Return the fused or the eager view; record the bytes and launches of the plain operators in ``conditions``."""
-    moved = sum(item.cost.bytes_read + item.cost.bytes_written for item in costed)
+    moved = sum(item.cost.bytes_moved for item in costed)
     conditions[view] = True
     conditions["unfused"] = {"bytes_moved": moved, "kernels": sum(item.cost.kernels for item in costed)}
     return fuse(costed, outputs) if view == "fused" else apart(costed)

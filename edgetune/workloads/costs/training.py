@@ -68,7 +68,7 @@ def _backward(item: Costed, wanted: Sequence[GraphTensor], trainable: set[str]) 
         cost,
         macs=BACKWARD_FLOPS_FACTOR * cost.macs,
         flops_other=BACKWARD_FLOPS_FACTOR * cost.flops_other,
-        bytes_read=round(BACKWARD_BYTES_FACTOR * (cost.bytes_read + cost.bytes_written)) - cost.bytes_written,
+        bytes_read=round(BACKWARD_BYTES_FACTOR * cost.bytes_moved) - cost.bytes_written,
         kernels=max(cost.kernels, 1),  # a strided view forward is a copy into place backward
     )
     return [to_row(node, factors, "backward", "/backward")]
@@ -113,7 +113,7 @@ def _embedding_gradient(node: OperatorNode, cost: Cost) -> OpRow:
     added = replace(
         cost,
         flops_other=node.y.elements,
-        bytes_read=cost.bytes_read + cost.bytes_written,
+        bytes_read=cost.bytes_moved,
         bytes_written=node.x.size_bytes + cost.bytes_written,
         weight_bytes=0,
         kernels=2,
@@ -123,19 +123,9 @@ def _embedding_gradient(node: OperatorNode, cost: Cost) -> OpRow:
 
 def _optimiser(parameter: GraphTensor) -> OpRow:
     size_bytes = parameter.size_bytes
-    return OpRow(
-        name=f"{parameter.name}/optimiser",
-        op="SGD",
-        op_class="optimiser",
-        phase="optimiser",
-        ledger="modelled",
-        inputs=(str(parameter),),
-        outputs=(str(parameter),),
-        dtype=parameter.dtype,
-        macs=0,
-        flops=OPTIMISER_FLOPS * parameter.elements,
-        flops_other=OPTIMISER_FLOPS * parameter.elements,
-        bytes_read=3 * size_bytes,
-        bytes_written=(OPTIMISER_PASSES - 3) * size_bytes,
-        weight_bytes=size_bytes,
-    )
+    cost = Cost(
+        "optimiser", flops_other=OPTIMISER_FLOPS * parameter.elements, bytes_read=3 * size_bytes,
+        bytes_written=(OPTIMISER_PASSES - 3) * size_bytes, weight_bytes=size_bytes,
+    )  # fmt: skip
+    node = OperatorNode(f"{parameter.name}/optimiser", "SGD", (parameter,), (parameter,))
+    return replace(to_row(node, cost, "optimiser"), precision=None)

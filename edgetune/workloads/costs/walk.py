@@ -174,7 +174,7 @@ def _work(nodes: Sequence[OperatorNode]) -> tuple[int, int]:
     """Return FLOP and bytes of the nodes, to compare branches."""
     costs = [item.cost for item in cost_nodes(nodes)]
     flops = sum(2 * cost.macs + cost.flops_other for cost in costs)
-    return flops, sum(cost.bytes_read + cost.bytes_written for cost in costs)
+    return flops, sum(cost.bytes_moved for cost in costs)
 
 
 def _kept_packed(

@@ -1,1 +1,1 @@
-"""Real training of a small task at several batch sizes: how often the data must be seen until the target accuracy."""
+"""Training of a small task at several batch sizes: the number of epochs to the target accuracy."""

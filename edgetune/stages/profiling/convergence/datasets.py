@@ -113,22 +113,24 @@ _FORMAT = "a .npz needs x, one array per sample, and y, a whole number from 0 pe
 
 @dataclass(frozen=True, slots=True)
 class SyntheticDataset:
-    """A data set that is drawn here.
+    """A dataset of drawn images.
 
     Args:
         what: In a few words.
         target_accuracy: Reached by a small network in a few epochs, and by none in one.
+        draw: Returns images and labels from a number of samples and a seed.
         size: Samples to learn from.
     """
 
     what: str
     target_accuracy: float
+    draw: Callable[[int, int], tuple[Array, NDArray[np.int64]]]
     size: int = _TRAINED
 
 
 DRAWN: dict[str, SyntheticDataset] = {
-    "shapes": SyntheticDataset("ten noisy outlines, 16 x 16", 0.88),
-    "gratings": SyntheticDataset("eight noisy wave patterns, 16 x 16", 0.85),
+    "shapes": SyntheticDataset("ten noisy outlines, 16 x 16", 0.88, draw_shapes),
+    "gratings": SyntheticDataset("eight noisy wave patterns, 16 x 16", 0.85, draw_gratings),
 }
 """By name, as written after ``--dataset``."""
 
@@ -153,7 +155,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return int(max(self.y.max(), self.y_held_out.max())) + 1
 
 
@@ -167,8 +169,7 @@ def load_dataset(reference: str) -> Dataset:
         InputError: no such name or file, or a file that is not such a data set.
     """
     if reference in DRAWN:
-        draw = {"shapes": draw_shapes, "gratings": draw_gratings}[reference]
-        x, y = draw(_TRAINED + _HELD_OUT, seed=0)
+        x, y = DRAWN[reference].draw(_TRAINED + _HELD_OUT, 0)
         return _scaled(reference, None, (x[:_TRAINED], x[_TRAINED:]), (y[:_TRAINED], y[_TRAINED:]))
     data, arrays = _read(reference)
     x, y = _checked(arrays, "x", "y", reference)
@@ -185,14 +186,14 @@ def load_dataset(reference: str) -> Dataset:
 
 
 def _scaled(name: str, sha256: str | None, x: tuple[Any, Any], y: tuple[Any, Any]) -> Dataset:
-    """Return samples to learn from and held out, both scaled by the figures of the first."""
+    """Return the dataset, all its samples scaled by the mean and deviation of the training samples."""
     mean, deviation = float(x[0].mean(dtype=np.float64)), float(x[0].std(dtype=np.float64)) or 1.0
     learnt, held_out = (_standard(part, mean, deviation) for part in x)
     return Dataset(name, sha256, learnt, y[0].astype(np.int64), held_out, y[1].astype(np.int64))
 
 
 def _standard(samples: Any, mean: float, deviation: float) -> Any:
-    """Return ``samples`` scaled, some at a time: bytes become numbers eight times as long in between."""
+    """Return scaled samples; they are scaled in parts, since the intermediate numbers take eight times the bytes."""
     scaled = np.empty(samples.shape, np.float32)
     for start in range(0, len(samples), _AT_ONCE):
         scaled[start : start + _AT_ONCE] = (samples[start : start + _AT_ONCE] - mean) / deviation
@@ -214,7 +215,7 @@ def _checked(arrays: dict[str, Any], x_name: str, y_name: str, reference: str) -
     """Return samples and labels.
 
     Raises:
-        InputError: one is missing, of another length or type, or holds what is no number.
+        InputError: an array is missing, has another length or type, or contains a value that is no number.
     """
     for name in (x_name, y_name):
         if name not in arrays:

@@ -1,4 +1,4 @@
-"""What is trained and how: the network or proxy, its dataset, the target, the optimiser and its rate."""
+"""The trained network or proxy, its dataset, and the options of training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROXIES: dict[str, str] = {
 
 
 def resolve_proxy(reference: str) -> Workload:
-    """Return what ``reference`` names: a proxy defined here, a network of the zoo, or an ONNX file.
+    """Return the named workload: a proxy defined here, a network of the zoo, or an ONNX file.
 
     Raises:
         InputError: There is no such proxy, network or file, or it is a Python file, whose accuracy is unknown.
@@ -45,7 +45,7 @@ OPTIMIZERS = ("adam", "adamw")
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """How every run is trained.
+    """The options of every run.
 
     Args:
         target_accuracy: Share of held-out samples classified correctly at which a run ends, above 0, at most 1.
@@ -80,7 +80,7 @@ class TrainingOptions:
 
 
 def check_sizes(batch_sizes: Sequence[int], dataset: Dataset, options: TrainingOptions) -> None:
-    """Refuse what cannot be trained.
+    """Refuse batch sizes, datasets and targets that cannot be trained.
 
     Raises:
         InputError: a batch larger than the data set, or a target no better than guessing.
@@ -103,7 +103,7 @@ Task = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """What is trained, and how.
+    """A network with its dataset and the options of training.
 
     Args:
         workload: See ``proxies.resolve_proxy``.
@@ -121,7 +121,7 @@ class Proxy:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be equal for runs to be taken over; batch sizes and seeds are not part of it."""
+        """Facts that two requests must share to share runs; batch sizes and seeds are not among them."""
         workload, dataset = self.workload, self.dataset
         return {
             "version": __version__,
@@ -134,7 +134,7 @@ class Proxy:
         }
 
     def command(self, batch_size: int, seed: int) -> dict[str, Any]:
-        """Return the command that has a child process train one run."""
+        """Return the command with which a child process trains one run."""
         return {
             "workload": self.workload.plain(),
             "dataset": self.dataset_reference,

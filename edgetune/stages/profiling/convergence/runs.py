@@ -42,7 +42,7 @@ class RunProgress:
 
 
 def run_form() -> JournalFormat[ConvergenceRow]:
-    """Return how the journal holds a run: its row, without what is not known."""
+    """Return the format of a run in the journal: its row without unknown fields."""
 
     def write(row: ConvergenceRow) -> dict[str, Any]:
         return {"run_row": {name: value for name, value in asdict(row).items() if value is not None}}
@@ -68,12 +68,12 @@ def train_all(
         journal_path: See ``identity.default_journal_path``.
         jobs: Processes at a time.
         known: An earlier table of the same proxy: its runs are taken over, and stay in the table.
-        on_progress: Told after every run.
+        on_progress: Called after every run.
         fresh: Discard the journal of an earlier run.
 
     Raises:
         InputError: nothing to train, a batch larger than the data set, or the journal cannot be used.
-        EdgetuneError: every run failed: how the last one did.
+        EdgetuneError: every run failed; the error is that of the last one.
     """
     tasks = list(dict.fromkeys(tasks))
     if not tasks:
@@ -130,7 +130,7 @@ def _finished(
 
 
 def _header(proxy: Proxy, rows: Sequence[ConvergenceRow], resumed: int) -> Header:
-    """Say where the runs come from, and which batch sizes a reader should not count on."""
+    """Return the header: the origin of the runs, and warnings about runs that missed the target or failed."""
     workload, dataset = proxy.workload, proxy.dataset
     inputs = {
         "workload": {"name": workload.name, "reference": workload.reference, "sha256": workload.sha256},

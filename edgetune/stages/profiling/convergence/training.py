@@ -91,7 +91,7 @@ _EVALUATED_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class TrainingResult:
-    """How a run ended.
+    """The result of a run.
 
     Args:
         minibatches: Trained until the end of the run.
@@ -147,7 +147,7 @@ def train(
 
 
 def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -> Iterator[tuple[torch.Tensor, bool]]:
-    """Yield the samples of each minibatch, and whether the accuracy is looked at after it."""
+    """Yield the samples of each minibatch, and whether the accuracy is evaluated after it."""
     generator = torch.Generator().manual_seed(seed)
     steps = samples // batch_size
     looks = {math.ceil(steps * (look + 1) / options.evaluations) for look in range(options.evaluations)}
@@ -158,7 +158,7 @@ def _order(samples: int, batch_size: int, seed: int, options: TrainingOptions) -
 
 
 def _try_out(trainee: Trainee, workload: Workload, x: torch.Tensor, classes: int) -> None:
-    """Run one minibatch, so that a network that does not fit is refused in words, not by an operator."""
+    """Run one minibatch, to refuse a network that does not fit the samples in clear words."""
     shape = "x".join(map(str, x.shape[1:])) or "single numbers"
     try:
         with torch.no_grad():

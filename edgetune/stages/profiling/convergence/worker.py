@@ -28,7 +28,7 @@ def _dataset(reference: str) -> Dataset:
 
 
 def train_one(command: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out one run and return what a row says of how it ended."""
+    """Train one run and return the fields of its row."""
     torch = require_torch()
     from edgetune.stages.profiling.convergence.training import train  # it needs PyTorch
 

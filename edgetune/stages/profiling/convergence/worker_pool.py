@@ -1,4 +1,4 @@
-"""Processes side by side, each training one run after the other."""
+"""A pool of processes, each of which trains one run after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ended = tuple[ConvergenceRow, EdgetuneError | None]
 
 
 class WorkerPool:
-    """Threads that each own a child process and hand it one run after the other."""
+    """Threads, each with a child process that trains one run after the other."""
 
     def __init__(self, proxy: Proxy, tasks: Sequence[Task], jobs: int) -> None:
         self._proxy = proxy

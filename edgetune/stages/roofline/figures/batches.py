@@ -53,7 +53,7 @@ def batch_figure(networks: Sequence[PlacedNetwork], *, device: str = "", simulat
 
 
 def _of_precisions(data: FigureData) -> dict[str, tuple[int, PointSeries]]:
-    """Return by its name a series for each network and precision, and the number of its first point."""
+    """Return one series for each network and precision, by name, with the number of its first point."""
     several = len({each.roof.precision for each in data.series}) > 1
     found: dict[str, tuple[int, PointSeries]] = {}
     for start, each in zip(data.starts, data.series, strict=True):
@@ -72,7 +72,7 @@ def _draw_series(axes: Any, number: int, name: str, start: int, series: PointSer
 
 
 def _draw_balance(axes: Any, data: FigureData) -> list[tuple[float, str]]:
-    """Draw balance points as lines across; return their heights and what to write at them."""
+    """Draw balance points as horizontal lines; return their heights and labels."""
     names = brief_names(data.shown)
     lines = []
     for roof in data.shown:
@@ -87,7 +87,7 @@ def _draw_balance(axes: Any, data: FigureData) -> list[tuple[float, str]]:
 
 
 def _write_heights(axes: Any, lines: Sequence[tuple[float, str]]) -> None:
-    """Write what lines across are at their right ends, outside of the frame; the higher of two close ones moves up."""
+    """Write the labels of horizontal lines at their right ends, outside the frame; close ones are moved apart."""
     to_pt = 72.0 / axes.figure.dpi
     free_pt = 0.0
     for height, words in sorted(lines):

@@ -16,7 +16,7 @@ from edgetune.stages.roofline.figures.roofs import LINES
 from edgetune.units import format_si
 
 _MOST_LINES = 4
-"""More lines than these in a panel hide each other; of more settings those spread evenly between the ends are drawn."""
+"""Most lines in a panel; of more settings, those spread evenly between the ends are drawn."""
 _APART = "modes differ in several knobs"
 
 
@@ -58,7 +58,7 @@ QUANTITIES = (
 
 
 def known_quantities(roofs: Sequence[Roof]) -> list[Quantity]:
-    """Return what is known of any of the roofs: without energy, peaks alone."""
+    """Return the quantities that are known of any roof: without energy, only the peaks."""
     return [each for each in QUANTITIES if any(each.of(roof) is not None for roof in roofs)]
 
 
@@ -80,7 +80,7 @@ class ClockLine:
 
 
 _Key = tuple[str, Mode]
-"""What a line is of: a precision, and the settings of all other knobs."""
+"""The key of a line: a precision, and the settings of all other knobs."""
 
 
 def varied_knobs(roofs: Sequence[Roof]) -> list[str]:
@@ -112,7 +112,7 @@ def _points(roofs: Sequence[Roof], precision: str, *, several: bool) -> ClockLin
 
 
 def _chosen(lines: Mapping[_Key, Sequence[Roof]], precisions: Sequence[str]) -> list[_Key]:
-    """Return the lines to draw: of each precision those of several points, of many settings a few."""
+    """Return the lines to draw: of each precision, the lines with several points; if they are many, a few of them."""
     chosen: list[_Key] = []
     for precision in precisions:
         of_one = [key for key in lines if key[0] == precision and len(lines[key]) > 1]
@@ -122,7 +122,7 @@ def _chosen(lines: Mapping[_Key, Sequence[Roof]], precisions: Sequence[str]) -> 
 
 
 def _spread(keys: Sequence[_Key], most: int) -> list[_Key]:
-    """Return the lines, of many a few from the first to the last."""
+    """Return the lines or, if they are many, ``most`` of them spread evenly from the first to the last."""
     if len(keys) <= most:
         return list(keys)
     last = len(keys) - 1
@@ -130,7 +130,7 @@ def _spread(keys: Sequence[_Key], most: int) -> list[_Key]:
 
 
 def _names(keys: Sequence[_Key]) -> list[str]:
-    """Return what a legend calls each line: its precision and the settings, if they differ from those of others."""
+    """Return the name of each line in a legend: its precision and settings, if they differ between lines."""
     varied = [knob for knob in KNOBS if len({getattr(mode, knob) for _, mode in keys}) > 1]
     several = len({precision for precision, _ in keys}) > 1
     names = []
@@ -197,7 +197,7 @@ def clock_figure(roofs: Sequence[Roof], *, device: str = "", simulated: bool = F
 
 
 def _not_drawn(roofs: Sequence[Roof], knob: str) -> str | None:
-    """Return the note of how many roofs lie on no line against a knob that is drawn."""
+    """Return a note on the number of roofs that are on no line of a knob; ``None`` if all are."""
     drawn = {roof for line in clock_lines(roofs, knob) for roof in line.roofs}
     left = len(roofs) - len(drawn)
     return (
@@ -206,7 +206,7 @@ def _not_drawn(roofs: Sequence[Roof], knob: str) -> str | None:
 
 
 class _Styles:
-    """Colours, markers and dashes of lines: each name has its own, in all columns."""
+    """Colours, markers and dashes of lines: one style for each name, in all columns."""
 
     def __init__(self, precisions: Sequence[str]) -> None:
         self._precisions = precisions
@@ -253,7 +253,7 @@ def _finish_row(panels: Any, quantity: Quantity) -> None:
 
 
 def _note(axes: Any, roofs: Sequence[Roof], quantities: Sequence[Quantity]) -> None:
-    """Say in the legend what is hollow, what the bars are, and why there is no energy."""
+    """Explain hollow points, error bars and missing energy in the legend."""
     notes = [] if all(roof.measured for roof in roofs) else ["filled: measured\nhollow: inferred"]
     if any(each.error_of(roof) for each in quantities for roof in roofs):
         notes.append("bars: 95 % confidence")

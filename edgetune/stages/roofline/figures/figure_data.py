@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -45,16 +45,16 @@ class BalancePoint:
 
 
 KINDS = {"time": "balance in time", "energy": "balance in energy", "dynamic": "balance in energy\nwithout static power"}
-"""What each kind of balance point is called."""
+"""The name of each kind of balance point in a legend."""
 _MOST_TOLD = ("gpu_mhz", "mem_mhz", "power_limit_w", "cpu_mhz", "cpu_cores")
-"""Knobs of a mode, the one that people know it by first."""
+"""Knobs of a mode, the best known first."""
 
 
 def key_roofs(roofs: Sequence[Roof], used: Sequence[Roof]) -> list[Roof]:
-    """Return the roofs to draw in full; the others are only hinted at.
+    """Return the roofs to draw in full; the others are drawn faintly.
 
-    All of the precisions drawn, where they are few. Else those of the networks; without any the highest roof of each
-    precision, and of a single precision also that of the highest peak efficiency and the lowest one.
+    All roofs of the drawn precisions, if they are few. Otherwise the roofs of the networks; without networks, the
+    highest roof of each precision and, of a single precision, also the most efficient roof and the lowest one.
     """
     precisions = {roof.precision for roof in used or roofs}
     alike = list(dict.fromkeys([*used, *(roof for roof in roofs if roof.precision in precisions)]))
@@ -84,7 +84,7 @@ def _height(roof: Roof) -> tuple[float, float]:
 
 
 def has_energy(roofs: Sequence[Roof]) -> bool:
-    """Return whether any roof has an energy side to draw."""
+    """Return whether any roof has a curve in energy."""
     return any(peak_efficiency(roof) > 0 for roof in roofs)
 
 
@@ -95,28 +95,25 @@ def shared_mode(roofs: Sequence[Roof]) -> Mode:
 
 
 def roof_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
-    """Return how a legend calls each roof: precision, the knobs in which they differ, whether it is inferred."""
+    """Return the name of each roof in a legend: precision, the knobs that differ between roofs, and ``inferred``."""
     varied = [knob for knob in KNOBS if len({_knob(roof, knob) for roof in roofs}) > 1]
-    names = {}
-    for roof in roofs:
-        differs = Mode.of({knob: value for knob, value in roof.mode.knobs().items() if knob in varied})
-        mode = str(differs) if varied else ""
-        names[roof] = ", ".join(filter(None, [roof.precision, mode, "" if roof.measured else "inferred"]))
-    return names
+    return {roof: _name(roof, varied) for roof in roofs}
 
 
 def brief_names(roofs: Sequence[Roof]) -> dict[Roof, str]:
-    """Return the shortest distinct names of roofs: the precision where it differs, and one knob where one suffices."""
+    """Return the shortest distinct names of roofs: the precision if it differs, and one knob if one is enough."""
     modes, precisions = {roof.mode for roof in roofs}, {roof.precision for roof in roofs}
     telling = [knob for knob in _MOST_TOLD if len({getattr(mode, knob) for mode in modes} - {None}) == len(modes)]
     if len(modes) == 1 or not telling:
         return roof_names(roofs)
-    names = {}
-    for roof in roofs:
-        knob = Mode.of({knob: value for knob, value in roof.mode.knobs().items() if knob == telling[0]})
-        parts = [roof.precision if len(precisions) > 1 else "", str(knob), "" if roof.measured else "inferred"]
-        names[roof] = ", ".join(filter(None, parts))
-    return names
+    return {roof: _name(roof, telling[:1], precision=len(precisions) > 1) for roof in roofs}
+
+
+def _name(roof: Roof, knobs: Sequence[str], *, precision: bool = True) -> str:
+    """Return the name of a roof: its precision, some of its knobs, and whether it is inferred."""
+    named = Mode.of({knob: value for knob, value in roof.mode.knobs().items() if knob in knobs})
+    parts = [roof.precision if precision else "", str(named) if knobs else "", "" if roof.measured else "inferred"]
+    return ", ".join(filter(None, parts))
 
 
 def _knob(roof: Roof, knob: str) -> float | None:
@@ -150,29 +147,29 @@ def balance_points(roof: Roof) -> list[BalancePoint]:
 
 
 def static_matters(roof: Roof) -> bool:
-    """Return whether the roof without static power is another curve than with it."""
+    """Return whether static power changes the curve of a roof in energy."""
     costs = costs_of(roof)
     return costs is not None and costs.static_w > 0
 
 
 NO_ENERGY = "no roofline of energy: power was not measured"
 LETTERS = "abcdefgh"
-"""Names of the layers of the largest shares; more of them hide what they name."""
+"""Names of the layers with the largest shares; more letters would hide the points."""
 _COUNTED_SHARE = 0.99
-"""Of the time of all layers with a place: the axes show the largest that make it up. Others may lie outside."""
+"""The axes include the largest layers up to this share of the time of all layers; others may lie outside."""
 _PAD = 2.2
 """Factor of room at either end of the axis of intensity."""
 _SLOPE, _TOP = 60.0, 8.0
 """Factors by which a roof is shown at least to the left and to the right of its balance point in time."""
 _MOST_DYNAMIC = 2
-"""With more roofs, those without static power would hide the others."""
+"""Roofs up to which the curves without static power are drawn; with more they would hide the others."""
 _SAME_PLACE = 1.07
-"""Factor between two points less than which one hides the other's batch size."""
+"""Factor between two points below which one hides the batch size of the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureData:
-    """What a figure shows.
+    """The contents of a figure of rooflines.
 
     Args:
         shown: The roofs drawn in full.
@@ -192,22 +189,22 @@ class FigureData:
 
     @property
     def starts(self) -> list[int]:
-        """How many points the series before each one have: points of networks are numbered through."""
+        """The number of the first point of each series; points are numbered across all series."""
         return [0, *accumulate(len(each.points) for each in self.series)][: len(self.series)]
 
     @property
     def with_dynamic(self) -> bool:
-        """Whether roofs without static power are drawn too."""
+        """Whether the curves without static power are drawn too."""
         return len(self.shown) <= _MOST_DYNAMIC and any(map(static_matters, self.shown))
 
     @property
     def numbered(self) -> bool:
-        """Whether points carry their batch size, for there are several."""
+        """Whether there are several batch sizes, so that points are labelled with them."""
         return len({point.batch_size for each in self.series for point in each.points}) > 1
 
     @property
     def worded(self) -> bool:
-        """Whether points carry words: batch sizes, or the passes of a language model."""
+        """Whether points have labels: batch sizes, or the passes of a language model."""
         return self.numbered or any(point.point is not None for each in self.series for point in each.points)
 
     @property
@@ -218,13 +215,13 @@ class FigureData:
         return {roof: COLOURS[index % len(COLOURS)] for index, roof in enumerate(self.shown)}
 
     def colour(self, number: int) -> str:
-        """Return the colour of a series: that of its roof, beneath a single roof one of its own."""
+        """Return the colour of a series: that of its roof; beneath a single roof, each series has its own."""
         if len(self.shown) == 1:
             return COLOURS[number % len(COLOURS)]
         return self.colours[self.series[number].roof]
 
     def series_name(self, number: int) -> str:
-        """Return what a legend calls a series: the network, and of several roofs which."""
+        """Return the name of a series in a legend: the network and, if there are several roofs, its roof."""
         each = self.series[number]
         return each.workload + (f", {brief_names(self.shown)[each.roof]}" if len(self.shown) > 1 else "")
 
@@ -234,7 +231,7 @@ class FigureData:
         return [point for point in balance_points(roof) if point.kind != "dynamic" or dynamic]
 
     def points(self) -> list[RooflinePoint]:
-        """Return all points by which the axes are chosen."""
+        """Return the points that the axes must include."""
         found = [point for each in self.series for point in each.points]
         layers = () if self.layers is None else self.layers.points
         missing = _COUNTED_SHARE * sum(point.share or 0.0 for point in layers)
@@ -250,7 +247,7 @@ def figure_data_of(
     roofs: Sequence[Roof], networks: Sequence[PlacedNetwork], layers_of: PlacedNetwork | None, device: str, *,
     simulated: bool,
 ) -> FigureData:  # fmt: skip
-    """Return what a figure of these shows.
+    """Return the contents of a figure of roofs and networks; the arguments are those of ``roof_figure``.
 
     Raises:
         InputError: there is neither a roof nor a network.
@@ -266,7 +263,7 @@ def figure_data_of(
     layers = None if layers_of is None else layer_points(layers_of)
     faint = tuple(roof for roof in dict.fromkeys(roofs) if roof not in shown)
     data = FigureData(tuple(shown), faint, series, layers, (1.0, 1.0), title)
-    return FigureData(tuple(shown), faint, series, layers, _across(data), title)
+    return replace(data, across=_across(data))
 
 
 def _across(data: FigureData) -> tuple[float, float]:
@@ -278,9 +275,9 @@ def _across(data: FigureData) -> tuple[float, float]:
 
 
 def point_words(points: Sequence[RooflinePoint], places: Sequence[tuple[float, float]]) -> list[str]:
-    """Return what to write beside the points of a series: batch sizes, or passes of a language model at a single one.
+    """Return the labels of the points of a series: batch sizes or, at a single batch size, passes of a language model.
 
-    Of points that hide each other the last has the words of all.
+    Of points that hide each other, the last has the labels of all.
     """
     several = len({point.batch_size for point in points}) > 1
     words = [str(point.batch_size if several or point.point is None else point.point) for point in points]
@@ -291,9 +288,9 @@ def point_words(points: Sequence[RooflinePoint], places: Sequence[tuple[float, f
 
 
 def letter_words(places: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the letters to write beside layers, the largest first; of those at one place the largest has all.
+    """Return the letters of layers, the largest first; of layers at one place, the largest has the letters of all.
 
-    A network often has many equal layers: eight letters around one point would be lines and letters all over.
+    A network often has many equal layers, and eight letters around one point would be unreadable.
     """
     words = [""] * len(places)
     together: dict[int, list[int]] = {}
@@ -310,7 +307,7 @@ def _hides(here: tuple[float, float], there: tuple[float, float]) -> bool:
 
 
 def _letters(indices: Sequence[int]) -> str:
-    """Return letters in order, three or more that follow each other as ``a-c``."""
+    """Return letters in order; three or more consecutive ones are written as ``a-c``."""
     runs: list[list[int]] = []
     for index in indices:
         if runs and index == runs[-1][-1] + 1:
@@ -324,5 +321,5 @@ def _letters(indices: Sequence[int]) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as people write it."""
+    """Return a share in percent."""
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

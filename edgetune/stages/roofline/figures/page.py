@@ -1,4 +1,4 @@
-"""Rooflines as one page for a browser: every figure, whose points describe themselves, and tables of the points."""
+"""Rooflines as one page for a browser: every figure, with descriptions of its points, and tables of the points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from edgetune.units import format_si
 
 
 def describe_point(point: RooflinePoint, roof_name: str) -> str:
-    """Return what a point is, one fact a line: what, where, how fast, how frugal, what bounds it."""
+    """Return the description of a point, one fact per line: name, place, rate, efficiency, bounds."""
     what = f"{point.network}, batch {point.batch_size}"
     if point.layer is not None:
         what = f"{point.layer} ({point.op})\nof {what}"
@@ -60,7 +60,7 @@ def _bound(point: RooflinePoint) -> str:
 
 
 def describe_constant(quantity: Quantity, roof: Roof, value: float) -> str:
-    """Return what a quantity of a roof is, with its confidence interval."""
+    """Return the description of a quantity of a roof, with its confidence interval."""
     error = quantity.error_of(roof)
     number = f"{value:.3g}" if quantity.factor else format_si(value, quantity.unit)
     interval = f" +-{error:.2g}" if error else ""
@@ -136,7 +136,7 @@ def _clock_words(roofs: Sequence[Roof]) -> dict[str, str]:
 
 
 def _write_tables(page: Page, data: FigureData) -> None:
-    """List networks, and layers folded away."""
+    """Write the table of networks, and the table of layers, which is folded."""
     names = brief_names(data.shown)
     points = [point for each in data.series for point in each.points]
     if points:

@@ -1,4 +1,4 @@
-"""Where networks and their layers stand in a roofline figure: intensity across, FLOP per second or joule upwards."""
+"""Positions of networks and layers in a roofline figure: intensity, and FLOP per second or per joule."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 from edgetune.artifacts.layers import Layers
+from edgetune.artifacts.ops import OpRow
 from edgetune.artifacts.roofline import Roof
 from edgetune.stages.roofline.balance import balance, costs_of, work_energy
-from edgetune.stages.roofline.placement import Bound, EnergyBound, OperatingPoint, Placement
+from edgetune.stages.roofline.placement import Bound, EnergyBound, OperatingPoint, PlacedRow, Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class RooflinePoint:
 
     @property
     def network(self) -> str:
-        """What it is a point of, a language model with its pass."""
+        """The name of the network; of a language model, with its pass."""
         return self.workload if self.point is None else f"{self.workload}, {self.point}"
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPoints:
-    """The layers of a network, and how many have no place on logarithmic axes: those without FLOP, or without bytes.
+    """The layers of a network, and the number without a place on logarithmic axes: without FLOP, or without bytes.
 
     Args:
         points: The largest share of time first.
@@ -113,7 +113,7 @@ def series_of(networks: Sequence[PlacedNetwork]) -> list[PointSeries]:
 
 
 def network_point(network: PlacedNetwork) -> RooflinePoint | None:
-    """Return the point of a network; ``None`` when it computes or moves nothing, which no logarithmic axis shows."""
+    """Return the point of a network; ``None`` if it computes or moves nothing, as logarithmic axes have no zero."""
     placed = network.placement
     seconds = placed.layers_s if placed.measured_s is None else placed.measured_s
     energy_j = network.measured_j
@@ -132,56 +132,41 @@ def network_point(network: PlacedNetwork) -> RooflinePoint | None:
 
 def layer_points(network: PlacedNetwork) -> LayerPoints:
     """Return the layers of a network: as measured where their times are known, else as the roof predicts them."""
-    placed = network.placement
     points, unplaced = [], []
-    for layer in _layers(network):
-        if layer.flops and layer.moved and layer.seconds:
-            points.append(_layer_point(placed, layer, measured=network.layers is not None))
-        elif layer.moved or layer.flops:
-            unplaced.append(layer.share)
+    for row, seconds, share in _layers(network):
+        if row.flops and row.bytes_moved and seconds:
+            points.append(_layer_point(network, row, seconds, share))
+        elif row.bytes_moved or row.flops:
+            unplaced.append(share)
     points.sort(key=lambda point: -(point.share or 0.0))
     return LayerPoints(tuple(points), len(unplaced), sum(unplaced))
 
 
-class _Layer(NamedTuple):
-    name: str
-    op: str
-    flops: int
-    moved: int
-    seconds: float
-    share: float
-
-
-def _layers(network: PlacedNetwork) -> list[_Layer]:
+def _layers(network: PlacedNetwork) -> list[tuple[OpRow | PlacedRow, float, float]]:
+    """Return the work of each layer, its time, s, and its share of the minibatch's time."""
     if network.layers is not None:
-        return [
-            _Layer(row.name, row.op, row.flops, row.bytes_read + row.bytes_written, each.seconds, each.share)
-            for each in network.layers.layers
-            for row in (each.row,)
-        ]
+        return [(layer.row, layer.seconds, layer.share) for layer in network.layers.layers]
     whole_s = network.placement.layers_s
-    return [
-        _Layer(row.name, row.op, row.flops, row.bytes_moved, row.seconds, row.seconds / whole_s)
-        for row in network.placement.rows
-    ]
+    return [(row, row.seconds, row.seconds / whole_s) for row in network.placement.rows]
 
 
-def _layer_point(placed: Placement, layer: _Layer, *, measured: bool) -> RooflinePoint:
+def _layer_point(network: PlacedNetwork, row: OpRow | PlacedRow, seconds: float, share: float) -> RooflinePoint:
+    placed = network.placement
     found, costs = balance(placed.roof), costs_of(placed.roof)
     half = None if found.energy is None else found.energy.flop_per_byte
-    energy_j = None if costs is None else work_energy(costs, layer.flops, layer.moved, layer.seconds)
-    flop_per_byte = layer.flops / layer.moved
+    energy_j = None if costs is None else work_energy(costs, row.flops, row.bytes_moved, seconds)
+    flop_per_byte = row.flops / row.bytes_moved
     return RooflinePoint(
-        workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=layer.name, op=layer.op,
-        flop_per_byte=flop_per_byte, flops_per_s=layer.flops / layer.seconds,
-        flops_per_j=layer.flops / energy_j if energy_j else None, seconds=layer.seconds, share=layer.share,
+        workload=placed.workload, batch_size=placed.batch_size, roof=placed.roof, layer=row.name, op=row.op,
+        flop_per_byte=flop_per_byte, flops_per_s=row.flops / seconds,
+        flops_per_j=row.flops / energy_j if energy_j else None, seconds=seconds, share=share,
         bound="compute" if flop_per_byte > found.time else "memory",
-        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory", measured=measured,
-        energy_measured=False, point=placed.point,
+        energy_bound=None if half is None else "compute" if flop_per_byte >= half else "memory",
+        measured=network.layers is not None, energy_measured=False, point=placed.point,
     )  # fmt: skip
 
 
 def span(values: Sequence[float], pad: float) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis that shows ``values``, with a factor of room at either end."""
+    """Return the ends of a logarithmic axis of ``values``, with a factor of ``pad`` at either end."""
     known = [value for value in values if value > 0 and math.isfinite(value)]
     return min(known) / pad, max(known) * pad

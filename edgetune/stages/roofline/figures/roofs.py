@@ -100,7 +100,7 @@ def roof_figure(
 
 
 def _layers_beyond(axes: Any, layers: LayerPoints | None) -> list[str]:
-    """Return the note of how many layers lie beyond the axes, which show those that most of the time goes to."""
+    """Return a note on the number of layers beyond the axes, which include the layers that take most of the time."""
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     points = () if layers is None else layers.points
     beyond = [
@@ -119,7 +119,7 @@ def _filled(point: RooflinePoint, kind: str) -> bool:
 
 
 def _draw_panel(axes: Any, kind: str, data: FigureData) -> tuple[list[Label], list[Curve]]:
-    """Draw one panel; return the labels that are still to be written, and the curves they should not cross."""
+    """Draw one panel; return its labels, which are written later, and the curves that they should not cross."""
     _set_scales(axes, kind)
     curves = _draw_roofs(axes, kind, data)
     labels = _draw_balance(axes, kind, data) + _draw_networks(axes, kind, data)
@@ -165,7 +165,7 @@ def _draw_roofs(axes: Any, kind: str, data: FigureData) -> list[Curve]:
 
 
 def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
-    """Mark balance points on their curves, those that count with a thin line through both panels."""
+    """Mark balance points on their curves; those in time and in energy have a thin line through both panels."""
     labels = []
     for roof, colour in data.colours.items():
         for point in data.balances(roof):
@@ -186,7 +186,7 @@ def _draw_balance(axes: Any, kind: str, data: FigureData) -> list[Label]:
 
 
 def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
-    """Draw networks, batch sizes of one joined by a line and numbered where there are several."""
+    """Draw networks; the batch sizes of a network are joined by a line and, if there are several, written."""
     labels = []
     for number, (start, each) in enumerate(zip(data.starts, data.series, strict=True)):
         points = [point for point in each.points if _height(point, kind) is not None]
@@ -206,7 +206,7 @@ def _draw_networks(axes: Any, kind: str, data: FigureData) -> list[Label]:
 
 
 def _draw_layers(axes: Any, kind: str, layers: LayerPoints) -> list[Label]:
-    """Draw layers, the largest share of the time last and thus on top, and letter the largest few."""
+    """Draw layers, the largest last and so on top; the largest few have letters."""
     labels = []
     placed = [(point, height) for point in layers.points if (height := _height(point, kind)) is not None]
     words = letter_words([(point.flop_per_byte, height) for point, height in placed])
@@ -218,7 +218,7 @@ def _draw_layers(axes: Any, kind: str, layers: LayerPoints) -> list[Label]:
 
 
 def _layer_style(share: float, layers: LayerPoints, *, filled: bool) -> dict[str, Any]:
-    """Return size and shade of the marker of a layer that takes such a share of the time."""
+    """Return the size and shade of the marker of a layer with a share of the time."""
     most = layers.points[0].share
     part = share / most if most else 0.0
     grey = f"{_LIGHTEST + (_DARKEST - _LIGHTEST) * part:.3f}"
@@ -257,7 +257,7 @@ def _name_networks(axes: Any, data: FigureData, *, with_energy: bool) -> None:
 
 
 def _name_layers(axes: Any, layers: LayerPoints, network: PlacedNetwork, beneath: str) -> None:
-    """Name the lettered layers beside two markers for size and shade, and say how many have no place."""
+    """Add the names of lettered layers, two sample markers, and the number of layers without a place to the legend."""
     of, most = network.placement, layers.points[0].share if layers.points else None
     at = f"batch {of.batch_size}" if of.point is None else f"{of.point}, batch {of.batch_size}"
     axes.plot([], [], linestyle="none", label=f"layers of {folded(of.workload)}\nat {at}{beneath}:")
