@@ -41,7 +41,7 @@ def choose(word: str, words: Iterable[str], *, what: str) -> str:
     """Return ``word`` when it is one of ``words``.
 
     Raises:
-        InputError: it is not; the hint names the nearest.
+        InputError: it is none of them; the hint names the nearest.
     """
     known = list(words)
     if word not in known:

@@ -14,7 +14,7 @@ from edgetune.cli.main import run
 from edgetune.devices.discover import DEVICES, list_devices, open_device
 from edgetune.errors import InputError
 from edgetune.plugins import Registry
-from edgetune.stages.interleave.policies import POLICIES, find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.search.strategies import STRATEGIES, find_strategy
 from edgetune.workflows.report import SECTIONS, report
 from edgetune.workloads.resolve import KINDS, resolve
@@ -103,7 +103,7 @@ def test_a_package_adds_one_of_each_and_takes_them_away(installed):
     assert (set(KINDS), set(SECTIONS)) == (before[3] | {"nap"}, before[4] | {"profile.counted"})
     assert "toy_plugins" not in sys.modules, "names are listed without importing what they name"
     assert find_strategy("dice").name == "dice"
-    assert find_policy("polite").name == "polite"
+    assert POLICIES.find("polite").name == "polite"
     assert open_device("toy:0").name == "twin:orin-agx"
     assert "toy:0" in [listing.name for listing in list_devices()]
     assert resolve("nap:deep").name == "deep"

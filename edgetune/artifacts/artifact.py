@@ -173,7 +173,7 @@ class Table(Artifact):
         """Check conditions on the columns of a typed table, and return the table.
 
         Raises:
-            InputError: they cannot; the row is named.
+            InputError: a value is impossible; the row is named.
         """
         return check_limits(finite_table(table, cls.ROW, name=name), cls.ROW, name=name)
 
@@ -182,7 +182,7 @@ class Table(Artifact):
         """Check conditions between rows, and return the rows with missing cells filled in from others.
 
         Raises:
-            InputError: they cannot; the row is named.
+            InputError: rows contradict each other; the row is named.
         """
         return rows
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -51,28 +50,20 @@ _SAME_IN_ALL = ("workload", "task", "batch_size", "power_mode", "device")
 
 def foreign_profile(table: Any, data: bytes, columns: Mapping[str, str], *, name: str) -> Profile:
     """Return the profile in a foreign table; ``data`` is its file, see ``foreign_table``."""
-    found = foreign_table(table, columns, name=name)
-    rows: tuple[ProfileRow, ...] = rows_of(finite_table(found.table, ProfileRow, name=name), ProfileRow)
+    typed, data_warnings = foreign_table(table, columns, name=name)
+    rows: tuple[ProfileRow, ...] = rows_of(finite_table(typed, ProfileRow, name=name), ProfileRow)
     devices = sorted({row.device for row in rows if row.device is not None})
     conditions: dict[str, Any] = {"device": ", ".join(devices)} if devices else {}
     if any(device.startswith("twin:") for device in devices):
         conditions["simulated"] = True  # a twin's figures stay a twin's, also after a detour through CSV
     header = Header.foreign(
-        KIND, VERSION, data, name=name, columns=columns, conditions=conditions, warnings=found.data_warnings
+        KIND, VERSION, data, name=name, columns=columns, conditions=conditions, warnings=data_warnings
     )
     return Profile(header, rows)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignTable:
-    """A table with a profile's columns, typed and checked, and the warnings on its interpretation."""
-
-    table: Any
-    data_warnings: tuple[DataWarning, ...]
-
-
-def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> ForeignTable:
-    """Convert a foreign table to a profile's columns.
+def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> tuple[Any, tuple[DataWarning, ...]]:
+    """Return a foreign table with a profile's columns, typed and checked, and the warnings on its interpretation.
 
     Args:
         table: A ``pyarrow.Table``; of a CSV file all texts.
@@ -104,7 +95,7 @@ def foreign_table(table: Any, columns: Mapping[str, str], *, name: str) -> Forei
         data_warnings += (DataWarning("column-read", f"read {', '.join(read)}"),)
     if unknown:
         data_warnings += (DataWarning("column-ignored", _ignored(unknown, used)),)
-    return ForeignTable(typed, data_warnings)
+    return typed, data_warnings
 
 
 def _with_constants(table: Any, columns: Mapping[str, str]) -> tuple[Any, dict[str, str]]:

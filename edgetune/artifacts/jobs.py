@@ -33,7 +33,7 @@ VERSION = 1
 
 Choice = Literal["all", "uniform"]
 DEFAULT_WORKERS = 2
-"""Workers where nobody says how many: one loads while the other computes, which is what overlapping them needs."""
+"""By default one worker loads while the other computes."""
 MOST_WORKERS = 1024
 """Each is a thread: more than the cores of any machine that this is for are a slip of the pen."""
 DEFAULT_POLICY = "reuse"

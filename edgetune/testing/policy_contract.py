@@ -16,7 +16,7 @@ from copy import deepcopy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from edgetune.stages.interleave.policies import POLICIES, find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import GUARD_NS, NamedInterleavePolicy
 from edgetune.stages.interleave.snapshot import InferenceQueue, Serve, Snapshot, Train, TrainingJob, Wait
 
@@ -73,7 +73,7 @@ class PolicyContract:
 
     def make(self) -> NamedInterleavePolicy:
         """Return a new instance of the policy."""
-        return find_policy(self.policy)()
+        return POLICIES.find(self.policy)()
 
     def test_is_in_the_table_under_its_name(self) -> None:
         assert POLICIES[self.policy].name == self.policy

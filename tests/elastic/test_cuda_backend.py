@@ -11,7 +11,7 @@ from cuda_scene import BLOCK_US, BLOCKS, KERNELS, US, VALUES, Machine, launch, m
 from edgetune.stages.elastic.backend import LaunchEvent
 from edgetune.stages.elastic.cuda.backend import WaitTimes, stream_priorities
 from edgetune.stages.elastic.loop import ElasticLoop
-from edgetune.stages.elastic.policies import POLICIES, find_policy
+from edgetune.stages.elastic.policies import POLICIES
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel
 
 CALL_US = BLOCKS * BLOCK_US
@@ -255,7 +255,7 @@ def test_every_policy_answers_on_it_and_the_answers_are_right(policy: str) -> No
     machine = Machine()
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"), task("c"))
     with machine.backend(*tasks) as backend:
-        loop = ElasticLoop(find_policy(policy)(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop = ElasticLoop(POLICIES.find(policy)(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
         for name in "abc":
             assert np.array_equal(machine.programs[name].read("z"), 2 * VALUES["x"] + 1), name
@@ -269,7 +269,7 @@ def test_elastic_work_is_launched_in_pieces() -> None:
     machine = Machine([FakeCudaGpu(sm_count=2, threads_per_sm=128)])
     tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
     with machine.backend(*tasks) as backend:
-        ElasticLoop(find_policy("elastic")(), backend, tasks, gpu=machine.gpu, duration_s=0.02).run()
+        ElasticLoop(POLICIES.find("elastic")(), backend, tasks, gpu=machine.gpu, duration_s=0.02).run()
     symbols = {each.symbol for each in machine.cuda.launches}
     assert "double_it" in symbols
     assert any("__" in symbol for symbol in symbols)
@@ -279,7 +279,7 @@ def test_a_run_on_a_gpu_that_fails_ends_and_says_so() -> None:
     machine = Machine(kernels={**KERNELS, "add_one": FakeCudaKernel((8, 8, 4), fails=719)})
     tasks = (task("a", 1, arrivals="uniform:500/s"),)
     with machine.backend(*tasks) as backend:
-        loop = ElasticLoop(find_policy("multistream")(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
+        loop = ElasticLoop(POLICIES.find("multistream")(), backend, tasks, gpu=machine.gpu, duration_s=0.02)
         loop.run()
     assert {each.outcome for each in loop.requests} == {"failed"}
     assert all("a kernel failed (CUDA error 719)" in (each.failure or "") for each in loop.requests)

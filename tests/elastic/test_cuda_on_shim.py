@@ -26,7 +26,7 @@ from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.kernel import TransformResult
 from edgetune.stages.elastic.loop import ElasticLoop
 from edgetune.stages.elastic.mdtb.networks import network, values
-from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.shim.build import build
 from edgetune.stages.elastic.shim.run import ShimLaunch
 from edgetune.stages.elastic.source.transform import transform
@@ -119,7 +119,7 @@ def test_a_run_by_the_elastic_policy_leaves_the_answers_of_both_networks() -> No
                 for buffer in asked.buffers:
                     if buffer.role in ("scratch", "output"):
                         ready.program(task.name).clear(buffer.name)
-            loop = ElasticLoop(find_policy("elastic")(), backend, tasks, gpu=ready.gpu, duration_s=0.001)
+            loop = ElasticLoop(POLICIES.find("elastic")(), backend, tasks, gpu=ready.gpu, duration_s=0.001)
             loop.run()
         assert {each.task.name for each in loop.requests if each.outcome == "ok"} == {"urgent", "normal"}
         assert any(each.launch.blocks is not None for each in loop.launches)

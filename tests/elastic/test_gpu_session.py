@@ -19,7 +19,7 @@ from edgetune.stages.elastic.cuda.gpu_session import GpuSession, contents, open_
 from edgetune.stages.elastic.cuda.program import Build, build
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.work import Buffer, KernelSequence
 from fakes.cuda_state import ticking
 
@@ -119,7 +119,7 @@ def test_block_records_of_a_run() -> None:
 def test_the_benchmark_runs_on_it() -> None:
     machine = Machine()
     with ready(machine) as (gpu, _):
-        policies = {name: find_policy(name)() for name in ("sequential", "elastic")}
+        policies = {name: POLICIES.find(name)() for name in ("sequential", "elastic")}
         run = runner(gpu.open_backend, policies, gpu.gpu, duration_s=0.02)
         tasks = (task("a", 1, arrivals="uniform:500/s"), task("b"))
         for policy in policies:

@@ -22,7 +22,7 @@ from edgetune.stages.elastic.bench import (
 )
 from edgetune.stages.elastic.gpu import find_gpu
 from edgetune.stages.elastic.mdtb.workloads import TaskPair, workload
-from edgetune.stages.elastic.policies import find_policy
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO, MultiStream
 from edgetune.stages.elastic.view import ElasticPolicy
 from edgetune.stages.elastic.work import GpuTask, KernelSequence
@@ -160,7 +160,7 @@ def test_alone_a_network_is_never_slower_than_beside_another() -> None:
     sizes = {"lstm": {"units": 64, "inputs": 64, "steps": 4}, "squeezenet": {"side": 64, "narrow": 4}}
     made, gpu = workload("D", sizes=sizes), find_gpu("orin-nano")
     policies: dict[str, ElasticPolicy] = {
-        name: find_policy(name)() for name in ("sequential", "multistream", "elastic")
+        name: POLICIES.find(name)() for name in ("sequential", "multistream", "elastic")
     }
     run = runner(simulated(gpu), policies, gpu, duration_s=0.01)
     figures = bench(with_load(made, 0.3, 0.0005), list(policies), run, turns=2)

@@ -8,7 +8,7 @@ from edgetune.errors import InputError
 from edgetune.stages.elastic.backend import Launch
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.pieces import LeftoverTable, PieceShape
-from edgetune.stages.elastic.policies import POLICIES, find_policy, make_policy
+from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.barrier import Barrier
 from edgetune.stages.elastic.policies.elastic import Elastic, tables_for
 from edgetune.stages.elastic.policies.multistream import MultiStream
@@ -69,9 +69,9 @@ class TestElastic(ElasticPolicyContract):
 
 def test_a_name_that_is_not_there_is_answered_with_the_nearest():
     assert list(POLICIES) == ["sequential", "multistream", "barrier", "elastic"]
-    assert find_policy("barrier") is Barrier
+    assert POLICIES.find("barrier") is Barrier
     with pytest.raises(InputError) as refused:
-        find_policy("elastics")
+        POLICIES.find("elastics")
     assert "did you mean elastic?" in refused.value.hint
 
 

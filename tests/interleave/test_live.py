@@ -32,7 +32,7 @@ from edgetune.stages.interleave.demand import NEVER_NS
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.live_tenants import LiveTenant, SavedCheckpoint
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop
-from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.tenants import Inference, Training
 from edgetune.workloads.resolve import resolve
 from edgetune.workloads.workload import Workload
@@ -140,7 +140,7 @@ def run(stage, *tenants, seconds=1.0, rate=40.0, policy="managed"):
         replace(live.tenant, minibatch_s=max(stage.warm_up_s[live.tenant.name][-1:], default=0.001)) for live in tenants
     ]
     sources = {t.name: ArrivalSpec("uniform", (rate,)).source(begin_ns, end_ns) for t in nouns if t.name == "cam"}
-    loop = InterleaveLoop(EngineTurn("managed", end_ns), stage, find_policy(policy)(), nouns, sources)
+    loop = InterleaveLoop(EngineTurn("managed", end_ns), stage, POLICIES.find(policy)(), nouns, sources)
     loop.run()
     return loop
 

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetune.errors import InputError
-from edgetune.stages.interleave.policies import POLICIES, find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.managed import Managed
 from edgetune.testing.policy_contract import PolicyContract
 
@@ -30,6 +30,6 @@ def test_two_policies_of_one_name_are_an_error():
 
 def test_an_unknown_policy_names_the_nearest_and_all():
     with pytest.raises(InputError) as error:
-        find_policy("manged")
+        POLICIES.find("manged")
     assert error.value.message == "there is no policy 'manged'"
     assert error.value.hint == "did you mean managed? known: managed, native"

@@ -21,7 +21,7 @@ from edgetune.errors import DeviceError, EdgetuneError, InputError
 from edgetune.serving.arrivals import ArrivalSpec, parse_arrivals
 from edgetune.stages.interleave.engines import ENGINES, Engine
 from edgetune.stages.interleave.planner import refuse_other
-from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.power import Budgets
 from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.units import parse_power_w, parse_time_s
@@ -263,7 +263,7 @@ def _engines(opts: InterleaveOptions, device: Device) -> Sequence[Engine]:
         if not engine.simulated and not live:
             message = f"{device.name} cannot run a network, which engine {engine.name} needs"
             raise InputError(message, "--engine simulated")
-        if find_policy(opts.policy or engine.policy).lines_up and not engine.lines_up:
+        if POLICIES.find(opts.policy or engine.policy).lines_up and not engine.lines_up:
             message = f"policy {opts.policy} queues minibatches ahead, which engine {engine.name} cannot"
             raise InputError(message, "--engine managed, or --policy native")
     return tuple({engine.name: engine for engine in engines}.values())

@@ -19,7 +19,7 @@ from edgetune.stages.interleave.engines import Engine
 from edgetune.stages.interleave.live import LiveMinibatchBackend
 from edgetune.stages.interleave.live_tenants import LiveTenant
 from edgetune.stages.interleave.loop import EngineTurn, InterleaveLoop, SharingOverhead, Watcher
-from edgetune.stages.interleave.policies import find_policy
+from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.policy import guard_ns
 from edgetune.stages.interleave.recorded import RecordedRun, Recorder
 from edgetune.stages.interleave.simulated import SimulatedDevice, SimulatedMinibatchBackend, resampled
@@ -260,7 +260,7 @@ class Turns:
         backend: LiveMinibatchBackend | SimulatedMinibatchBackend,
         stack: ExitStack | None,
     ) -> None:
-        policy = find_policy(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
+        policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
         watchers = [*self._watchers(backend, stack), *([] if self._rows is None else [Keeper(self._rows)])]
         begin_ns = backend.now_ns()
         end_ns = begin_ns + round(self._setup.duration_s * NS)

@@ -15,7 +15,7 @@ from edgetune.stages.elastic.bench import BackendFactory, RequestLatencies, Runn
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.mdtb.workloads import SOURCE, WORKLOADS, TaskPair, workload
 from edgetune.stages.elastic.model import GpuTimingModel
-from edgetune.stages.elastic.policies import find_policy, make_policy
+from edgetune.stages.elastic.policies import POLICIES, make_policy
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.tasks import check_count
 from edgetune.stages.elastic.work import GpuTask
@@ -88,7 +88,7 @@ def bench(opts: BenchOptions, reporter: Reporter) -> BenchFigures:
     check_outputs({"-o": target.file}, [], {"-o": "benchmark"})
     names = list(dict.fromkeys(name.strip() for name in opts.policy.split(",")))
     for name in names:
-        find_policy(name)
+        POLICIES.find(name)
     chosen = [workload(letter) for letter in dict.fromkeys(map(str.upper, opts.workloads or WORKLOADS))]
     duration_s, share = parse_time_s(opts.duration, what="--duration"), _share(opts.load)
     if share is not None and all(each.critical.arrivals == "closed" for each in chosen):

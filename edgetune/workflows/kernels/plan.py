@@ -15,7 +15,7 @@ from edgetune.errors import InputError, blaming
 from edgetune.stages.elastic.gpu import Gpu, find_gpu
 from edgetune.stages.elastic.loop import check_tasks
 from edgetune.stages.elastic.model import GpuTimingModel, check_fits, check_known
-from edgetune.stages.elastic.policies import POLICIES, find_policy
+from edgetune.stages.elastic.policies import POLICIES
 from edgetune.stages.elastic.policies.multistream import SOLO
 from edgetune.stages.elastic.tables import read_tables
 from edgetune.stages.elastic.tasks import check_count, tasks_of
@@ -107,7 +107,7 @@ def _policies(opts: ShareOptions, document: KernelTasks, file: str) -> list[str]
     names = [word.strip() for word in words.split(",")]
     with blaming(file if opts.policy is None else "--policy"):
         for name in names:
-            find_policy(name)
+            POLICIES.find(name)
         if len(set(names)) < len(names):
             raise InputError(f"{words} names a policy twice", "name each once")
     return names

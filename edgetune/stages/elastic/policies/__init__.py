@@ -28,15 +28,6 @@ POLICIES: Registry[type[NamedElasticPolicy]] = Registry(
 )
 
 
-def find_policy(name: str) -> type[NamedElasticPolicy]:
-    """Return the policy of this name.
-
-    Raises:
-        InputError: there is none; the hint names the nearest.
-    """
-    return POLICIES.find(name)
-
-
 def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables | None = None) -> NamedElasticPolicy:
     """Return a new policy, whose look-ups of pieces are computed now and not while a GPU waits.
 
@@ -49,7 +40,7 @@ def make_policy(name: str, tasks: Iterable[GpuTask], gpu: Gpu, *, kept: Tables |
     Raises:
         InputError: there is no such policy; the hint names the nearest.
     """
-    policy = find_policy(name)()
+    policy = POLICIES.find(name)()
     if isinstance(policy, PieceLauncher):
         policy.prepare(tasks, gpu, kept or {})
     return policy

@@ -19,12 +19,3 @@ POLICIES: Registry[type[NamedInterleavePolicy]] = Registry(
     prefix="interleave.",
     contract=NamedInterleavePolicy,
 )
-
-
-def find_policy(name: str) -> type[NamedInterleavePolicy]:
-    """Return the policy of this name.
-
-    Raises:
-        InputError: there is none; the hint names the nearest.
-    """
-    return POLICIES.find(name)
