@@ -5,6 +5,7 @@ Library code raises; only ``edgetune.cli`` prints and exits.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -71,6 +72,20 @@ class NotRestoredError(EdgetuneError):
     """The device could not be put back as it was found."""
 
     exit_code = ExitCode.NOT_RESTORED
+
+
+FILE_HINTS = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "the disk is full: free some space, or write elsewhere"),
+    errno.EROFS: "the file system is read-only: write elsewhere",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "no permission: use another path, or change the permissions"),
+    errno.ENOENT: "check the path",
+    errno.EBADF: "it is closed: name a file, or redirect it to one",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "links lead in a circle: use another path",
+    errno.ENOTDIR: "part of the path is a file, not a folder",
+    errno.EISDIR: "it is a folder: name a file in it",
+}
+"""The remedy for a failure of the file system, by its number."""
 
 
 @contextmanager

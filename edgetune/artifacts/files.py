@@ -15,24 +15,12 @@ from edgetune.artifacts import opened
 from edgetune.artifacts.file_names import as_found
 from edgetune.artifacts.output_file import OutputFile
 from edgetune.choices import closest
-from edgetune.errors import EdgetuneError, InputError
+from edgetune.errors import FILE_HINTS, EdgetuneError, InputError
 
 _BLOCK_BYTES = 1 << 20
 
 STDIN = "-"
 STDIN_NAME = "standard input"
-
-_WRITE_HINTS = {
-    errno.ENOSPC: "the disk is full: free some space or choose another folder with -o",
-    errno.EDQUOT: "the disk quota is used up: free some space or choose another folder with -o",
-    errno.EROFS: "the file system is read-only: choose another folder with -o",
-    errno.EACCES: "no permission to write there: choose another folder with -o",
-    errno.EPERM: "no permission to write there: choose another folder with -o",
-    errno.ENOENT: "the folder does not exist: make it first, or choose another with -o",
-    errno.ENOTDIR: "a part of the path is a file, not a folder: choose another with -o",
-    errno.EISDIR: "it is a folder: name a file in it",
-    errno.ENAMETOOLONG: "the name is too long: choose a shorter one",
-}
 
 IN_MEMORY = "edgetune-in-memory-"
 """Begins the name of the folder in which the Python interface hands artifacts in memory to a workflow."""
@@ -147,7 +135,9 @@ def _unwritten(target: Path | str, output: OutputFile | None, error: Exception, 
         return InputError(message, "check the disk, and write it again to be safe")
     state = "" if output is None or output.special or not output.exists else "; the file that was there is unchanged"
     code = error.errno if isinstance(error, OSError) else None
-    hint = hint or _WRITE_HINTS.get(code or 0, "choose another file with -o")
+    if code == errno.ENOENT:
+        hint = hint or "the folder does not exist: make it first, or choose another with -o"
+    hint = hint or FILE_HINTS.get(code or 0, "choose another file with -o")
     return InputError(f"{target} cannot be written: {_reason(error)}{state}", hint)
 
 

@@ -38,14 +38,24 @@ DEFAULT_POLICY = "elastic"
 DEFAULT_DURATION_S = 2.0
 
 
+Role = Literal["input", "weights", "scratch", "output"]
+
+
 @dataclass(frozen=True, slots=True)
 class KernelBuffer:
-    """Device memory of a network: see ``elastic.work.Buffer``."""
+    """Device memory of a network.
+
+    Args:
+        name: Unique in the network.
+        shape: Of its tensor.
+        dtype: As numpy writes it, e.g. ``float32``.
+        role: Its use; ``scratch`` and ``output`` are written before they are read.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
-    role: str = "scratch"
+    role: Role = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,7 @@ class _Call:
 class _Buffer:
     shape: tuple[int, ...]
     dtype: str = "float32"
-    role: Literal["input", "weights", "scratch", "output"] = "scratch"
+    role: Role = "scratch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from edgetune.cli.screen import print_document, print_lines, show_warnings
-from edgetune.errors import EdgetuneError, ExitCode, NotRestoredError
+from edgetune.errors import FILE_HINTS, EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import act_as_caller, acting_as
 from edgetune.processes.streams import abandon_stdout, hold_closed_streams, leave_lost_terminal, write
 from edgetune.visible import one_line
@@ -133,9 +133,9 @@ def describe(error: BaseException) -> tuple[str, str, int]:
     error = plugin_error(error) or error
     if isinstance(error, EdgetuneError):
         return error.message, error.hint, error.exit_code
-    if isinstance(error, OSError) and error.errno in _FILE_ERRORS:
+    if isinstance(error, OSError) and error.errno in FILE_HINTS:
         name = "standard output" if error.filename is None else os.fsdecode(error.filename)
-        return f"{name}: {error.strerror}", _FILE_ERRORS[error.errno], ExitCode.USAGE
+        return f"{name}: {error.strerror}", FILE_HINTS[error.errno], ExitCode.USAGE
     if isinstance(error, ValueError) and str(error) == _NUL:
         return "a document names a file whose name holds NUL, as no file's does", "correct the name", ExitCode.USAGE
     usage = getattr(error, "format_message", None)  # how typer reports bad usage, whichever click it carries
@@ -149,19 +149,6 @@ def describe(error: BaseException) -> tuple[str, str, int]:
 
 _NUL = "embedded null byte"
 """What Python says of any path with NUL in it; arguments of a command cannot have one."""
-
-_FILE_ERRORS = {
-    errno.ENOSPC: "the disk is full: free some space, or write elsewhere",
-    errno.EROFS: "the file system is read-only: write elsewhere",
-    errno.EACCES: "check the permissions, or use another path",
-    errno.EPERM: "check the permissions, or use another path",
-    errno.ENOENT: "check the path",
-    errno.EBADF: "it is closed: name a file, or redirect it to one",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ELOOP: "links lead in a circle: use another path",
-    errno.ENOTDIR: "part of the path is a file, not a folder",
-    errno.EISDIR: "it is a folder: name a file",
-}
 
 
 def _plain(message: str) -> str:

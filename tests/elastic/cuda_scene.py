@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.stages.elastic import abi
 from edgetune.stages.elastic.backend import Launch, LaunchEvent
 from edgetune.stages.elastic.cuda.backend import CudaBackend, WaitTimes
@@ -19,7 +20,7 @@ from edgetune.stages.elastic.cuda.driver import Driver
 from edgetune.stages.elastic.cuda.program import Build, Program
 from edgetune.stages.elastic.forms import Form, Forms
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
+from edgetune.stages.elastic.work import Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.testing.fake_clock import FakeClock
 from fakes.cuda_driver import FakeCuda, fake_image
 from fakes.cuda_gpu import FakeCudaGpu, FakeCudaKernel, FakeLaunch, FakeMemory
@@ -95,9 +96,9 @@ def network(name: str = "pair", *, kernels: tuple[str, str] = ("double_it", "add
         ),
         f"// {name}",
         (
-            Buffer("x", (SIZE,), "int32", "input"),
-            Buffer("y", (SIZE,), "int32"),
-            Buffer("z", (SIZE,), "int32", "output"),
+            KernelBuffer("x", (SIZE,), "int32", "input"),
+            KernelBuffer("y", (SIZE,), "int32"),
+            KernelBuffer("z", (SIZE,), "int32", "output"),
         ),
     )
 

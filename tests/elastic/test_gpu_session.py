@@ -12,6 +12,7 @@ import pytest
 from cuda_scene import BUILD, TIMER_IMAGE, VALUES, Machine, launch, moments, network, task
 from test_cuda_blocks import RECORDING
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, InputError
 from edgetune.stages.elastic.bench import runner
 from edgetune.stages.elastic.compiler import CompileOptions
@@ -20,7 +21,7 @@ from edgetune.stages.elastic.cuda.program import Build, build
 from edgetune.stages.elastic.forms import Form
 from edgetune.stages.elastic.gpu import Resources
 from edgetune.stages.elastic.policies import POLICIES
-from edgetune.stages.elastic.work import Buffer, KernelSequence
+from edgetune.stages.elastic.work import KernelSequence
 from fakes.cuda_state import ticking
 
 LAUNCH_S = 12e-6
@@ -132,7 +133,11 @@ def test_the_benchmark_runs_on_it() -> None:
 def test_contents_are_drawn_for_numbers_and_zero_for_places() -> None:
     mixed = KernelSequence(
         "mixed", (), "",
-        (Buffer("w", (8, 4), "float32", "weights"), Buffer("at", (3,), "int32", "input"), Buffer("out", (2,))),
+        (
+            KernelBuffer("w", (8, 4), "float32", "weights"),
+            KernelBuffer("at", (3,), "int32", "input"),
+            KernelBuffer("out", (2,)),
+        ),
     )  # fmt: skip
     drawn = contents(mixed, 1)
     assert set(drawn) == {"w", "at"}

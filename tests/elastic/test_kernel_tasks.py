@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from edgetune.artifacts import io
-from edgetune.artifacts.kernel_tasks import KernelTasks
+from edgetune.artifacts.kernel_tasks import KernelBuffer, KernelTasks
 from edgetune.errors import InputError
 from edgetune.stages.elastic.cuda.program import check_source
 from edgetune.stages.elastic.gpu import Resources, find_gpu
 from edgetune.stages.elastic.model import check_fits, check_known
 from edgetune.stages.elastic.source.parse import parse
 from edgetune.stages.elastic.tasks import tasks_of
-from edgetune.stages.elastic.work import Buffer, KernelSequence, Pointer, Scalar
+from edgetune.stages.elastic.work import KernelSequence, Pointer, Scalar
 
 TASKS = """kind: kernel_tasks
 version: 1
@@ -50,7 +50,7 @@ def test_networks_of_the_benchmark_are_asked_for_by_name_and_sizes(tmp_path):
 def test_a_network_of_ones_own_has_its_source_buffers_and_packed_arguments(tmp_path):
     network = tasks(tmp_path)[1].network
     assert (network.name, network.source) == ("mine", "extern __global__ void split();")
-    assert network.buffers == [Buffer("data", (49, 4), "float32", "input"), Buffer("out", (7,))]
+    assert network.buffers == (KernelBuffer("data", (49, 4), "float32", "input"), KernelBuffer("out", (7,)))
     split, merge = network.calls
     assert split.arguments == (
         Pointer("data"), Pointer("out"), Scalar(struct.pack("<i", -49)), Scalar(struct.pack("<I", 3)),

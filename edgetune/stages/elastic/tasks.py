@@ -16,12 +16,11 @@ from edgetune.stages.elastic.gpu import Gpu, Resources
 from edgetune.stages.elastic.mdtb.networks import network as mdtb_network
 from edgetune.stages.elastic.model import ASSUMED, GpuTimingModel
 from edgetune.stages.elastic.pieces import PieceShape, about_s
-from edgetune.stages.elastic.work import Argument, Buffer, Call, GpuTask, KernelSequence, Logical, Pointer, Role, Scalar
+from edgetune.stages.elastic.work import Argument, Call, GpuTask, KernelSequence, Logical, Pointer, Scalar
 from edgetune.units import format_duration
 
 _FORMATS: Mapping[str, str] = {"int": "<i", "uint": "<I", "float": "<f", "double": "<d"}
 """As ``struct`` packs them (little endian, as every CUDA platform)."""
-_ROLES: Mapping[str, Role] = {"input": "input", "weights": "weights", "scratch": "scratch", "output": "output"}
 
 
 def tasks_of(
@@ -54,8 +53,7 @@ def _network(said: KernelNetwork, folder: Path, benchmark: Callable[..., KernelS
     if said.mdtb is not None:
         return benchmark(said.mdtb.removeprefix(MDTB), **said.sizes)
     source = "" if said.source is None else _text(folder / said.source)
-    buffers = [Buffer(each.name, each.shape, each.dtype, _ROLES[each.role]) for each in said.buffers]
-    return KernelSequence(said.name, [_call(each) for each in said.calls], source, buffers)
+    return KernelSequence(said.name, [_call(each) for each in said.calls], source, said.buffers)
 
 
 def _text(path: Path) -> str:

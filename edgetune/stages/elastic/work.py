@@ -9,29 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.gpu import Resources
-
-Role = Literal["input", "weights", "scratch", "output"]
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """Device memory of a network.
-
-    Args:
-        name: Unique in the network.
-        shape: Of its tensor.
-        dtype: As numpy writes it, e.g. ``float32``.
-        role: Its use; ``scratch`` and ``output`` are written before they are read.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    role: Role = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +98,7 @@ class KernelSequence:
     name: str
     calls: Sequence[Call]
     source: str = ""
-    buffers: Sequence[Buffer] = ()
+    buffers: Sequence[KernelBuffer] = ()
 
 
 @dataclass(frozen=True, slots=True)

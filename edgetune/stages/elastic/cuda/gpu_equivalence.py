@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer
 from edgetune.errors import DeviceError, EdgetuneError
 from edgetune.stages.elastic.abi import PER_THREAD
 from edgetune.stages.elastic.backend import Launch
@@ -28,7 +29,7 @@ from edgetune.stages.elastic.cuda.program import Build, Program
 from edgetune.stages.elastic.forms import compile_forms
 from edgetune.stages.elastic.kernel import ElasticKernel, TransformResult
 from edgetune.stages.elastic.sample_launches import SampleLaunch
-from edgetune.stages.elastic.work import Buffer, KernelSequence
+from edgetune.stages.elastic.work import KernelSequence
 
 SLICES = (1, 2, 7)
 """The whole, halves, and a number that does not divide powers of two."""
@@ -157,7 +158,7 @@ def check(
 
 def _network(trial: SampleLaunch) -> KernelSequence:
     """Return a network of one launch; its memory is filled before each."""
-    buffers = tuple(Buffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
+    buffers = tuple(KernelBuffer(name, each.shape, each.dtype.str, "input") for name, each in trial.buffers.items())
     return KernelSequence(trial.call.kernel, (trial.call,), "", buffers)
 
 

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources as package
 
+from edgetune.artifacts.kernel_tasks import KernelBuffer, Role
 from edgetune.errors import InputError
 from edgetune.stages.elastic.abi import Dim
 from edgetune.stages.elastic.gpu import Resources
-from edgetune.stages.elastic.work import Argument, Buffer, Call, KernelSequence, Logical, Pointer, Role, Scalar
+from edgetune.stages.elastic.work import Argument, Call, KernelSequence, Logical, Pointer, Scalar
 
 _TILE, _DEPTH = 32, 16  # of convolution.cu: channels and pixels of a block, places at a time
 _READ_FLOP = 8
@@ -91,13 +92,13 @@ class Builder:
     def __init__(self, name: str, resources: Mapping[str, Mapping[int, Resources]]) -> None:
         self._name, self._resources = name, resources
         self._calls: list[Call] = []
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: dict[str, KernelBuffer] = {}
 
     def network(self, output: LayerOutput) -> KernelSequence:
         """Return the network with this output."""
         kernels = sorted({call.kernel for call in self._calls})
         made = self._buffers[output.buffer]
-        self._buffers[output.buffer] = Buffer(made.name, made.shape, made.dtype, "output")
+        self._buffers[output.buffer] = KernelBuffer(made.name, made.shape, made.dtype, "output")
         source = "\n".join(kernel_source(kernel) for kernel in kernels)
         return KernelSequence(self._name, tuple(self._calls), source, tuple(self._buffers.values()))
 
@@ -242,7 +243,7 @@ class Builder:
     def _buffer(self, name: str, shape: tuple[int, ...], role: Role) -> str:
         if name in self._buffers:
             raise ValueError(f"{self._name}: two buffers are called {name!r}")
-        self._buffers[name] = Buffer(name, shape, role=role)
+        self._buffers[name] = KernelBuffer(name, shape, role=role)
         return name
 
     def _call(
