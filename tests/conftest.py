@@ -42,6 +42,6 @@ def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     read = CpuLoad.read
 
     def hidden(load: CpuLoad) -> CpuTimes | None:
-        return None if load.root == Path("/") else read(load)
+        return None if load._sysfs.root == Path("/") else read(load)
 
     monkeypatch.setattr(CpuLoad, "read", hidden)

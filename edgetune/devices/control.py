@@ -92,7 +92,7 @@ def same_configuration(then: str, now: str) -> bool:
     return then == now or bool(then and now.startswith(f"{then}, "))
 
 
-def told_change(then: str, now: str) -> str:
+def describe_change(then: str, now: str) -> str:
     """Return a clause about a changed configuration: the parts before the first comma, or all if these are equal."""
     short, shown = then.partition(",")[0], now.partition(",")[0]
     if short == shown:

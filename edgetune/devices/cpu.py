@@ -16,7 +16,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgetune.devices.clock import Clock
 from edgetune.devices.sysfs import Sysfs
@@ -155,11 +154,6 @@ class CpuLoad:
     def __init__(self, sysfs: Sysfs, process: int | None = None) -> None:
         self._sysfs = sysfs
         self._process = os.getpid() if process is None else process
-
-    @property
-    def root(self) -> Path:
-        """Root of the file system with ``proc``."""
-        return self._sysfs.root
 
     def read(self) -> CpuTimes | None:
         """Return the present counters; ``None`` where the kernel does not show them."""

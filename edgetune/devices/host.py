@@ -123,14 +123,10 @@ def _conditions(sysfs: Sysfs, model: str, cores: int) -> dict[str, object]:
     }
 
 
-def _listings() -> list[Listing]:
-    return [Listing("host", "the CPU of this machine")]
-
-
 def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
     if name != "host":
         raise InputError(f"unknown device {name!r}", "write host")
     return open_host()
 
 
-KIND = DeviceKind("host", True, _listings, _open)
+KIND = DeviceKind("host", True, lambda: [Listing("host", "the CPU of this machine")], _open)

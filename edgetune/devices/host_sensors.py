@@ -46,11 +46,7 @@ class RaplSensor:
         self._sysfs = sysfs
         self._counters = tuple(counters)
         self._clock = clock
-
-    @property
-    def source(self) -> str:
-        """E.g. ``rapl:package-0+dram``."""
-        return "rapl:" + "+".join(counter.name for counter in self._counters)
+        self.source = "rapl:" + "+".join(counter.name for counter in self._counters)  # e.g. rapl:package-0+dram
 
     def record(self) -> AbstractContextManager[PolledRecording]:
         """Record readings while the context is open."""

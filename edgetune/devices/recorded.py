@@ -220,12 +220,9 @@ class _RecordedModes:
         """Do nothing: there is no board."""
 
 
-def _listings() -> list[Listing]:
-    return [Listing("recorded:FILE", "any profile table: answers what it holds, nothing in between")]
-
-
-def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
-    return open_recorded(name.removeprefix("recorded").removeprefix(":"))
-
-
-KIND = DeviceKind("recorded:FILE", False, _listings, _open)
+KIND = DeviceKind(
+    "recorded:FILE",
+    False,
+    lambda: [Listing("recorded:FILE", "any profile table: answers what it holds, nothing in between")],
+    lambda name, _seed: open_recorded(name.removeprefix("recorded").removeprefix(":")),
+)

@@ -58,7 +58,7 @@ class Holder:
         return self.seen and self.uid == os.getuid()
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Description of the process, e.g. ``process 4711 (python train.py), since 12:00:00``; another user by name."""
         whose = "" if self.uid == os.getuid() else f" of {self.user}"
         since = time.strftime("%H:%M:%S", time.localtime(self.started_s))

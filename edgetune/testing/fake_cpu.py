@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,10 @@ CPU = "sys/devices/system/cpu"
 _PARKED = f"{HIDDEN}/parked"
 _GOVERNORS = "conservative ondemand userspace powersave performance"
 _LIMITS = ("min", "max")
+_CONSTANT = (
+    "related_cpus", "scaling_available_frequencies", "scaling_available_governors", "cpuinfo_min_freq",
+    "cpuinfo_max_freq",
+)  # fmt: skip
 _SLOW_NS = 200_000_000
 
 
@@ -62,18 +67,24 @@ class FakeCpufreqPolicy:
 
     def answers(self) -> dict[str, Answer]:
         """Return the ``Answer`` of each of its files, by path."""
-        plain = ["related_cpus", "scaling_available_frequencies", "scaling_available_governors"]
-        plain += ["cpuinfo_min_freq", "cpuinfo_max_freq"]
-        found = {name: Answer(partial(self._read, name)) for name in plain}
-        found["affected_cpus"] = Answer(self._read_cores)
-        found["scaling_cur_freq"] = Answer(self._read_clock)
-        found["cpuinfo_cur_freq"] = Answer(self._read_measured)
-        found["scaling_governor"] = Answer(partial(self._read, "scaling_governor"), self._write_governor)
-        found["scaling_setspeed"] = Answer(partial(self._read, "scaling_setspeed"), self._write_speed)
-        for end in _LIMITS:
-            name = f"scaling_{end}_freq"
-            found[name] = Answer(partial(self._read, name), partial(self._write_limit, end))
+        reads: dict[str, Callable[[], str]] = {
+            "affected_cpus": lambda: " ".join(map(str, self.cores_on)),
+            "scaling_cur_freq": lambda: str(self.clock_khz()),
+            "cpuinfo_cur_freq": lambda: str(self.measured_khz()),
+        }
+        writes: dict[str, Callable[[str], None]] = {
+            "scaling_governor": self._write_governor,
+            "scaling_setspeed": self._write_speed,
+            **{f"scaling_{end}_freq": partial(self._write_limit, end) for end in _LIMITS},
+        }
+        found = {name: Answer(partial(self._read, name)) for name in _CONSTANT}
+        found |= {name: Answer(partial(self._read, name, read)) for name, read in reads.items()}
+        found |= {name: Answer(partial(self._read, name), partial(self._write, w)) for name, w in writes.items()}
         return {f"{self.folder}/{name}": answer for name, answer in found.items()}
+
+    def measured_khz(self) -> int:
+        """Return the clock by the CPU's counters, which see a throttling that the request does not show."""
+        return self.clock_khz() // (2 if self.files.hidden("throttled") == "1" else 1)
 
     def clock_khz(self) -> int:
         """Return the clock that the governor requests now: the highest allowed under load, else the lowest."""
@@ -118,39 +129,27 @@ class FakeCpufreqPolicy:
         if not self.cores_on and (writing or self.board.offline_policy == "ebusy"):
             refuse(errno.EBUSY, self.folder)
 
-    def _read(self, name: str) -> str:
+    def _read(self, name: str, read: Callable[[], str] | None = None) -> str:
         self._awake()
-        return self._raw(name)
+        return self._raw(name) if read is None else read()
 
-    def _read_cores(self) -> str:
-        self._awake()
-        return " ".join(map(str, self.cores_on))
-
-    def _read_clock(self) -> str:
-        self._awake()
-        return str(self.clock_khz())
-
-    def _read_measured(self) -> str:
-        self._awake()
-        throttled = self.files.hidden("throttled") == "1"  # counters see what the request does not show
-        return str(self.clock_khz() // (2 if throttled else 1))
+    def _write(self, write: Callable[[str], None], value: str) -> None:
+        self._awake(writing=True)
+        write(value)
 
     def _write_governor(self, value: str) -> None:
-        self._awake(writing=True)
         if value not in self._raw("scaling_available_governors").split():
             refuse(errno.EINVAL, self.folder)
         self._put("scaling_setspeed", self.clock_khz() if value == "userspace" else "<unsupported>", 0o644)
         self._put("scaling_governor", value, 0o644)
 
     def _write_speed(self, value: str) -> None:
-        self._awake(writing=True)
         if self._raw("scaling_governor") != "userspace":
             refuse(errno.EINVAL, self.folder)
         self._put("scaling_setspeed", number(value), 0o644)
 
     def _write_limit(self, end: str, value: str) -> None:
         """Write a limit: 4.9 refuses min > max, later kernels keep the request."""
-        self._awake(writing=True)
         khz = number(value)
         if self.board.qos:
             low, high = (int(self.files.hidden(f"{self.cluster.policy}.{name}")) for name in _LIMITS)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetune.devices.clock import Clock
+from edgetune.devices.clock import Clock, MonotonicClock
 from edgetune.devices.control import BoardControl
 from edgetune.devices.device import Device, LiveSource
 from edgetune.devices.guardian.controls import open_jetson_control
@@ -41,9 +41,7 @@ def open_fake(root: Path, *, beyond_caps: bool = False, hurried: bool = False) -
         beyond_caps: Also offer values above the limits of its power mode.
         hurried: Skip all waits.
     """
-    if not hurried:
-        return open_jetson_control(FakeKernel(root, user="root"), beyond_caps=beyond_caps)
-    clock = FakeClock()
+    clock: Clock = FakeClock() if hurried else MonotonicClock()
     kernel = FakeKernel(root, user="root", clock=clock)
     return open_jetson_control(kernel, beyond_caps=beyond_caps, sleep=clock.sleep_s)
 

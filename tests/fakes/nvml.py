@@ -3,10 +3,10 @@
     nvml = FakeNvml([FakeGpu()], clock)
     device = open_nvml_device(0, nvml, may_set=True)
 
-It is a fake: no GPU is read, and how its power follows clocks and limit is invented. What it holds to is what NVIDIA
-documents (NVML API reference): which calls need root, which architectures have which functions, that the energy counter
-moves in steps, that power is a mean over a second, that locks cannot be read, that a Jetson's NVML initialises and
-answers "not supported", and that a lost GPU fails every call. Where the reference is silent it says so.
+No GPU is read, and the dependence of power on clocks and limit is made up. The following behaviour is that of the NVML
+API reference: calls that need root, functions that an architecture lacks, an energy counter that moves in steps, power
+as a mean over a second, locks that cannot be read, a Jetson's NVML that initialises and answers "not supported", and a
+lost GPU that fails every call.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ class FakeNvmlError(Exception):
 
 @dataclass(slots=True)
 class FakeGpu:
-    """One scripted GPU; change its fields to change what it does.
+    """One scripted GPU; a test changes its fields to change its behaviour.
 
     Args:
-        name, uuid, architecture: As NVML tells them.
+        name, uuid, architecture: As NVML returns them.
         clocks_mhz: Graphics clocks by memory clock, MHz.
         limits_mw: Lowest, default and highest power limit, mW.
-        limit_mw: The power limit now.
-        enforced_mw: A limit from elsewhere, e.g. out of band; ``None`` when there is none.
+        limit_mw: The present power limit.
+        enforced_mw: Another limit, e.g. out of band; ``None`` when there is none.
         idle_w: Power at no clock.
-        load: How busy it is, 0 to 1.
-        energy_j: Energy used until a time in seconds, in place of the model of power; an exact answer for tests.
-        refresh_ns: How often its energy and power are renewed.
-        averaging_ns: What its power reading is the mean of; 0 for none (GA100, and before Ampere).
+        load: Share of the time that it is busy, 0 to 1.
+        energy_j: Returns the energy used until a time in seconds, instead of the model of power.
+        refresh_ns: Interval at which its energy and power are renewed.
+        averaging_ns: Interval that its power reading averages; 0 for none (GA100, and before Ampere).
         temperature_c, memory_c: Its temperatures; ``None`` for a memory without a sensor.
-        reasons: Bit mask of what holds its clocks down.
-        thermal_ns: For how long heat has held them down.
-        processes: Process ids of those who compute on it.
-        mig, persistence: Modes that edgetune must not touch.
-        graphics_lock, memory_lock: The locks, which real NVML cannot tell; tests may look.
-        ignores_locks: Takes a lock and goes on at its highest clock.
-        rounds_mw: Rounds the power limit that it is asked for.
+        reasons: Bit mask of the reasons for lower clocks.
+        thermal_ns: Accumulated time of throttling by heat.
+        processes: Ids of the processes that compute on it.
+        mig, persistence: Modes that edgetune must not change.
+        graphics_lock, memory_lock: The locks, which real NVML does not return.
+        ignores_locks: Whether a lock succeeds without effect.
+        rounds_mw: Rounds a requested power limit.
         unsupported: Functions, and field numbers, that answer "not supported".
-        missing: Functions that its driver is too old for.
-        denied: Whether settings are refused, as to everyone but root.
+        missing: Functions that its driver lacks.
+        denied: Whether settings are refused, as to users other than root.
         lost: Whether it has fallen off the bus.
-        calls: Settings that were let through, in order.
+        calls: Successful settings, in order.
     """
 
     name: str = "Fake GPU (not hardware)"
@@ -100,26 +100,26 @@ class FakeGpu:
 
     @property
     def memory_mhz(self) -> int:
-        """The memory clock now: the lock, else the highest."""
+        """The present memory clock: the lock, else the highest."""
         highest = max(self.clocks_mhz, default=0)
         return highest if self.memory_lock is None or self.ignores_locks else self.memory_lock[1]
 
     @property
     def graphics_mhz(self) -> int:
-        """The graphics clock now: the lock, else the highest that goes with the memory clock."""
+        """The present graphics clock: the lock, else the highest at the memory clock."""
         highest = max(self.clocks_mhz.get(self.memory_mhz, (0,)))
         return highest if self.graphics_lock is None or self.ignores_locks else min(highest, self.graphics_lock[1])
 
     @property
     def power_w(self) -> float:
-        """Power now, by an invented law: the square of the graphics clock, a fifth of it the memory's, capped."""
+        """Present power by a made-up law: the square of the graphics clock, a fifth of it the memory's, capped."""
         graphics = self.graphics_mhz / max((max(clocks) for clocks in self.clocks_mhz.values()), default=1)
         memory = self.memory_mhz / max(self.clocks_mhz, default=1)
         dynamic_w = (_FULL_W - self.idle_w) * self.load * (0.8 * graphics**2 + 0.2 * memory)
         return min(self.idle_w + dynamic_w, self.limit_mw / 1e3)
 
     def energy_until_j(self, time_ns: int) -> float:
-        """Return the energy used until then, J."""
+        """Return the energy used until a time, J."""
         if self.energy_j is not None:
             return self.energy_j(time_ns / 1e9)
         ends = [start_ns for start_ns, _ in self._spent[1:]] + [time_ns]
@@ -138,7 +138,7 @@ def jetson_gpu() -> FakeGpu:
 
 
 def virtual_gpu() -> FakeGpu:
-    """Return a virtual GPU: it computes, and tells neither power nor temperature nor clocks to be set."""
+    """Return a virtual GPU, which reports neither power nor temperature nor clocks."""
     silent = ("TotalEnergyConsumption", "PowerUsage", "FieldValues", "Temperature", "TemperatureV", "ViolationStatus")
     clocks = ("SupportedMemoryClocks", "SupportedGraphicsClocks", "CurrentClocksEventReasons")
     limits = ("PowerManagementLimit", "PowerManagementLimitConstraints", "CurrentClocksThrottleReasons")
@@ -146,7 +146,7 @@ def virtual_gpu() -> FakeGpu:
 
 
 def _answered(method: _Method) -> _Method:
-    """Let a call through only to an initialised library and a GPU that is there, has the function and permits it."""
+    """Fail a call unless the library is initialised and the GPU is present, has the function and permits it."""
     name = method.__name__
     sets = name.startswith(("nvmlDeviceSet", "nvmlDeviceReset"))
 
@@ -172,11 +172,11 @@ def _answered(method: _Method) -> _Method:
 
 
 class FakeNvml:
-    """Stands for the module ``pynvml``; a handle is the ``FakeGpu`` itself.
+    """Takes the place of the module ``pynvml``; a handle is the ``FakeGpu`` itself.
 
     Args:
-        gpus: What the machine has.
-        clock: Drives the counters; give the device the same.
+        gpus: The GPUs of the machine.
+        clock: Drives the counters; the device needs the same clock.
         fails_with: Error code of ``nvmlInit``, e.g. ``DRIVER_NOT_LOADED``.
     """
 
@@ -205,13 +205,13 @@ class FakeNvml:
         return 12040
 
     def nvmlDeviceGetCount(self) -> int:
-        """Return how many GPUs there are."""
+        """Return the number of GPUs."""
         if not self.initialised:
             raise FakeNvmlError(UNINITIALISED)
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
-        """Return one of them."""
+        """Return one GPU."""
         if not 0 <= index < len(self.gpus):
             raise FakeNvmlError(INVALID_ARGUMENT)
         if self.gpus[index].lost:
@@ -250,7 +250,7 @@ class FakeNvml:
 
     @_answered
     def nvmlDeviceGetUtilizationRates(self, handle: FakeGpu) -> SimpleNamespace:
-        """Return how busy it is, percent."""
+        """Return its load, percent."""
         return SimpleNamespace(gpu=round(100 * handle.load), memory=round(50 * handle.load))
 
     @_answered
@@ -260,14 +260,14 @@ class FakeNvml:
 
     @_answered
     def nvmlDeviceGetMigMode(self, device: FakeGpu) -> list[int]:
-        """Return the mode now and the one to come; Ampere and newer."""
+        """Return the present and the pending mode; Ampere and newer."""
         if device.architecture < AMPERE:
             raise FakeNvmlError(codes.NOT_SUPPORTED)
         return [int(device.mig), int(device.mig)]
 
     @_answered
     def nvmlDeviceGetComputeRunningProcesses(self, handle: FakeGpu) -> list[SimpleNamespace]:
-        """Return who computes on it."""
+        """Return the processes that compute on it."""
         return [SimpleNamespace(pid=pid, usedGpuMemory=1 << 20) for pid in handle.processes]
 
     @_answered
@@ -299,17 +299,17 @@ class FakeNvml:
 
     @_answered
     def nvmlDeviceGetCurrentClocksEventReasons(self, handle: FakeGpu) -> int:
-        """Return what holds its clocks down now."""
+        """Return the present reasons for lower clocks."""
         return handle.reasons
 
     @_answered
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: FakeGpu) -> int:
-        """Return the same by its older name."""
+        """Return the same under the older name."""
         return handle.reasons
 
     @_answered
     def nvmlDeviceGetViolationStatus(self, device: FakeGpu, perfPolicyType: int) -> SimpleNamespace:
-        """Return for how long a policy has held its clocks down, ns; only heat ever does here."""
+        """Return the time that a policy has lowered its clocks, ns; here only heat does."""
         held_ns = device.thermal_ns if perfPolicyType == 1 else 0
         return SimpleNamespace(referenceTime=self.clock.now_ns() // 1000, violationTime=held_ns)
 
@@ -320,14 +320,14 @@ class FakeNvml:
 
     @_answered
     def nvmlDeviceGetSupportedGraphicsClocks(self, handle: FakeGpu, memoryClockMHz: int) -> list[int]:
-        """Return the graphics clocks that go with a memory clock, highest first."""
+        """Return the graphics clocks at a memory clock, highest first."""
         if memoryClockMHz not in handle.clocks_mhz:
             raise FakeNvmlError(INVALID_ARGUMENT)
         return sorted(handle.clocks_mhz[memoryClockMHz], reverse=True)
 
     @_answered
     def nvmlDeviceGetClockInfo(self, handle: FakeGpu, type: int) -> int:
-        """Return a clock now."""
+        """Return a present clock."""
         return handle.memory_mhz if type == MEMORY_CLOCK else handle.graphics_mhz
 
     @_answered
@@ -337,17 +337,17 @@ class FakeNvml:
 
     @_answered
     def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: FakeGpu) -> int:
-        """Return the one it starts with."""
+        """Return the default power limit, mW."""
         return handle.limits_mw[1]
 
     @_answered
     def nvmlDeviceGetPowerManagementLimitConstraints(self, handle: FakeGpu) -> list[int]:
-        """Return the lowest and the highest."""
+        """Return the lowest and the highest power limit, mW."""
         return [handle.limits_mw[0], handle.limits_mw[2]]
 
     @_answered
     def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:
-        """Return the least of all limits."""
+        """Return the lowest of all limits, mW."""
         return handle.limit_mw if handle.enforced_mw is None else min(handle.limit_mw, handle.enforced_mw)
 
     @_answered

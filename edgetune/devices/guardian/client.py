@@ -11,9 +11,9 @@ from pathlib import Path
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import ModeSpace
 from edgetune.devices.control import BoardControl
-from edgetune.devices.guardian.conversation import GuardianEnded, GuardianProcess
+from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.guardian.protocol import space_from_plain
-from edgetune.errors import DeviceError, ExitCode, NotRestoredError
+from edgetune.errors import DeviceError, EdgetuneError, ExitCode, NotRestoredError
 from edgetune.processes.privilege import RootCommand, holds_root
 
 _PATIENCE_S = 60.0
@@ -160,9 +160,10 @@ class GuardianModes:
             self._guardian = guardian
             try:
                 facts = guardian.hello()
-            except GuardianEnded as end:
-                self._guardian = None
-                raise end.error from None
+            except EdgetuneError:
+                if guardian.ended:
+                    self._guardian = None
+                raise
             self.recovered += tuple(facts["recovered"])
             if self._space is None:
                 self._space = space_from_plain(facts["space"])
@@ -172,9 +173,10 @@ class GuardianModes:
         """Send a request and return the mode in the reply, empty where the reply has none."""
         try:
             return dict(guardian.ask(request, **arguments).get("mode", {}))
-        except GuardianEnded as end:
-            self.restore()
-            raise end.error from None
+        except EdgetuneError:
+            if guardian.ended:
+                self.restore()
+            raise
 
 
 def open_guardian_modes(command: Sequence[str], control: BoardControl, *, ask: bool) -> GuardianModes:
@@ -224,14 +226,12 @@ def left_behind(command: Sequence[str]) -> tuple[str, ...]:
 def _visit(command: Sequence[str], *requests: str, patience_s: float = _PATIENCE_S) -> tuple[str, ...]:
     """Start a guardian, send the requests, and return the sentences of its replies."""
     guardian = GuardianProcess(command, patience_s)
-    told: list[str] = []
+    sentences: list[str] = []
     try:
         for request in requests:
-            told += (guardian.hello() if request == "hello" else guardian.ask(request))["recovered"]
-    except GuardianEnded as end:
-        raise end.error from None
+            sentences += (guardian.hello() if request == "hello" else guardian.ask(request))["recovered"]
     finally:
         code = guardian.end()
     if code != ExitCode.DONE:
         raise guardian.explain(code)
-    return tuple(told)
+    return tuple(sentences)

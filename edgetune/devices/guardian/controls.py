@@ -69,13 +69,11 @@ def open_jetson_control(
 
     if detect_jetson(sysfs) is None:
         raise DeviceError("this machine is not a Jetson", "the device twin:orin-agx simulates one")
-    knobs = find_knobs(sysfs)
-    nvpmodel = read_nvpmodel(sysfs)
-    if isinstance(nvpmodel, str):
-        caps = limits_in_force(knobs, sysfs)
-        return JetsonControl(sysfs, knobs=knobs, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
-    presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))
-    caps = limits_in_force(knobs, sysfs) if nvpmodel.active_model is None else caps_of(nvpmodel, knobs.tables)
+    knobs, nvpmodel = find_knobs(sysfs), read_nvpmodel(sysfs)
+    presets, caps = None, limits_in_force(knobs, sysfs)
+    if not isinstance(nvpmodel, str):
+        presets = presets_of(nvpmodel, knobs.tables, present_masks(sysfs, nvpmodel))
+        caps = caps if nvpmodel.active_model is None else caps_of(nvpmodel, knobs.tables)
     return JetsonControl(sysfs, knobs=knobs, presets=presets, caps=caps, beyond_caps=beyond_caps, sleep=sleep)
 
 

@@ -27,15 +27,6 @@ _ENDS_WITHIN_S = 30.0
 """Timeout of a restore, s: some 50 writes, of which switching a core takes longest, some 0.1 s each (estimate)."""
 
 
-class GuardianEnded(Exception):
-    """The guardian has ended; ``error`` is the reason, ``code`` its exit code."""
-
-    def __init__(self, error: EdgetuneError, code: int) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.code = code
-
-
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
     """Start processes in this context with Ctrl-C ignored; the end of their input ends them.
@@ -107,12 +98,17 @@ class GuardianProcess:
         """Process id; that of ``sudo`` where the guardian runs below it."""
         return self._process.pid
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is known to have ended."""
+        return self._code is not None
+
     def hello(self) -> dict[str, Any]:
         """Return the facts that the guardian reports about itself and the device.
 
         Raises:
             DeviceError: the guardian has another protocol version.
-            GuardianEnded, DeviceError: see ``ask``.
+            EdgetuneError: see ``ask``.
         """
         facts = self.ask("hello")
         if facts["protocol"] != PROTOCOL:
@@ -123,8 +119,8 @@ class GuardianProcess:
         """Send a request and return the reply.
 
         Raises:
-            GuardianEnded: the guardian has ended.
-            InputError, DeviceError, NotRestoredError: the guardian's error, or no answer in time.
+            InputError, DeviceError, NotRestoredError: the guardian's error, the reason of its end, or no answer in
+                time.
         """
         self._number += 1
         line = json.dumps({"id": self._number, "request": request, **arguments}).encode() + b"\n"
@@ -132,7 +128,7 @@ class GuardianProcess:
             self._requests.write(line)
             reply = self._reply(self._number)
         except (BrokenPipeError, EOFError):
-            raise self._obituary() from None
+            raise self.explain(self.end()) from None
         if not reply["ok"]:
             raise _ERRORS.get(reply["type"], DeviceError)(reply["message"], reply["hint"])
         return reply
@@ -179,10 +175,6 @@ class GuardianProcess:
     def notes(self) -> tuple[str, ...]:
         """Sentences that it printed at its end, errors excluded."""
         return tuple(line.removeprefix("note: ") for line in self._said if line.startswith("note: "))
-
-    def _obituary(self) -> GuardianEnded:
-        code = self.end()
-        return GuardianEnded(self.explain(code), code)
 
     def explain(self, code: int) -> EdgetuneError:
         """Return the reason of the guardian's end: its own message, that of ``sudo``, or its exit code."""

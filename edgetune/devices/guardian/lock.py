@@ -223,7 +223,7 @@ def _in_use(holder: Holder | None) -> DeviceError:
     hint = f"wait for process {holder.pid} to end, or ask {holder.user} to end it"
     if holder.ending is not None:
         hint = f"wait for it, or end it: {holder.ending}"
-    return DeviceError(f"the board is in use by another edgetune: {holder.told}", hint)
+    return DeviceError(f"the board is in use by another edgetune: {holder.description}", hint)
 
 
 def _busy_guardian(holder: Holder | None) -> DeviceError:

@@ -94,8 +94,8 @@ def _guard(
         if not held:
             return []
         if lines is None:
-            told = [told for state in STATES for told in recover(control, journals, state)]
-            print(json.dumps({"recovered": told}))  # noqa: T201 -- escapes all that is not ASCII
+            sentences = [each for state in STATES for each in recover(control, journals, state)]
+            print(json.dumps({"recovered": sentences}))  # noqa: T201 -- escapes all that is not ASCII
             return []
         session = Session(control, journals, stop)
         serve(session, lines)

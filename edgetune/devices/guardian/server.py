@@ -13,13 +13,7 @@ from typing import Any
 
 from edgetune.artifacts.mode import Mode
 from edgetune.devices.capabilities import check_mode
-from edgetune.devices.control import (
-    BoardControl,
-    RestorePlan,
-    Snapshot,
-    same_configuration,
-    told_change,
-)
+from edgetune.devices.control import BoardControl, RestorePlan, Snapshot, describe_change, same_configuration
 from edgetune.devices.guardian.journal import STATES, GuardianJournalEntry, Journals, State
 from edgetune.devices.guardian.protocol import (
     PROTOCOL,
@@ -83,8 +77,9 @@ class Session:
         """
         now = self._control.configuration()
         if now != self._configuration:
+            change = describe_change(self._configuration, now)
             raise DeviceError(
-                f"the configuration of {self.device} changed during the run: {told_change(self._configuration, now)}",
+                f"the configuration of {self.device} changed during the run: {change}",
                 "run the command again: it keeps to the limits that hold then",
             )
 
@@ -118,7 +113,7 @@ class Session:
             self._journals.end()
             self._found = None
             if plan.note:
-                self.notes.append(_told_restored(self.device, plan))
+                self.notes.append(_describe_restored(self.device, plan))
 
     def keep(self) -> None:
         """Leave the mode in place until ``undo``."""
@@ -138,7 +133,7 @@ class Session:
     def left(self) -> list[str]:
         """Return what ``settle`` and ``undo`` would restore, one sentence per journal, without changing anything."""
         self._looked = True
-        return [told for state in STATES if (told := _told_left(self._control, self._journals, state))]
+        return [sentence for state in STATES if (sentence := _describe_left(self._control, self._journals, state))]
 
     def forget(self) -> list[str]:
         """Restore what is possible, remove the journals in any case, and return sentences, failures included.
@@ -146,18 +141,18 @@ class Session:
         Raises:
             DeviceError: a journal cannot be removed.
         """
-        told: list[str] = []
+        sentences: list[str] = []
         self._settled = True
         with suppress(NotRestoredError):
             self.restore()  # the journal reports the rest below
         self._found = None
         for state in STATES:
             try:
-                told += recover(self._control, self._journals, state)
+                sentences += recover(self._control, self._journals, state)
             except NotRestoredError as error:
                 self._journals.end(state)
-                told.append(f"{error.message}; this is forgotten now")
-        return told
+                sentences.append(f"{error.message}; this is forgotten now")
+        return sentences
 
     def close(self) -> None:
         """Restore every setting, those of an earlier run too unless only reads were requested.
@@ -275,12 +270,12 @@ def recover(control: BoardControl, journals: Journals, state: State = "run") -> 
     if entry is None:
         return []
     if _outdated(control, journals, entry):
-        change = told_change(entry.configuration, control.configuration())
+        change = describe_change(entry.configuration, control.configuration())
         done = f"nothing of {entry.device} was put back, for {change}"
     else:
-        done = _told_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration))
+        done = _describe_restored(entry.device, restore_found(control, entry.snapshot, entry.configuration))
     journals.end(state)
-    return [f"{_describe(entry)}{_told_restart(journals, entry)}: {done}"]
+    return [f"{_describe(entry)}{_describe_restart(journals, entry)}: {done}"]
 
 
 def _outdated(control: BoardControl, journals: Journals, entry: GuardianJournalEntry) -> bool:
@@ -290,15 +285,15 @@ def _outdated(control: BoardControl, journals: Journals, entry: GuardianJournalE
     return not same_configuration(entry.configuration, control.configuration())
 
 
-def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
+def _describe_left(control: BoardControl, journals: Journals, state: State) -> str:
     """Return a sentence about what ``recover`` would restore; empty where there is no journal."""
     try:
         entry = journals.read(state)
         if entry is None:
             return ""
         if _outdated(control, journals, entry):
-            change = told_change(entry.configuration, control.configuration())
-            return f"{_describe(entry)}{_told_restart(journals, entry)}: nothing would be put back, for {change}"
+            change = describe_change(entry.configuration, control.configuration())
+            return f"{_describe(entry)}{_describe_restart(journals, entry)}: nothing would be put back, for {change}"
         plan, now = control.plan_restore(entry.snapshot, entry.configuration), control.snapshot()
     except EdgetuneError as error:
         return error.message
@@ -309,16 +304,16 @@ def _told_left(control: BoardControl, journals: Journals, state: State) -> str:
     ]
     what = f"would put back {', '.join(differing)}" if differing else "every setting is as it goes back to"
     words = [what, *plan.withheld, *([plan.note] if plan.note else [])]
-    return f"{_describe(entry)}{_told_restart(journals, entry)}: {'; '.join(words)}"
+    return f"{_describe(entry)}{_describe_restart(journals, entry)}: {'; '.join(words)}"
 
 
-def _told_restored(device: str, plan: RestorePlan) -> str:
+def _describe_restored(device: str, plan: RestorePlan) -> str:
     return f"{device} was put back" + (
         f", but not to all that was found: {plan.note}" if plan.note else " as it was found"
     )
 
 
-def _told_restart(journals: Journals, entry: GuardianJournalEntry) -> str:
+def _describe_restart(journals: Journals, entry: GuardianJournalEntry) -> str:
     return "; the machine has been restarted since" if journals.restarted_since(entry) else ""
 
 

@@ -67,8 +67,8 @@ class JetsonControl(BoardControl):
         emc = self._knobs.emc
         if emc is None:
             return dict(caps)
-        kernel, told = emc.capped_hz(self._files) / emc.per_mhz, caps.get("mem_mhz")
-        return {**caps, "mem_mhz": kernel if told is None else min(told, kernel)}
+        kernel, allowed = emc.capped_hz(self._files) / emc.per_mhz, caps.get("mem_mhz")
+        return {**caps, "mem_mhz": kernel if allowed is None else min(allowed, kernel)}
 
     def configuration(self) -> str:
         """Return the power mode in force, which sets the board's limits; empty when it is unknown."""

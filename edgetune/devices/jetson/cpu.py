@@ -149,13 +149,13 @@ def possible_limits(cores: Cores) -> dict[LimitFiles, int]:
 
 def policies(sysfs: Sysfs) -> list[CpufreqPolicy]:
     """Return the policies that list their cores now."""
-    told = []
+    found = []
     for folder in sysfs.glob(f"{FOLDER}/cpufreq/policy*"):
         try:
-            told.append(CpufreqPolicy(folder, frozenset(parse_ranges(sysfs.read(f"{folder}/related_cpus")))))
+            found.append(CpufreqPolicy(folder, frozenset(parse_ranges(sysfs.read(f"{folder}/related_cpus")))))
         except (OSError, ValueError):
             continue  # its cores are off
-    return told
+    return found
 
 
 def table_khz(sysfs: Sysfs, policy: CpufreqPolicy) -> tuple[int, ...]:

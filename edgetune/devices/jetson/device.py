@@ -21,6 +21,7 @@ from edgetune.devices.guardian.controls import BEYOND_CAPS, open_jetson_control
 from edgetune.devices.guardian.lock import Exclusive
 from edgetune.devices.jetson.catalog import CatalogueBoard, ClockTable, board_of_module
 from edgetune.devices.jetson.detect import Jetson, detect_jetson
+from edgetune.devices.jetson.gpu import gpu_folder
 from edgetune.devices.jetson.knobs import Tables, caps_of, find_knobs
 from edgetune.devices.jetson.nvpmodel import Nvpmodel, read_nvpmodel
 from edgetune.devices.jetson.options import POWER_SENSORS, JetsonOptions, parse_jetson_options
@@ -33,8 +34,6 @@ from edgetune.errors import DeviceError
 from edgetune.processes.privilege import holds_root
 
 _CPU_GOVERNORS = "sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
-_GPU_GOVERNOR_FOLDERS = ("gpu-gpc-0", "*gpu", "*.ga10b", "*.gv11b", "*.gp10b")
-"""Names of the GPU's clock in ``sys/class/devfreq``, Thor first. Source: NVIDIA's nvpmodel files, and jetson_stats."""
 
 
 def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, Any]:
@@ -47,12 +46,12 @@ def board_conditions(sysfs: Sysfs, tables: Tables | None = None) -> dict[str, An
     board = detect_jetson(sysfs)
     nvpmodel = read_nvpmodel(sysfs)
     known = None if isinstance(nvpmodel, str) else nvpmodel
-    fan = read_fan(sysfs, known.fan_profile if known else None)
+    fan, gpu = read_fan(sysfs, known.fan_profile if known else None), gpu_folder(sysfs)
     return {
         **_identity(board),
         **_power_mode(nvpmodel),
         "caps": caps_of(known, tables) if known and tables else None,
-        "governors": {"cpu": _cpu_governors(sysfs), "gpu": _gpu_governor(sysfs)},
+        "governors": {"cpu": _cpu_governors(sysfs), "gpu": (sysfs.text(f"{gpu}/governor") or None) if gpu else None},
         "fan": asdict(fan) if fan else None,
         **software_versions(),
     }
@@ -78,14 +77,6 @@ def _cpu_governors(sysfs: Sysfs) -> str | None:
     """Return the cpufreq governor, or every governor where policies differ."""
     found = sorted({word for path in sysfs.glob(_CPU_GOVERNORS) if (word := sysfs.text(path))})
     return ", ".join(found) or None
-
-
-def _gpu_governor(sysfs: Sysfs) -> str | None:
-    for folder in _GPU_GOVERNOR_FOLDERS:
-        for path in sysfs.glob(f"sys/class/devfreq/{folder}/governor"):
-            if word := sysfs.text(path):
-                return word
-    return None
 
 
 _KHZ_PER_MHZ = 1000
@@ -240,8 +231,4 @@ def _listings() -> list[Listing]:
     return [Listing("jetson", board.model)]
 
 
-def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
-    return open_jetson_at(name=name)
-
-
-KIND = DeviceKind("jetson", True, _listings, _open)
+KIND = DeviceKind("jetson", True, _listings, lambda name, _seed: open_jetson_at(name=name))

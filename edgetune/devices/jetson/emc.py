@@ -228,7 +228,7 @@ class EmcClock:
             found[self.cap.path] = files.read(self.cap.path)
         return found
 
-    def meant(self, found: Mapping[str, str]) -> Snapshot:
+    def restorable(self, found: Mapping[str, str]) -> Snapshot:
         """Return the snapshot without the rate if the snapshot says that the rate was unlocked.
 
         A snapshot merged from two may hold a rate that only the later one found locked.

@@ -1,7 +1,7 @@
 """The GPU clock: its devfreq folder, whose name depends on the release, and its limits.
 
 The folder is found as NVIDIA's jetson_clocks and jtop find it: the devfreq entry whose device has the GPU's device-tree
-node, else one whose node has a GPU's name, else one named ``gpu``. On Thor it is ``gpu-gpc-0``.
+node, else one whose node has a GPU's name, else one that has such a name itself. On Thor it is ``gpu-gpc-0``.
 
 A sleeping GPU is kept awake (``power/control`` on) while its limits change, as nvpmodel does. Its ``cur_freq`` may then
 be stale, zero or an error, so the setting is read from the limits alone.
@@ -100,7 +100,7 @@ class GpuClock:
 
 def find_gpu(sysfs: Sysfs) -> GpuClock | str:
     """Return the GPU clock, or the reason why it cannot be set."""
-    folder = _folder(sysfs)
+    folder = gpu_folder(sysfs)
     if folder is None:
         return (
             "the kernel shows no GPU clock below /sys/class/devfreq; it may not until the GPU was first used: "
@@ -127,13 +127,14 @@ def devfreq_table(sysfs: Sysfs, folder: str) -> tuple[int, ...]:
         return ()
 
 
-def _folder(sysfs: Sysfs) -> str | None:
+def gpu_folder(sysfs: Sysfs) -> str | None:
+    """Return the GPU's devfreq folder, found as the module docstring describes; ``None`` where there is none."""
     entries = sysfs.glob(f"{CLASS}/*")
     wanted = sysfs.text(_NODE)
     rules = (
         lambda entry: entry.endswith(f"/{THOR}"),
         lambda entry: wanted != "" and sysfs.text(f"{entry}/device/of_node/compatible") == wanted,
         lambda entry: sysfs.text(f"{entry}/device/of_node/name").strip("\0") in _NODE_NAMES,
-        lambda entry: "gpu" in entry.rpartition("/")[2],
+        lambda entry: any(name in entry.rpartition("/")[2] for name in _NODE_NAMES),
     )
     return next((entry for rule in rules for entry in entries if rule(entry)), None)

@@ -97,7 +97,7 @@ def read_nvpmodel(sysfs: Sysfs, ask: Callable[[], NvpmodelStatus | str] | None =
     )
 
 
-def noted_mode(sysfs: Sysfs) -> int | None:
+def saved_mode(sysfs: Sysfs) -> int | None:
     """Return the number of the mode that nvpmodel saved for the next boot; ``None`` when it saved none."""
     noted = re.search(r"pmode:([0-9]{1,9})", read_text(sysfs.root, STATUS) or "")
     return int(noted[1]) if noted else None
@@ -146,7 +146,7 @@ def _active(
     sysfs: Sysfs, config: NvpmodelConfiguration, ask: Callable[[], NvpmodelStatus | str] | None
 ) -> tuple[int | None, list[str]]:
     """Return the active mode's number, and notes about it."""
-    noted = noted_mode(sysfs)
+    noted = saved_mode(sysfs)
     if noted is not None:
         return _known(noted, config)
     if ask is None:

@@ -59,6 +59,7 @@ class BoardPower:
         refresh_s: Interval between new values, s.
 
     Attributes:
+        source: Chips and rails of the total, e.g. ``ina3221:VDD_IN``.
         discarded: Number of impossible readings since the sensor was opened.
         errors: Number of failed readings.
     """
@@ -71,6 +72,8 @@ class BoardPower:
         self._before: _Counts = {}
         self._since_ns = 0
         self._equal = 0
+        chips = dict.fromkeys(channel.chip for channel in total.channels)
+        self.source = f"{'+'.join(chips)}:{total.name}"
         self.refresh_s = refresh_s
         self.discarded = 0
         self.errors = 0
@@ -79,12 +82,6 @@ class BoardPower:
     def settle_s(self) -> float:
         """Two intervals, s: one that began before the work, and one until its mean is shown."""
         return 2 * self.refresh_s
-
-    @property
-    def source(self) -> str:
-        """E.g. ``ina3221:VDD_IN``."""
-        chips = dict.fromkeys(channel.chip for channel in self._total.channels)
-        return f"{'+'.join(chips)}:{self._total.name}"
 
     def conditions(self) -> dict[str, object]:
         """Return the conditions of the power figure, for the header of an artifact."""

@@ -13,11 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from edgetune.devices.board_files import BoardFiles, LimitFiles, read_bytes, read_text
-from edgetune.devices.control import RestorePlan, Snapshot, same_configuration, told_change
+from edgetune.devices.control import RestorePlan, Snapshot, describe_change, same_configuration
 from edgetune.devices.jetson.cpu import online_file, possible_limits, switch_off, switch_on
 from edgetune.devices.jetson.emc import LimitedRate, LockedRate
 from edgetune.devices.jetson.knobs import JetsonKnobs
-from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, noted_mode, read_nvpmodel
+from edgetune.devices.jetson.nvpmodel import Nvpmodel, configuration_path, read_nvpmodel, saved_mode
 from edgetune.devices.jetson.nvpmodel_grammar import UNCAPPED, Param, PowerModel
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
@@ -31,7 +31,7 @@ def configuration_in_force(sysfs: Sysfs) -> str:
 
     The part before the first comma names only the mode.
     """
-    mode = noted_mode(sysfs)
+    mode = saved_mode(sysfs)
     if mode is None:
         return ""
     words = [f"nvpmodel mode {mode}"]
@@ -59,7 +59,7 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
         return RestorePlan(found)
     nvpmodel = read_nvpmodel(sysfs)
     if isinstance(nvpmodel, str) or nvpmodel.active_model is None:
-        return _plan_blindly(knobs, sysfs, found, told_change(then, now))
+        return _plan_blindly(knobs, sysfs, found, describe_change(then, now))
     name = nvpmodel.active_model.name
     values = ModeValues(nvpmodel, nvpmodel.active_model, then, knobs, sysfs).values(found)
     chosen = bool(then) and then.partition(",")[0] != now.partition(",")[0]
@@ -67,7 +67,7 @@ def plan_restore(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, then: str) -
     target = within(found | values, lambda _: None, knobs) if chosen else within(found, values.get, knobs)
     if target == found:
         return RestorePlan(found)
-    return RestorePlan(target, f"{told_change(then, now)}, and the limits of {name} hold")
+    return RestorePlan(target, f"{describe_change(then, now)}, and the limits of {name} hold")
 
 
 def _plan_blindly(knobs: JetsonKnobs, sysfs: Sysfs, found: Snapshot, note: str) -> RestorePlan:
@@ -256,7 +256,7 @@ class BoardRestore:
     def __init__(self, files: BoardFiles, knobs: JetsonKnobs, found: Snapshot) -> None:
         self._files = files
         self._knobs = knobs
-        self._found = dict(found) if knobs.emc is None else knobs.emc.meant(found)
+        self._found = dict(found) if knobs.emc is None else knobs.emc.restorable(found)
         self._trouble: list[str] = []
         self._seen_right: set[str] = set()
 
@@ -277,7 +277,7 @@ class BoardRestore:
         for core in reversed(knobs.cores.switchable):
             if found.get(online_file(core)) == "0":
                 self._attempt(switch_off, files, [core])
-        return [told for path, value in found.items() if (told := self._difference(path, value))]
+        return [wrong for path, value in found.items() if (wrong := self._difference(path, value))]
 
     def _attempt(self, action: Callable[..., None], *arguments: object) -> bool:
         """Run an action and return whether it succeeded; keep the message of an error."""

@@ -41,7 +41,7 @@ def open_nvml_device(
 
     Args:
         index: GPU number of nvidia-smi.
-        library: Used in place of ``pynvml``; see ``tests/fakes/nvml.py``.
+        library: Used in place of ``pynvml``; this process then sets the modes. See ``tests/fakes/nvml.py``.
         may_set: Whether clocks and limits can be set; by default whether this process holds root.
         root: Root of the file system.
         clock: Clock of the device; the system's monotonic clock by default.
@@ -56,6 +56,9 @@ def open_nvml_device(
     clock = clock or MonotonicClock()
     may_set = holds_root() if may_set is None else may_set
     control = NvmlControl(gpu, may_set=may_set, clock=clock)
+    modes: ModeControl = DirectModes(control)
+    if library is None:
+        modes = open_guardian_modes(guardian_command(control.name), control, ask=not may_set)
     throttling = open_throttling(gpu)
     watch = getattr(throttling, "note", lambda: None)
     return Device(
@@ -65,7 +68,7 @@ def open_nvml_device(
         source=_source(gpu),
         clock=clock,
         power=open_power(gpu, clock, watch),
-        modes=_modes(control, library, may_set),
+        modes=modes,
         temperature=open_thermometer(gpu),
         throttle=throttling,
         conditions=_conditions(gpu),
@@ -73,13 +76,6 @@ def open_nvml_device(
         exclusive=nullcontext if library is not None else Exclusive(control.name, root),
         load=CpuLoad(Sysfs(root)),
     )
-
-
-def _modes(control: NvmlControl, library: Any, may_set: bool) -> ModeControl:
-    """Return modes set by the guardian; with a library passed in, modes set by this process."""
-    if library is not None:
-        return DirectModes(control)
-    return open_guardian_modes(guardian_command(control.name), control, ask=not may_set)
 
 
 def _source(gpu: Gpu) -> LiveSource:
@@ -197,8 +193,4 @@ def open_nvidia(name: str, library: Any = None, root: Path = Path("/")) -> Devic
     return open_nvml_device(int(index), library, root=root)
 
 
-def _open(name: str, seed: int) -> Device:  # noqa: ARG001 - every kind is opened alike
-    return open_nvidia(name)
-
-
-KIND = DeviceKind("nvidia:0", True, nvidia_listings, _open)
+KIND = DeviceKind("nvidia:0", True, nvidia_listings, lambda name, _seed: open_nvidia(name))

@@ -207,7 +207,7 @@ def _open_locked(path: Path) -> int:
         if not try_lock(descriptor):
             holder = holder_of(descriptor)
             os.close(descriptor)
-            who = "" if holder is None else f": {holder.told}"
+            who = "" if holder is None else f": {holder.description}"
             raise InputError(
                 f"another run is writing {path}{who}", "wait for it, stop it, or write to another file with -o"
             ) from None

@@ -19,6 +19,7 @@ from edgetune.devices.guardian.conversation import GuardianProcess
 from edgetune.devices.guardian.program import shun_oom_killer
 from edgetune.devices.host import open_host
 from edgetune.errors import DeviceError, NotRestoredError
+from edgetune.processes.replies import ReplyLines
 from edgetune.testing.device_contract import DeviceContract
 from edgetune.testing.fake_board import make_board
 from edgetune.testing.fake_jetson import apply_line, fake_guardian_command, request_line
@@ -238,7 +239,7 @@ def test_a_reply_that_nobody_waited_for_is_not_taken_for_the_next_one(kernel, mo
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(GuardianProcess, "_line", interrupted)
+        patch.setattr(ReplyLines, "next", interrupted)
         with pytest.raises(KeyboardInterrupt):
             guardian.ask("apply", mode={"gpu_mhz": 200})
     assert guardian.ask("read")["mode"] == {"gpu_mhz": 200.0, "mem_mhz": 800.0}
