@@ -3,12 +3,12 @@
     cuda = FakeCuda([FakeCudaGpu()], clock, kernels={"vadd": FakeCudaKernel((8, 8, 8, 4), duration_ns=5000, run=add)})
     driver = load_driver(cuda)
 
-It is a fake: no GPU is used, and times are those that a test gives. What it holds to is what NVIDIA documents (CUDA
-Driver API reference, and the signatures of cuda-bindings 12.8 to 13): results come as tuples behind a code, names are
-bytes, attributes are members of their enumeration, arguments are copied at the launch, streams are ordered and do not
-wait for each other, bytes are moved when their stream comes to it, freeing memory waits for all, an event that never
-was recorded counts as over, after a kernel that failed every call fails. Where the real driver would wait for ever it
-raises ``WouldWaitForeverError``. ``torch_cuda`` is another fake: that of PyTorch on a GPU.
+No GPU is used, and a test gives the times. The following behaviour is documented by NVIDIA (CUDA Driver API reference,
+and the signatures of cuda-bindings 12.8 to 13): results are tuples that begin with a code, names are bytes, attributes
+are members of their enumeration, arguments are copied at the launch, streams are ordered and independent of each other,
+a copy happens in the order of its stream, freeing memory waits for all work, an event that was never recorded counts as
+complete, and after a failed kernel every call fails. Where the real driver would wait forever, the fake raises
+``WouldWaitForeverError``. ``torch_cuda`` is the fake of PyTorch on a GPU.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from fakes.cuda_work import ELF, CudaWork
 
 
 def fake_image(*symbols: str) -> bytes:
-    """Return what stands for a compiled module with these kernels; a real cubin will do too."""
+    """Return an image that takes the place of a module with these kernels; a real cubin works too."""
     return ELF + b"".join(b"\0" + symbol.encode() for symbol in symbols) + b"\0"
 
 
 class FakeCuda(CudaWork):
-    """Stands for the module ``cuda.bindings.driver``.
+    """Takes the place of the module ``cuda.bindings.driver``.
 
     Args:
-        gpus: What the machine has.
-        clock: Moves with every call, and on where a call waits; give the backend the same.
-        kernels: What symbols do on every GPU.
-        version: Of CUDA, e.g. 12060.
-        call_ns: What a call of each function takes on the clock, ns; the others take ``other_ns``.
-        other_ns: See there. Neither is that of any machine.
-        missing: Functions that the driver is too old for.
-        fails_with: The code of ``cuInit``; ``None``: there is no driver at all.
+        gpus: The GPUs of the machine.
+        clock: Advances with every call and every wait; the backend needs the same clock.
+        kernels: Kernels of every GPU, by symbol.
+        version: Version of CUDA, e.g. 12060.
+        call_ns: Made-up duration of a call of each function, ns.
+        other_ns: Made-up duration of all other calls, ns.
+        missing: Functions that the driver lacks.
+        fails_with: The code that ``cuInit`` returns; ``None`` for a machine without a driver.
     """
 
     # --- the driver and its devices
@@ -75,12 +75,12 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDeviceGetCount(self) -> tuple[Any, ...]:
-        """Return how many GPUs there are."""
+        """Return the number of GPUs."""
         return (len(self.works),)
 
     @answers(1)
     def cuDeviceGet(self, ordinal: int) -> tuple[Any, ...]:
-        """Return one of them."""
+        """Return one GPU."""
         refuse(codes.INVALID_DEVICE, when=not 0 <= ordinal < len(self._devices))
         return (self._devices[ordinal],)
 
@@ -115,7 +115,7 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDevicePrimaryCtxRetain(self, dev: Handle) -> tuple[Any, ...]:
-        """Make the primary context, or count it once more."""
+        """Make the primary context, or increase its count."""
         primary = self._primaries[self._devices.index(dev)]
         primary.alive = True
         primary.what.retained += 1
@@ -123,7 +123,7 @@ class FakeCuda(CudaWork):
 
     @answers(0)
     def cuDevicePrimaryCtxRelease(self, dev: Handle) -> None:
-        """Count it down; the last release destroys it and waits for what runs."""
+        """Decrease the count of the primary context; the last release waits for running work and destroys it."""
         primary = self._primaries[self._devices.index(dev)]
         refuse(codes.INVALID_CONTEXT, when=not primary.alive)
         primary.what.retained -= 1
@@ -139,7 +139,7 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuCtxPopCurrent(self) -> tuple[Any, ...]:
-        """Make the one before it current."""
+        """Make the previous context current."""
         refuse(codes.INVALID_CONTEXT, when=not self._state.current)
         return (self._state.current.pop(),)
 
@@ -160,7 +160,7 @@ class FakeCuda(CudaWork):
 
     @answers(3)
     def cuDevSmResourceSplitByCount(self, nbGroups: int, input_: Any, flags: int, minCount: int) -> tuple[Any, ...]:
-        """Split multiprocessors into groups of a size that the GPU can do, at least as large as asked."""
+        """Split multiprocessors into groups of a size that the GPU supports and that is at least the requested one."""
         gpu = self._context().work.gpu
         size = -(-max(minCount, gpu.green_least) // gpu.green_step) * gpu.green_step
         groups = min(nbGroups, input_.sm.smCount // size)
@@ -169,7 +169,7 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuDevResourceGenerateDesc(self, resources: Sequence[Any], nbResources: int) -> tuple[Any, ...]:
-        """Describe what a green context gets."""
+        """Describe the multiprocessors of a green context."""
         refuse(codes.INVALID_VALUE, when=nbResources != len(resources))
         return (Handle("description", sum(each.sm.smCount for each in resources)),)
 
@@ -181,13 +181,13 @@ class FakeCuda(CudaWork):
 
     @answers(1)
     def cuCtxFromGreenCtx(self, hCtx: Handle) -> tuple[Any, ...]:
-        """Return it as a context that can be made current; it lives as long as the green one."""
+        """Return a context that can be made current; it lives as long as the green context."""
         refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
         return (Handle("context", hCtx.what),)
 
     @answers(0)
     def cuGreenCtxDestroy(self, hCtx: Handle) -> None:
-        """Destroy it; waits for what runs."""
+        """Wait for running work and destroy a green context."""
         self._wait(hCtx.what.work.busy_until_ns)
         refuse(codes.INVALID_CONTEXT, when=hCtx.kind != "green" or not hCtx.alive)
         hCtx.alive = False

@@ -1,10 +1,10 @@
 """The GPUs beneath the fake of CUDA's driver: memory in bytes, streams in order, kernels that are Python functions.
 
-    stream 1   [k1      ][k2 ]          a kernel begins when the one before it on its stream has ended, and what its
-    stream 2      [k3           ]       stream waits for; kernels of different streams run side by side, each as fast
-                                        as alone: nothing contends here
+    stream 1   [k1      ][k2 ]          a kernel begins at the end of the previous kernel of its stream, and of the
+    stream 2      [k3           ]       events that its stream waits for; kernels of different streams run in parallel,
+                                        each as fast as alone: there is no contention
 
-It is a fake: times are those that a test gives, and nothing that it says is about hardware.
+A test gives all times; none is that of hardware.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UNWRITTEN = 0xCD
 
 
 class WouldWaitForeverError(Exception):
-    """The real driver would not return from this call: it waits for a kernel that never ends."""
+    """The real driver would never return from this call, which waits for a kernel without an end."""
 
 
 class IllegalAddressError(Exception):
@@ -36,19 +36,19 @@ class IllegalAddressError(Exception):
 
 @dataclass(slots=True)
 class FakeCudaGpu:
-    """One scripted GPU, invented throughout.
+    """One scripted GPU with made-up properties.
 
     Args:
-        name, uuid: As CUDA tells them.
+        name, uuid: As CUDA returns them.
         capability: Compute capability.
         sm_count, threads_per_sm, blocks_per_sm, registers_per_sm, shared_bytes_per_sm: Limits of multiprocessors.
-        threads_per_block, shared_bytes_per_block: Limits of blocks, the latter where a kernel asks for more than usual.
+        threads_per_block, shared_bytes_per_block: Limits of blocks, the latter after an explicit request.
         clock_khz, memory_clock_khz, memory_bits: Clocks, and width of the memory.
-        memory_bytes: How much can be allocated.
-        priorities: The lowest and the highest of streams.
-        start_ns: From a launch until its first block runs, where the stream is empty.
-        green: Whether green contexts work on it.
-        green_least, green_step: Smallest number of multiprocessors of one, and what it is a multiple of.
+        memory_bytes: Size of the memory.
+        priorities: Lowest and highest priority of streams.
+        start_ns: Time from a launch on an empty stream to its first block.
+        green: Whether it supports green contexts.
+        green_least, green_step: Smallest number of multiprocessors of a green context, and the step above it.
     """
 
     name: str = "Fake CUDA GPU (not hardware)"
@@ -74,16 +74,16 @@ class FakeCudaGpu:
 
 @dataclass(frozen=True, slots=True)
 class FakeLaunch:
-    """A launch as the fake took it.
+    """One launch.
 
     Args:
-        symbol: Of the kernel.
-        grid, block: As launched.
+        symbol: Symbol of the kernel.
+        grid, block: Their dimensions.
         shared_bytes: Dynamic shared memory.
-        arguments: The bytes of each, copied when it was launched.
-        priority: Of its stream.
+        arguments: Bytes of each argument, copied at the launch.
+        priority: Priority of its stream.
         sm_count: Multiprocessors that its context may use.
-        queued_ns, start_ns, end_ns: When it was launched and when it runs; ``NEVER_NS`` ends never.
+        queued_ns, start_ns, end_ns: Times of the launch, its start and its end; ``NEVER_NS`` for no end.
     """
 
     symbol: str
@@ -100,15 +100,15 @@ class FakeLaunch:
 
 @dataclass(frozen=True, slots=True)
 class FakeCudaKernel:
-    """What a symbol does when it is launched.
+    """The behaviour of a kernel.
 
     Args:
-        sizes: Of its parameters, bytes.
-        duration_ns: What it takes, by grid and arguments; ``None`` never ends.
-        run: Does its work, when it ends.
-        fails: The code it ends with; all that comes after it fails too.
-        registers: Of a thread.
-        static_shared_bytes: Of a block.
+        sizes: Sizes of its parameters, bytes.
+        duration_ns: Its duration, by grid and arguments; ``None`` for a kernel that never ends.
+        run: Does its work, called at its end.
+        fails: Code of its failure, which every later call returns too.
+        registers: Registers of a thread.
+        static_shared_bytes: Static shared memory of a block.
     """
 
     sizes: tuple[int, ...] = ()
@@ -119,7 +119,7 @@ class FakeCudaKernel:
     static_shared_bytes: int = 0
 
     def lasts_ns(self, grid: tuple[int, int, int], arguments: tuple[bytes, ...]) -> int | None:
-        """Return what a launch takes."""
+        """Return the duration of a launch, ns."""
         return self.duration_ns(grid, arguments) if callable(self.duration_ns) else self.duration_ns
 
 
@@ -127,7 +127,7 @@ class FakeMemory:
     """Device memory: allocations of bytes, with gaps between them.
 
     Args:
-        size_bytes: How much there is.
+        size_bytes: Size of the memory.
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -138,15 +138,15 @@ class FakeMemory:
 
     @property
     def used_bytes(self) -> int:
-        """What is allocated."""
+        """Size of all allocations, bytes."""
         return sum(part.size for part in self._parts.values())
 
     def allocations(self) -> list[tuple[int, int]]:
-        """Return address and size of everything that is allocated, bytes."""
+        """Return the address and the size, bytes, of each allocation."""
         return [(base, part.size) for base, part in self._parts.items()]
 
     def allocate(self, size_bytes: int) -> int | None:
-        """Return an address; ``None`` where there is not so much left."""
+        """Return the address of an allocation; ``None`` without enough memory."""
         if size_bytes + self.used_bytes > self._size_bytes:
             return None
         address = self._next
@@ -156,7 +156,7 @@ class FakeMemory:
         return address
 
     def free(self, address: int) -> bool:
-        """Give memory back; ``False`` where nothing was allocated at that address."""
+        """Free an allocation; return false for an address without one."""
         if self._parts.pop(address, None) is None:
             return False
         self._bases.remove(address)
@@ -166,7 +166,7 @@ class FakeMemory:
         """Return memory as an array that can be read and written.
 
         Raises:
-            IllegalAddressError: not all of it was allocated.
+            IllegalAddressError: a part of it is not allocated.
         """
         size_bytes = np.dtype(dtype).itemsize * count
         place = bisect_right(self._bases, address) - 1
@@ -178,7 +178,7 @@ class FakeMemory:
 
 @dataclass(slots=True)
 class FakeStream:
-    """A stream and the time at which all that was put on it has ended."""
+    """A stream and the time at which its last work ends."""
 
     priority: int
     tail_ns: int = 0
@@ -186,19 +186,19 @@ class FakeStream:
 
 @dataclass(slots=True)
 class FakeEvent:
-    """An event and the time that it was recorded for; ``None``: it never was."""
+    """An event and the time for which it was recorded; ``None`` before its first recording."""
 
     at_ns: int | None = None
 
 
 @dataclass(slots=True)
 class FakeWork:
-    """What runs on one GPU.
+    """The work of one GPU.
 
     Args:
         gpu: Its limits.
         memory: Its memory.
-        kernels: What symbols do; one that is not here takes a microsecond and does nothing.
+        kernels: Kernels by symbol; an unknown one takes a microsecond and does nothing.
         launches: All launches so far, in order.
     """
 
@@ -213,7 +213,7 @@ class FakeWork:
     busy_until_ns: int = 0
 
     def launch(self, kernel: FakeCudaKernel, launch: FakeLaunch, stream: FakeStream) -> None:
-        """Put a launch on a stream; its times are filled in."""
+        """Queue a launch on a stream and set its times."""
         lasts_ns = kernel.lasts_ns(launch.grid, launch.arguments)
         start_ns = max(launch.queued_ns + self.gpu.start_ns, stream.tail_ns)
         end_ns = NEVER_NS if lasts_ns is None or start_ns >= NEVER_NS else start_ns + lasts_ns
@@ -232,18 +232,18 @@ class FakeWork:
         self._put(stream, end_ns, end)
 
     def put(self, stream: FakeStream, now_ns: int, lasts_ns: int, end: Callable[[], int]) -> None:
-        """Put something else on a stream.
+        """Queue other work on a stream.
 
         Args:
-            stream: Where.
-            now_ns: The time.
-            lasts_ns: What it takes, once all before it has ended.
-            end: Does it, when it ends; returns the code that it fails with, or 0.
+            stream: The stream.
+            now_ns: The present time.
+            lasts_ns: Duration of the work.
+            end: Does the work, called at its end; returns the code of its failure, or 0.
         """
         self._put(stream, min(NEVER_NS, max(now_ns, stream.tail_ns) + lasts_ns), end)
 
     def catch_up(self, now_ns: int) -> None:
-        """Have everything happen that ends until now; nothing does after a kernel failed."""
+        """Complete all work that ends until now; after a failed kernel, none."""
         while not self.failed and self._pending and self._pending[0][0] <= now_ns:
             self.failed = heapq.heappop(self._pending)[2]()
 

@@ -69,7 +69,7 @@ class CUfunction_attribute(IntEnum):
 
 
 class CUdevResourceType(IntEnum):
-    """What can be split between green contexts, numbered as in ``cuda.h``."""
+    """Resources that green contexts split, numbered as in ``cuda.h``."""
 
     CU_DEV_RESOURCE_TYPE_INVALID = 0
     CU_DEV_RESOURCE_TYPE_SM = 1
@@ -80,10 +80,10 @@ class Handle:
     """A handle of any kind.
 
     Args:
-        kind: Of what.
-        what: That.
-        context: In which it was made; ``None`` for what needs none.
-        alive: Until it is destroyed.
+        kind: Kind of its object.
+        what: The object.
+        context: Context that made it; ``None`` for an object without a context.
+        alive: False once it is destroyed.
     """
 
     kind: Kind
@@ -100,9 +100,9 @@ class FakeContext:
     """A primary context, or a green one.
 
     Args:
-        work: What runs on its GPU.
-        sm_count: Multiprocessors it may use.
-        retained: How often it was retained.
+        work: Work of its GPU.
+        sm_count: Multiprocessors that it may use.
+        retained: Number of retains without a release.
     """
 
     work: FakeWork
@@ -121,7 +121,7 @@ class FakeFunction:
 
 
 class RefusedError(Exception):
-    """A call that the driver answers with a code."""
+    """A call for which the driver returns a code of failure."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -134,7 +134,7 @@ def refuse(code: int, *, when: bool) -> None:
 
 
 def handle_of(handle: Handle, kind: Kind) -> Any:
-    """Return what a handle stands for; one that was destroyed is refused."""
+    """Return the object of a handle; a destroyed handle is refused."""
     check_type(handle, Handle)
     if handle.kind != kind or not handle.alive or (handle.context is not None and not handle.context.alive):
         raise RefusedError(codes.INVALID_HANDLE)
@@ -142,6 +142,6 @@ def handle_of(handle: Handle, kind: Kind) -> Any:
 
 
 def check_type(value: object, kind: type) -> None:
-    """Refuse what cuda-bindings refuse before the driver sees it."""
+    """Refuse arguments that cuda-bindings refuse before the call of the driver."""
     if not isinstance(value, kind):
         raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""The state of the fake of CUDA's driver, and how each of its calls is answered."""
+"""The state of the fake of CUDA's driver, and the form of its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class FakeTime(Protocol):
-    """A clock that stands still until it is moved; see ``edgetune.testing.fake_clock.FakeClock``."""
+    """A clock that only a call advances; see ``edgetune.testing.fake_clock.FakeClock``."""
 
     def now_ns(self) -> int:
         """Return its time, ns."""
@@ -50,7 +50,7 @@ class FakeTime(Protocol):
 
 
 def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:
-    """Return what reads a clock and moves it a little each time, as whoever waits by asking for the time needs it."""
+    """Return a function that reads a clock and advances it a little, for code that polls the time."""
 
     def now_ns() -> int:
         clock.advance_ns(tick_ns)
@@ -60,7 +60,7 @@ def ticking(clock: FakeTime, tick_ns: int = 20) -> Callable[[], int]:
 
 
 def answers(values: int) -> Callable[[_Method], _Method]:
-    """Answer as cuda-bindings do: a tuple of the code and so many values, which are ``None`` where it failed."""
+    """Return results as cuda-bindings do: a tuple of the code and so many values, ``None`` after a failure."""
 
     def decorate(method: _Method) -> _Method:
         name = method.__name__
@@ -92,7 +92,7 @@ class _State:
 
 
 class CudaState:
-    """What the calls of a fake driver share; arguments as ``cuda_driver.FakeCuda``."""
+    """State that the calls of a fake driver share; arguments as ``cuda_driver.FakeCuda``."""
 
     CUresult, CUdevice_attribute, CUfunction_attribute = CUresult, CUdevice_attribute, CUfunction_attribute
     CUdevResourceType = CUdevResourceType
@@ -119,7 +119,7 @@ class CudaState:
         self.calls: list[str] = []
         """Names of all functions that were called, in order."""
         self.handles: list[Handle] = []
-        """All that was made in contexts, what was destroyed too."""
+        """Every handle made in a context, destroyed ones included."""
 
     @property
     def launches(self) -> list[FakeLaunch]:
@@ -127,11 +127,11 @@ class CudaState:
         return self.works[0].launches
 
     def leaked(self) -> list[Kind]:
-        """Return what was made and not destroyed; functions go with their module."""
+        """Return the handles that were not destroyed; functions end with their module."""
         return [handle.kind for handle in self.handles if handle.alive and handle.kind != "function"]
 
     def _pending_code(self, name: str) -> int:
-        """Let what is due happen; return the code with which every call is answered now."""
+        """Complete the work that is due; return the code that every call now returns."""
         if name in ("cuInit", "cuDriverGetVersion"):
             return 0
         if not self._state.initialised:

@@ -37,7 +37,7 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuMemFree(self, dptr: Any) -> None:
-        """Free memory; waits until the GPU is idle."""
+        """Wait until the GPU is idle and free memory."""
         work = self._context().work
         self._wait(work.busy_until_ns)
         refuse(codes.INVALID_VALUE, when=not work.memory.free(int(dptr)))
@@ -47,21 +47,21 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuMemcpyHtoDAsync(self, dstDevice: Any, srcHost: bytes, ByteCount: int, hStream: Handle) -> None:
-        """Copy to the GPU: pageable bytes are read now, and are there when the stream has come to it."""
+        """Copy to the GPU: pageable bytes are read now and arrive in the order of the stream."""
         target = self._memory(dstDevice, ByteCount)
         refuse(codes.INVALID_VALUE, when=len(memoryview(srcHost).cast("B")) < ByteCount)
         self._moves(hStream, target, bytearray(memoryview(srcHost).cast("B")[:ByteCount]))
 
     @answers(0)
     def cuMemcpyDtoHAsync(self, dstHost: bytearray, srcDevice: Any, ByteCount: int, hStream: Handle) -> None:
-        """Copy from the GPU to pageable memory: waits for its stream, and for no other."""
+        """Copy from the GPU to pageable memory after waiting for this stream only."""
         source = self._memory(srcDevice, ByteCount)
         self._wait(self._of(hStream, "stream").tail_ns)
         memoryview(dstHost).cast("B")[:ByteCount] = source.tobytes()
 
     @answers(0)
     def cuMemsetD8Async(self, dstDevice: Any, uc: int, N: int, hStream: Handle) -> None:
-        """Set bytes, when the stream has come to it."""
+        """Set bytes in the order of the stream."""
         self._moves(hStream, self._memory(dstDevice, N), uc)
 
     # --- modules and kernels
@@ -75,7 +75,7 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuModuleUnload(self, hmod: Handle) -> None:
-        """Unload it; waits for what runs."""
+        """Wait for running work and unload a module."""
         self._wait(self._context().work.busy_until_ns)
         self._destroy(hmod, "module")
 
@@ -118,7 +118,7 @@ class CudaWork(CudaState):
 
     @answers(2)
     def cuFuncGetParamInfo(self, func: Handle, paramIndex: int) -> tuple[Any, ...]:
-        """Return where a parameter of a kernel lies and its size."""
+        """Return the offset and the size of a parameter of a kernel."""
         kernel = self._of(func, "function").kernel
         refuse(codes.NOT_SUPPORTED, when=kernel is None)  # of a kernel that was not scripted nothing is known
         refuse(codes.INVALID_VALUE, when=paramIndex >= len(kernel.sizes))
@@ -168,7 +168,7 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuStreamDestroy(self, hStream: Handle) -> None:
-        """Destroy a stream; what is on it goes on."""
+        """Destroy a stream; its work continues."""
         self._destroy(hStream, "stream")
 
     @answers(0)
@@ -179,7 +179,7 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuStreamWaitEvent(self, hStream: Handle, hEvent: Handle, Flags: int) -> None:
-        """Have what comes next on a stream wait for an event as it is recorded now."""
+        """Let later work of a stream wait for the present recording of an event."""
         stream, event = self._of(hStream, "stream"), self._of(hEvent, "event")
         refuse(codes.INVALID_VALUE, when=Flags != 0)
         stream.tail_ns = max(stream.tail_ns, event.at_ns or 0)
@@ -197,14 +197,14 @@ class CudaWork(CudaState):
 
     @answers(0)
     def cuEventRecord(self, hEvent: Handle, hStream: Handle) -> None:
-        """Record an event behind what is on a stream."""
+        """Record an event after the present work of a stream."""
         event, stream = self._of(hEvent, "event"), self._of(hStream, "stream")
         refuse(codes.INVALID_HANDLE, when=hEvent.context is not hStream.context)
         event.at_ns = max(stream.tail_ns, self.clock.now_ns() + _EVENT_NS)
 
     @answers(0)
     def cuEventQuery(self, hEvent: Handle) -> None:
-        """Say whether an event is over; one that was never recorded is."""
+        """Return whether an event is complete; an event without a recording is."""
         at_ns = self._of(hEvent, "event").at_ns
         refuse(codes.NOT_READY, when=at_ns is not None and at_ns > self.clock.now_ns())
 

@@ -1,6 +1,6 @@
-"""A scripted device for tests: a clock that moves only when told, minibatches and power as functions of time.
+"""A scripted device for tests: a clock that only tests advance, minibatches and power as functions of time.
 
-It is a fake: it models no hardware. Tests use it to hold the profiler to closed-form answers.
+It models no hardware. Tests compare the profiler with closed-form answers on it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class FakePower:
 
     Args:
         clock: The device's clock.
-        energy_j: Energy used up to a time in seconds; its differences are what readings are made of.
-        refresh_s, settle_s: As of a real sensor.
-        limit: Readings it gives before it falls silent.
-        failure: Why it fell silent, if it says so.
+        energy_j: Returns the energy used until a time in seconds; readings are its differences.
+        refresh_s, settle_s: As for a real sensor.
+        limit: Number of readings before it stops.
+        failure: Reason of the stop, if it reports one.
     """
 
     clock: FakeClock
@@ -42,7 +42,7 @@ class FakePower:
 
     @contextmanager
     def record(self) -> Iterator[_FakeRecording]:
-        """Take readings from now until the context closes."""
+        """Record readings until the context closes."""
         recording = _FakeRecording(self, self.clock.now_ns())
         yield recording
         recording.end_ns = self.clock.now_ns()
@@ -56,12 +56,12 @@ class _FakeRecording:
 
     @property
     def failure(self) -> str | None:
-        """Why there are no more readings."""
+        """Reason of the end of the readings."""
         return self.power.failure
 
     @property
     def readings(self) -> Sequence[PowerReading]:
-        """One reading at the end of every refresh interval that has passed."""
+        """One reading at the end of each past refresh interval."""
         end_ns = self.power.clock.now_ns() if self.end_ns is None else self.end_ns
         step_ns = round(self.power.refresh_s * 1e9)
         times = range(self.start_ns + step_ns, end_ns + 1, step_ns)
@@ -74,11 +74,11 @@ class _FakeRecording:
 
 @dataclass(slots=True)
 class FakeModes:
-    """Mode control that takes anything, or answers as scripted.
+    """Mode control that accepts every mode, or returns scripted modes.
 
     Args:
-        answer: What is read back after a mode was asked for.
-        drift: What is read after measuring, by attempt; the mode as applied when it runs out.
+        answer: Mode read back after a request.
+        drift: Modes read after each measurement; then the applied mode.
     """
 
     answer: Callable[[Mode], Mode] = lambda mode: mode
@@ -88,22 +88,22 @@ class FakeModes:
     space: ModeSpace = field(default_factory=lambda: ModeSpace(knobs={"gpu_mhz": (300.0, 600.0, 900.0)}))
 
     def apply(self, mode: Mode) -> Mode:
-        """Note and answer."""
+        """Record the mode and return the scripted one."""
         self.applied.append(mode)
         return self.answer(mode)
 
     def read(self) -> Mode:
-        """Return the next drifted mode, or the one applied."""
+        """Return the next scripted drift, else the applied mode."""
         return self.drift.pop(0) if self.drift else self.answer(self.applied[-1])
 
     def restore(self) -> None:
-        """Count."""
+        """Count the calls."""
         self.restored += 1
 
 
 @dataclass(slots=True)
 class FakeThrottle:
-    """A counter that answers from a list, then repeats the last answer."""
+    """A counter that returns the values of a list, then repeats the last."""
 
     counts: list[int]
 
@@ -114,7 +114,7 @@ class FakeThrottle:
 
 @dataclass(slots=True)
 class FakeThermometer:
-    """A thermometer that answers from a list, then repeats the last answer."""
+    """A thermometer that returns the values of a list, then repeats the last."""
 
     degrees_c: list[float | None]
 
@@ -124,7 +124,7 @@ class FakeThermometer:
 
 
 class FakeRunner:
-    """Minibatches that take as long as scripted.
+    """Minibatches with scripted durations.
 
     Args:
         clock: The device's clock.
@@ -149,7 +149,7 @@ class FakeRunner:
         self.closed = False
 
     def run(self, minibatches: int) -> Minibatches:
-        """Move the clock by that many minibatches."""
+        """Advance the clock by a number of minibatches."""
         if self._fails_with is not None:
             raise self._fails_with
         done = sum(self.calls)
@@ -164,12 +164,12 @@ class FakeRunner:
         return Minibatches(start_ns, end_ns)
 
     def close(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.closed = True
 
 
 class FakeSource:
-    """A model source that opens whatever runner it is given."""
+    """A model source that opens a given runner."""
 
     def __init__(self, open_runner: Callable[[OpsTable], Runner]) -> None:
         self._open_runner = open_runner

@@ -1,4 +1,4 @@
-"""A file layer in which one operation fails: what ``edgetune.artifacts.file_operations`` is replaced with."""
+"""A file layer in which one operation fails, in place of ``edgetune.artifacts.file_operations``."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FAULTS = (*ERRORS, "late EIO", "short", "half", "crash")
 
 
 class Crash(BaseException):
-    """The power is gone: nothing is cleaned up after it."""
+    """A power failure, after which nothing is cleaned up."""
 
 
 class Patch(Protocol):
-    """What replaces an attribute until a test ends: pytest's ``monkeypatch``."""
+    """Replaces an attribute until the end of a test: pytest's ``monkeypatch``."""
 
     def setattr(self, target: object, name: str, value: object) -> None:
         """Replace an attribute."""
@@ -30,13 +30,14 @@ class Patch(Protocol):
 
 
 class Faults:
-    """Counts operations, and lets one fail.
+    """Counts operations and makes one fail.
 
     Args:
         patch: Replaces the operations.
-        at: Which fails, from 0; ``None`` for none.
-        fault: How. ``EIO``, ``ENOSPC`` and ``EDQUOT`` come before anything is done, ``late EIO`` after it is done;
-            ``short`` writes a part and says so; ``half`` writes a part and fails; after a ``crash`` nothing works.
+        at: Number of the failing operation, from 0; ``None`` for none.
+        fault: Kind of failure: ``EIO``, ``ENOSPC`` and ``EDQUOT`` before the operation, ``late EIO`` after it;
+            ``short`` writes a part and returns its size; ``half`` writes a part and fails; after a ``crash`` nothing
+            works.
     """
 
     def __init__(self, patch: Patch, at: int | None = None, fault: str = "EIO") -> None:

@@ -9,12 +9,12 @@ _OTHERS = 4242
 
 
 class FakeProc:
-    """CPUs whose time goes to processes as told; files below ``root`` follow.
+    """CPUs whose time a test divides among processes; the files below ``root`` follow.
 
     Args:
-        root: Where ``proc`` is made.
-        cpus: How many CPUs there are.
-        own: Number of the process that is ours.
+        root: Folder in which ``proc`` is made.
+        cpus: Number of CPUs.
+        own: Id of our process.
     """
 
     def __init__(self, root: Path, cpus: int = 2, own: int = 100) -> None:
@@ -28,12 +28,12 @@ class FakeProc:
         self.start(_OTHERS, 1, "tmux: server (1)")
 
     def start(self, process: int, parent: int, name: str = "worker") -> None:
-        """Start a process that has used no time."""
+        """Start a process with no CPU time."""
         self._processes[process] = (parent, name, 0.0, 0.0)
         self._write()
 
     def end(self, process: int) -> None:
-        """End a process; its parent has waited for it and takes over its time."""
+        """End a process; its parent, which has waited for it, takes over its time."""
         parent, _, used_s, waited_s = self._processes.pop(process)
         above, name, own_s, before_s = self._processes[parent]
         self._processes[parent] = (above, name, own_s, before_s + used_s + waited_s)
@@ -42,19 +42,19 @@ class FakeProc:
         self._write()
 
     def off(self, cpu: int) -> None:
-        """Switch a CPU off: its line is gone."""
+        """Switch a CPU off, which removes its line."""
         del self._cpus[cpu]
         self._write()
 
     def pass_s(
         self, seconds: float, *, own: float = 0.0, others: float = 0.0, steal: float = 0.0, by: int | None = None
     ) -> None:
-        """Let time pass, in which every CPU spends these shares on our processes, on others and on other machines.
+        """Advance the time of every CPU, with shares for our processes, other processes and other machines.
 
         Args:
-            seconds: How long.
-            own, others, steal: Shares, 0 to 1 together; the rest is idle.
-            by: Which of our processes works; by default the first.
+            seconds: Duration.
+            own, others, steal: Shares, whose sum is 0 to 1; the rest is idle.
+            by: The process of ours that works; by default the first.
         """
         for spent in self._cpus.values():
             spent["own"] += own * seconds

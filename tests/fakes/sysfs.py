@@ -1,7 +1,7 @@
 """A fake of the kernel's small files, for tests: plain files in a folder, with the refusals of a real kernel.
 
-It is a fake. Files keep what is written to them; a real driver may clamp, refuse or ignore a value, so those answers
-are given here where a test asks for them, also to root, whom plain files refuse nothing.
+Files keep written values. A real driver may clamp, refuse or ignore a value: a test requests this by file, and it holds
+for root too, although plain files refuse root nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class FakeSysfs(Sysfs):
     """A ``Sysfs`` over an empty folder.
 
     Attributes:
-        writes: Every write that was let through, in order.
+        writes: Every successful write, in order.
     """
 
     def __init__(self, root: Path) -> None:
@@ -29,13 +29,13 @@ class FakeSysfs(Sysfs):
         self._answers: dict[str, Callable[[str], str]] = {}
 
     def put(self, path: str, text: str | int) -> None:
-        """Make a file, or change it as the kernel itself would."""
+        """Make or change a file as the kernel itself does."""
         target = self.root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(f"{text}\n")
 
     def remove(self, path: str) -> None:
-        """Take a file away, as when a driver is unloaded."""
+        """Remove a file, as when a driver is unloaded."""
         (self.root / path).unlink()
 
     def deny_reading(self, path: str, error: int = errno.EACCES) -> None:
@@ -88,7 +88,7 @@ def add_cpufreq(sysfs: FakeSysfs, *, policies: int = 1, khz: tuple[int, ...] = (
 
 
 def _bounded(sysfs: FakeSysfs, other: str, *, highest: bool) -> Callable[[str], str]:
-    """Return an answer that refuses values beyond the one in ``other``."""
+    """Return an answer that refuses values beyond that of ``other``."""
 
     def answer(value: str) -> str:
         limit = int(sysfs.read(other))
@@ -102,7 +102,7 @@ def _bounded(sysfs: FakeSysfs, other: str, *, highest: bool) -> Callable[[str], 
 def add_rapl(
     sysfs: FakeSysfs, *, energy_uj: int = 0, range_uj: int = 262_143_328_850, memory: bool = False
 ) -> list[str]:
-    """Add a CPU package with its core domain, and memory if asked; return the folders that should be counted."""
+    """Add a CPU package with its core domain and optional memory; return the folders that a sensor counts."""
     zones = {"intel-rapl:0": "package-0", "intel-rapl:0:0": "core"}
     if memory:
         zones["intel-rapl:0:1"] = "dram"

@@ -1,13 +1,12 @@
-"""A fake CUDA device beneath PyTorch: what is asked of ``cuda:0`` is checked, noted and timed, and runs on no GPU.
+"""A fake CUDA device beneath PyTorch: calls on ``cuda:0`` are checked, recorded and timed, without a GPU.
 
     torch.empty(..., device="cuda:0")    memory is counted, and refused beyond what the device has
     torch.mm, _int_mm, _scaled_mm, ...   shapes, types, layouts and capability are checked as CUDA's operators check
-                                         them; the work is queued on one stream, for as long as a roofline says
-    torch.cuda.synchronize()             the clock moves on to the end of the queue
+                                         them; the work is queued on one stream, with its duration by a roofline
+    torch.cuda.synchronize()             the clock advances to the end of the queue
 
-It is a fake, and nothing that it times or draws says anything of hardware. It is there so that the code that measures a
-GPU runs whole where there is none: the same calls, the same refusals, flags read at the moment of the launch, work that
-has not happened until somebody waits for it, and peaks and energies known in closed form.
+Its times and powers are made up. Code that measures a GPU runs on it unchanged: the same calls and refusals, flags that
+are read at the launch, work that is complete only after a wait, and peaks and energies known in closed form.
 
 Source of the checks: PyTorch, aten/src/ATen/native/cuda/Blas.cpp (_int_mm, _scaled_mm) and TensorCompare.cu (clamp).
 """
@@ -46,13 +45,13 @@ _TF32_BITS_DROPPED = 13
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel as it was queued.
+    """One queued kernel.
 
     Args:
         name: The operator, e.g. ``mm``.
-        precision: What it computes in, the flag for TF32 taken into account.
+        precision: Precision of its arithmetic, the flag for TF32 included.
         flops, bytes_moved: Its work.
-        start_ns, end_ns: When the device does it.
+        start_ns, end_ns: Times of its start and its end.
     """
 
     name: str
@@ -65,11 +64,11 @@ class Launch:
 
 @dataclass(slots=True)
 class Roofs:
-    """By what law the fake runs and draws power; all of it invented.
+    """The made-up roofs and energies of the fake.
 
     Args:
-        flops_per_s: By precision.
-        bytes_per_s: Of memory.
+        flops_per_s: Compute roof by precision.
+        bytes_per_s: Memory roof.
         static_w, flop_j, byte_j: See ``artifacts.roofline.Roof``.
     """
 
@@ -81,15 +80,15 @@ class Roofs:
 
 
 class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
-    """A context in which this process's PyTorch has one GPU, ``cuda:0``, of this thread.
+    """A context in which PyTorch has one GPU, ``cuda:0``, in this thread.
 
     Args:
         capability: Compute capability.
-        memory_bytes: What it has.
-        roofs: How fast it is and what it draws.
-        clock: Moved by waiting for the device.
-        computes: Whether results are worked out, on the CPU; else tensors have shapes and types alone, and no size
-            costs memory or time.
+        memory_bytes: Size of its memory.
+        roofs: Its roofs and energies.
+        clock: Advanced by waits for the device.
+        computes: Whether results are computed on the CPU; otherwise tensors have only shapes and types, and large ones
+            cost neither memory nor time.
     """
 
     def __init__(
@@ -132,12 +131,12 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
 
     @property
     def held_bytes(self) -> int:
-        """Memory that live tensors hold now."""
+        """Size of all live tensors, bytes."""
         self._storages = {key: pair for key, pair in self._storages.items() if not pair[0].expired()}
         return sum(size for _, size in self._storages.values())
 
     def energy_until_j(self, time_s: float) -> float:
-        """Return the energy used until then, J."""
+        """Return the energy used until a time, J."""
         now_ns, static_j = time_s * 1e9, self.roofs.static_w * time_s
         begun = bisect_right(self.launches, now_ns, key=lambda launch: launch.start_ns)
         if not begun:
@@ -160,7 +159,7 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Take what concerns the fake; leave everything else to PyTorch."""
+        """Execute calls on the fake device; pass all others to PyTorch."""
         given = dict(kwargs or {})
         if str(given.get("device")).startswith("cuda"):
             return self._make(func, args, given)
@@ -223,7 +222,7 @@ class FakeCuda(TorchFunctionMode):  # type: ignore[misc]
             raise RuntimeError("out_dtype must match output matrix type")
 
     def _launch(self, name: str, precision: str, flops: float, bytes_moved: float) -> None:
-        """Queue work behind what is queued already."""
+        """Queue work after the present end of the queue."""
         rate = self.roofs.flops_per_s[precision] if name in _PRODUCTS else float("inf")
         seconds = max(flops / rate, bytes_moved / self.roofs.bytes_per_s)
         start_ns = max(self.clock.now_ns(), self._free_ns)
