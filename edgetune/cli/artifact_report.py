@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from edgetune.cli.cells import cell, si_cell
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
-from edgetune.units import format_si
 from edgetune.visible import visible
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
             (
                 row.step,
                 *_settings(row, varying),
-                _pretty(row.minibatch_s, "s"),
-                _pretty(row.power_w, "W"),
-                None if row.objective is None else f"{row.objective:.4g}",
+                si_cell(row.minibatch_s, "s"),
+                si_cell(row.power_w, "W"),
+                cell(row.objective, ".4g"),
                 verdict[row.feasible] + (row.reason or ""),
             )
             for row in rows
@@ -104,8 +104,8 @@ def show_roofs(roofline: Roofline, shown: int) -> None:
         columns += ["static>", "pJ/FLOP>", "pJ/byte>", "residual>"]
     rows = [
         [
-            *(None if (value := getattr(roof.mode, knob)) is None else f"{value:g}" for knob in varying),
-            *(roof.precision, _pretty(roof.flops_per_s, "FLOP/s"), _pretty(roof.bytes_per_s, "B/s")),
+            *(cell(getattr(roof.mode, knob), "g") for knob in varying),
+            *(roof.precision, si_cell(roof.flops_per_s, "FLOP/s"), si_cell(roof.bytes_per_s, "B/s")),
             f"{roof.flops_per_s / roof.bytes_per_s:.4g}",
             *(_energy_cells(roof) if with_energy else ()),
             "measured" if roof.measured else "inferred",
@@ -120,9 +120,9 @@ def _energy_cells(roof: Roof) -> tuple[str | None, ...]:
         within = "" if error_j is None else f" +-{1e12 * error_j:.2g}"
         return None if value_j is None else f"{1e12 * value_j:.4g}{within}"
 
-    residual = None if roof.residual_share is None else f"{roof.residual_share:.1%}"
+    residual = cell(roof.residual_share, ".1%")
     constants = picojoules(roof.flop_j, roof.flop_j_error), picojoules(roof.byte_j, roof.byte_j_error)
-    return _pretty(roof.static_w, "W"), *constants, residual
+    return si_cell(roof.static_w, "W"), *constants, residual
 
 
 def _report_common(rows: Sequence[ProfileRow] | Sequence[TraceRow], stream: TextIO | None) -> list[str]:
@@ -159,14 +159,9 @@ def _measured(row: ProfileRow) -> tuple[object, ...]:
     known = low is not None and high is not None and row.minibatch_s
     within = f"+-{(high - low) / 2 / row.minibatch_s:.1%}" if known else None  # type: ignore[operator]
     figures = (
-        _pretty(row.minibatch_s, "s"),
+        si_cell(row.minibatch_s, "s"),
         within,
-        _pretty(row.power_w, "W"),
-        _pretty(energy_per_minibatch_j(row), "J"),
+        si_cell(row.power_w, "W"),
+        si_cell(energy_per_minibatch_j(row), "J"),
     )
     return *figures, row.minibatches
-
-
-def _pretty(value: float | None, unit: str) -> str | None:
-    """Return a figure with the number of digits of its column."""
-    return None if value is None else format_si(value, unit, zeros=True)

@@ -47,7 +47,7 @@ def bash(entries: Sequence[CommandEntry]) -> str:
     """Return the bash script. Bash splits words at colons, so the line is split again here."""
     cases = [
         f'        "{" ".join(entry.words)}") options="{_words(n for s in entry.switches for n in s.names)}"'
-        f' arguments="{_words(_next(entry, entries))}" ;;'
+        f' arguments="{_words([*(each.words[-1] for each in _below(entry, entries)), *entry.arguments])}" ;;'
         for entry in entries
     ]
     values = [
@@ -95,8 +95,7 @@ def zsh(entries: Sequence[CommandEntry]) -> str:
     functions = []
     for entry in entries:
         specs = [_zsh_switch(switch) for switch in entry.switches]
-        below = [other for other in entries if other.words[:-1] == entry.words and other.words]
-        if below:
+        if below := _below(entry, entries):
             described = " ".join(_quote(f"{other.words[-1]}:{other.help}") for other in below)
             beside = f"; _alternative {_zsh_words(entry)}" if entry.arguments else ""
             calls = "\n".join(f"            {other.words[-1]}) {_function(other)} ;;" for other in below)
@@ -121,7 +120,7 @@ def fish(entries: Sequence[CommandEntry]) -> str:
     """Return the fish script: one line per command and per option."""
     lines = [_NOTE]
     for entry in entries:
-        below = [other for other in entries if other.words and other.words[:-1] == entry.words]
+        below = _below(entry, entries)
         here = " and ".join(f"__fish_seen_subcommand_from {word}" for word in entry.words).replace(" and ", "; and ")
         deeper = " ".join(other.words[-1] for other in below)
         outside = f"not __fish_seen_subcommand_from {deeper}" if below else ""
@@ -134,9 +133,9 @@ def fish(entries: Sequence[CommandEntry]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _next(entry: CommandEntry, entries: Sequence[CommandEntry]) -> list[str]:
-    below = [other.words[-1] for other in entries if other.words and other.words[:-1] == entry.words]
-    return [*below, *entry.arguments]
+def _below(entry: CommandEntry, entries: Sequence[CommandEntry]) -> list[CommandEntry]:
+    """Return the subcommands of a command."""
+    return [other for other in entries if other.words and other.words[:-1] == entry.words]
 
 
 def _words(words: object) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer
 
+from edgetune.cli.cells import cell
 from edgetune.cli.screen import answer, print_folded, print_lines, table
 from edgetune.errors import ExitCode, InputError, PartialError
 from edgetune.units import format_duration
@@ -110,8 +111,8 @@ def _line(size: object, runs: Sequence[ConvergenceRow], mean: float | None, leas
     took = [row.duration_s for row in runs if row.duration_s is not None]
     rate = runs[0].learning_rate
     return (
-        size, None if rate is None else f"{rate:.3g}", f"{len(reached)}/{len(runs)}",
-        None if mean is None else f"{mean:.3g}", f"{reached[0]:.3g}-{reached[-1]:.3g}" if reached else None,
+        size, cell(rate, ".3g"), f"{len(reached)}/{len(runs)}",
+        cell(mean, ".3g"), f"{reached[0]:.3g}-{reached[-1]:.3g}" if reached else None,
         None if mean is None or least is None else f"{mean / least:.2f}",
         f"{max(accuracies):.1%}" if accuracies else None, format_duration(sum(took)) if took else None,
     )  # fmt: skip

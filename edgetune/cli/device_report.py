@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from edgetune.artifacts.plain import plain
+from edgetune.cli.cells import cell
 from edgetune.cli.command import AnswerTerminal, QuietTerminal
 from edgetune.cli.screen import SIMULATED, answer, print_folded, print_lines, table
 from edgetune.devices.capabilities import Absent
@@ -61,7 +62,10 @@ def report_device(opened: Device, terminal: AnswerTerminal) -> None:
     if space is None:
         return
     print_lines("", "knobs")
-    rows = [(name, len(values), " ".join(_number(v) or "" for v in values)) for name, values in space.knobs.items()]
+    rows = [
+        (name, len(values), " ".join(cell(value, "g") or "" for value in values))
+        for name, values in space.knobs.items()
+    ]
     table(("name", "values>", "which"), rows + [(name, 1, f"fixed: {why}") for name, why in space.fixed.items()])
     named = {name: str(mode) for name, mode in space.presets.items()}
     named |= {f"grid:{count}": f"{count} modes of a published study" for count in space.grids}
@@ -103,16 +107,12 @@ def report_check(found: TwinCheck, terminal: QuietTerminal) -> bool:
 
 def _cells(row: CheckRow) -> tuple[object, ...]:
     measure = "pt" if row.unit == "ratio" else "%"  # hundredths of a ratio are points, not per cent of it
-    allowed = None if row.tolerance_pct is None else f"{row.tolerance_pct:g} {measure}"
+    allowed = cell(row.tolerance_pct, lambda percent: f"{percent:g} {measure}")
     verdict = {True: "yes", False: "NO", None: None}[row.within]
     off_by = f"{row.deviation_pct:+.1f} {measure}"
     return row.name, f"{row.published:.4g}", f"{row.twin:.4g}", row.unit, off_by, allowed, verdict, row.note
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:g}"
-
-
 def _word(setting: float | str | None) -> str:
     """Return a knob's value or a mode's name for people; a dash where it is not set."""
-    return setting if isinstance(setting, str) else _number(setting) or "-"
+    return setting if isinstance(setting, str) else cell(setting, "g") or "-"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TextIO
 
-from edgetune.artifacts.plain import plain
+from edgetune.cli.cells import brief, cell
 from edgetune.cli.screen import answer, print_folded, table
 from edgetune.units import format_bytes
 
@@ -29,7 +29,7 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
             "file": str(kept.target.path or "-"), "kernel": shrunk.kernel, "gpu": shrunk.gpu.name,
             "designs": len(shrunk.designs), "pruned_share": shrunk.pruned_share,
             "forms": form_rows(kept.forms, shrunk),
-            "rows": [{key: value for key, value in plain(row).items() if value is not None} for row in table.rows],
+            "rows": [brief(row) for row in table.rows],
         })  # fmt: skip
     if terminal.quiet:
         return
@@ -57,9 +57,9 @@ def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> 
             ("beside>", "of threads>", "rank>", "piece>", "blocks>", "of threads>", "per thread>", "score>", "dropped"),
             [
                 (
-                    row.critical_blocks, None if row.critical_threads is None else f"to {row.critical_threads}",
+                    row.critical_blocks, cell(row.critical_threads, lambda threads: f"to {threads}"),
                     row.rank, row.count, row.blocks, row.threads, row.per_thread,
-                    None if row.score is None else f"{row.score:.3f}",
+                    cell(row.score, ".3f"),
                     row.reason or "",
                 )
                 for row in of

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.cells import cell, rows_of, si_cell
 from edgetune.cli.screen import print_folded, print_lines, table, terminal_width
 from edgetune.units import format_duration, format_si
 
@@ -112,8 +113,8 @@ def _answered(of: InferenceSummary) -> tuple[object, ...]:
     notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
     notes += [] if of.latency_budget_s is None else [f"due in {format_si(of.latency_budget_s, 's')}"]
     notes += [] if of.energy_per_request_j is None else [f"{format_si(of.energy_per_request_j, 'J')} per request"]
-    late = None if of.violation_share is None else f"{of.violations} ({_share(of.violation_share)})"
-    times = (_time(of.latency_median_s), _time(of.latency_p99_s), _time(of.latency_peak_s))
+    late = cell(of.violation_share, lambda share: f"{of.violations} ({_share(share)})")
+    times = [si_cell(value_s, "s") for value_s in (of.latency_median_s, of.latency_p99_s, of.latency_peak_s)]
     return of.tenant, f"{of.answered}/{of.requests}", late, *times, None, ", ".join(notes)
 
 
@@ -129,21 +130,18 @@ def _trained(of: TrainingSummary) -> tuple[object, ...]:
 
 def _device(summaries: Sequence[EngineSummary]) -> Table:
     """Return the table of time and power without empty columns."""
-    watts = _unit("W")
-    columns: dict[str, Callable[[EngineSummary], str | None]] = {
+    figures: dict[str, Callable[[EngineSummary], str | None]] = {
+        "engine": lambda of: of.engine,
         "answers>": lambda of: _part(of, of.device.answering_s),
         "trains>": lambda of: _part(of, of.device.training_s),
         "both>": lambda of: _part(of, of.device.both_s),
         "idle>": lambda of: _part(of, of.device.idle_s),
-        "power>": lambda of: watts(of.power.mean_w),
-        "peak>": lambda of: watts(of.power.peak_w),
-        "budget>": lambda of: watts(of.power.budget_w),
-        "over>": lambda of: None if of.power.over_s is None else f"{of.power.over_s:.3g} s",
+        "power>": lambda of: si_cell(of.power.mean_w, "W"),
+        "peak>": lambda of: si_cell(of.power.peak_w, "W"),
+        "budget>": lambda of: si_cell(of.power.budget_w, "W"),
+        "over>": lambda of: cell(of.power.over_s, lambda over_s: f"{over_s:.3g} s"),
     }
-    cells = {name: [figure(of) for of in summaries] for name, figure in columns.items()}
-    shown = {name: found for name, found in cells.items() if any(cell is not None for cell in found)}
-    rows = [[of.engine, *(found[number] for found in shown.values())] for number, of in enumerate(summaries)]
-    return ["engine", *shown], rows
+    return rows_of(figures, summaries)
 
 
 def _remarks(summaries: Sequence[EngineSummary]) -> list[str]:
@@ -173,11 +171,3 @@ def _part(of: EngineSummary, part_s: float) -> str:
 def _share(share: float) -> str:
     """Format a share so that a small one does not read as zero."""
     return "<0.1%" if 0 < share < 0.0005 else f"{share:.1%}"
-
-
-def _time(value_s: float | None) -> str | None:
-    return _unit("s")(value_s)
-
-
-def _unit(unit: str) -> Callable[[float | None], str | None]:
-    return lambda value: None if value is None else format_si(value, unit, zeros=True)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from edgetune.artifacts.plain import plain
+from edgetune.cli.cells import cell, si_cell
 from edgetune.cli.screen import Screen, print_folded, print_lines, table
 from edgetune.stages.elastic.timeline import PolicyFigures, TaskFigures, summarise
-from edgetune.units import format_duration, format_si
+from edgetune.units import format_duration
 
 if TYPE_CHECKING:
     from edgetune.artifacts.kernel_timeline import KernelTimeline
@@ -66,8 +67,8 @@ def _row(of: PolicyFigures, each: TaskFigures) -> tuple[object, ...]:
     notes += [f"{each.abandoned} left at the end"] if each.abandoned else []
     notes += [] if each.requests else ["no request came"]
     return (
-        of.policy, each.task, f"{each.answered}/{each.requests}", _time(each.p50_s), _times(each.p50_x),
-        _time(each.p99_s), _times(each.p99_x), f"{each.answers_per_s:.1f}" if each.requests else None,
+        of.policy, each.task, f"{each.answered}/{each.requests}", si_cell(each.p50_s, "s"), cell(each.p50_x, ".2f"),
+        si_cell(each.p99_s, "s"), cell(each.p99_x, ".2f"), f"{each.answers_per_s:.1f}" if each.requests else None,
         each.misses if each.due else None, ", ".join(notes),
     )  # fmt: skip
 
@@ -119,11 +120,3 @@ def _remarks(timeline: KernelTimeline, found: Sequence[PolicyFigures]) -> list[s
     if isinstance(model, dict) and "note" in model:
         lines.append(str(model["note"]))
     return lines
-
-
-def _time(value_s: float | None) -> str | None:
-    return None if value_s is None else format_si(value_s, "s", zeros=True)
-
-
-def _times(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"

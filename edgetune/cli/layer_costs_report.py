@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import typer
 
+from edgetune.cli.cells import brief, cell
 from edgetune.cli.screen import answer, print_lines, table
 from edgetune.errors import ExitCode
 from edgetune.units import format_bytes, format_duration, format_si
@@ -74,21 +75,14 @@ def show_layers(rows: Sequence[LayerCostRow]) -> None:
                 row.network, row.layer if row.form == "layers" else row.form, row.kind,
                 " ".join(map(str, row.after or ())) or None,
                 format_bytes(row.weight_bytes), format_bytes(row.output_bytes),
-                None if row.peak_bytes is None else format_bytes(row.peak_bytes),
-                *(_time(value_s) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
+                cell(row.peak_bytes, format_bytes),
+                *(_sum([value_s]) for value_s in (row.load_s, row.cold_load_s, row.execute_s)),
                 _interval(row), len(row.execute_samples_s) or None,
                 row.status if row.reason is None else f"{row.status}: {row.reason}",
             )
             for row in rows
         ],
     )  # fmt: skip
-
-
-def brief(row: LayerCostRow) -> dict[str, Any]:
-    """Return a row without raw samples and without what was not measured."""
-    from edgetune.artifacts.plain import plain
-
-    return {k: v for k, v in plain(row).items() if v is not None and not k.endswith("_samples_s")}
 
 
 def _held_bytes(row: LayerCostRow) -> int:
@@ -102,10 +96,6 @@ def _sum(values_s: Sequence[float | None]) -> str | None:
     """Return a sum, where there is one: a layer without weights has no time of loading from storage."""
     known = [value_s for value_s in values_s if value_s is not None]
     return format_si(sum(known), "s") if known else None
-
-
-def _time(value_s: float | None) -> str | None:
-    return None if value_s is None else format_si(value_s, "s")
 
 
 def _interval(row: LayerCostRow) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.cells import cell
 from edgetune.cli.screen import print_folded, print_lines
 from edgetune.cli.screen import table as draw
 from edgetune.units import format_si
@@ -142,7 +143,7 @@ def _show_groups(groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, 
         first: list[object] = [cost.name, *([cost.phase] * phases), *([cost.rows] * (by != "node"))]
         flops, moved = _percent(cost.flops, whole.flops), _percent(cost.bytes_moved, whole.bytes_moved)
         work = (_count(cost.macs), _count(cost.flops), flops, format_si(cost.bytes_moved, "B"), moved)
-        rows.append([*first, *work, None if cost.intensity is None else f"{cost.intensity:.3g}"])
+        rows.append([*first, *work, cell(cost.intensity, ".3g")])
     draw(columns, rows)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgetune.cli.artifact_report import show_profile_rows
+from edgetune.cli.cells import brief
 from edgetune.cli.screen import answer, print_folded, print_lines
 from edgetune.errors import ExitCode
 from edgetune.units import format_duration, format_si
@@ -15,7 +16,7 @@ from edgetune.workflows.output import Target
 from edgetune.workflows.reporting import SimulationLabel
 
 if TYPE_CHECKING:
-    from edgetune.artifacts.profile import Point, Profile, ProfileRow
+    from edgetune.artifacts.profile import Point, Profile
     from edgetune.cli.command import Terminal
     from edgetune.devices.device import Device
     from edgetune.stages.profiling.estimate import SweepEstimate
@@ -85,10 +86,3 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
     if failed:
         screen.info(f"{len(failed)} of {len(last_rows(table))} points were not measured")
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def brief(row: ProfileRow) -> dict[str, Any]:
-    """Return a row without raw samples and without what was not measured."""
-    from edgetune.artifacts.plain import plain
-
-    return {k: v for k, v in plain(row).items() if v is not None and k not in ("times_s", "power_trace")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.cells import cell
 from edgetune.cli.ops_report import types_of
 from edgetune.cli.roofline_tokens import machine_tokens, of_pass, show_tokens
 from edgetune.cli.screen import answer, print_folded, print_lines, table
@@ -213,8 +214,8 @@ def _row(placement: Placement) -> tuple[str | None, ...]:
     measured = placement.measured_s
     return (
         str(placement.batch_size), format_si(placement.flops, ""), format_si(placement.bytes_moved, "B"),
-        None if placement.flop_per_byte is None else f"{placement.flop_per_byte:.4g}",
-        format_si(placement.layers_s, "s"), None if measured is None else format_si(measured, "s"),
+        cell(placement.flop_per_byte, ".4g"),
+        format_si(placement.layers_s, "s"), cell(measured, lambda measured_s: format_si(measured_s, "s")),
         _reached(placement), "host-bound" if _is_host_bound(placement) else f"{placement.bound}-bound",
         _energy_bound(placement),
     )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.cells import cell, rows_of
 from edgetune.cli.screen import print_folded, print_lines, table
 from edgetune.units import format_si
 
@@ -34,9 +35,17 @@ def show_tokens(found: Sequence[Placed]) -> None:
         return
     print_lines()
     print_folded(_TITLE)
-    rows = [(placed.roof.precision if len(found) > 1 else None, *_row(bound)) for placed, bound in bounds]
-    told = [index for index in range(len(_COLUMNS)) if any(row[index] is not None for row in rows)]
-    table([_COLUMNS[index] for index in told], [[row[index] for index in told] for row in rows])
+    figures: dict[str, Callable[[tuple[Placed, TokenBound]], str | None]] = {
+        "roof": lambda of: of[0].roof.precision if len(found) > 1 else None,
+        "pass": lambda of: of[1].name,
+        "batch>": lambda of: str(of[1].batch_size),
+        "tokens/s <=>": lambda of: _rate(of[1].tokens_per_s),
+        "J/token >=>": lambda of: cell(of[1].token_j, lambda joules: format_si(joules, "J")),
+        "first token >=>": lambda of: cell(of[1].first_token_s, lambda first_s: format_si(first_s, "s")),
+        "measured/s>": lambda of: cell(of[1].measured_tokens_per_s, _rate),
+        "cache>": lambda of: format_si(of[1].cache_bytes, "B"),
+    }
+    table(*rows_of(figures, bounds))
     weights = {f"weights in {each.roof.precision} take {format_si(bound.weights_bytes, 'B')}" for each, bound in bounds}
     print_folded("; ".join(sorted(weights)))
     for sentence in dict.fromkeys(_too_large(bound) for _, bound in bounds if bound.fits is False):
@@ -44,21 +53,6 @@ def show_tokens(found: Sequence[Placed]) -> None:
 
 
 _TITLE = "tokens, as the measured roofs bound them: what a runtime reaches is less"
-
-
-_COLUMNS = (
-    "roof", "pass", "batch>", "tokens/s <=>", "J/token >=>", "first token >=>", "measured/s>", "cache>",
-)  # fmt: skip
-
-
-def _row(bound: TokenBound) -> tuple[str | None, ...]:
-    """Return the cells about one operating point."""
-    joules, first_s, reached = bound.token_j, bound.first_token_s, bound.measured_tokens_per_s
-    return (
-        bound.name, str(bound.batch_size), _rate(bound.tokens_per_s),
-        None if joules is None else format_si(joules, "J"), None if first_s is None else format_si(first_s, "s"),
-        None if reached is None else _rate(reached), format_si(bound.cache_bytes, "B"),
-    )  # fmt: skip
 
 
 def _rate(per_s: float) -> str:

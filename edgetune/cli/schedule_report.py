@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TextIO
 
+from edgetune.cli.cells import cell, rows_of, si_cell
 from edgetune.cli.screen import answer, print_folded, print_lines, table
-from edgetune.units import NS, format_bytes, format_duration, format_si
+from edgetune.units import NS, format_bytes, format_duration
 
 if TYPE_CHECKING:
     from edgetune.artifacts.jobs import Jobs
@@ -66,8 +67,7 @@ def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
     if not summaries:
         print_lines("nothing happened: no request came", stream=out)
         return
-    columns, rows = _policies(summaries)
-    table(columns, rows, stream=out)
+    table(*_policies(summaries), stream=out)
     print_lines(stream=out)
     for line in [*compared(timeline, summaries), *_remarks(timeline, summaries)]:
         print_folded(line, stream=out)
@@ -91,22 +91,24 @@ def report_answer(timeline: Timeline) -> dict[str, Any]:
 def _policies(summaries: Sequence[PolicySummary]) -> tuple[list[str], list[list[object]]]:
     """Return the table of policies without empty columns."""
     figures: _Figures = {
-        "done>": lambda of: _done(of.responses), "mean>": lambda of: _time(of.responses.mean_s),
-        "p95>": lambda of: _time(of.responses.p95_s), "missed>": lambda of: _missed(of.responses),
-        "held>": lambda of: _size(of.memory.held_peak_bytes), "budget>": lambda of: _size(of.memory.budget_bytes),
-        "peak>": lambda of: _size(of.memory.peak_bytes),
-        "limit>": lambda of: None if of.memory.peak_bytes is None else _size(of.memory.limit_bytes),
-        "swap>": lambda of: _size(of.memory.swap_peak_bytes), "faults>": lambda of: _count(of.memory.major_faults),
-        "reclaims>": lambda of: _count(of.memory.limit_hits), "loaded>": lambda of: _size(of.loads.bytes),
-        "avoided>": lambda of: _share(of.loads.avoided_share), "busy>": lambda of: _share(_busy(of)),
+        "policy": lambda of: of.policy,
+        "done>": lambda of: _done(of.responses),
+        "mean>": lambda of: si_cell(of.responses.mean_s, "s"),
+        "p95>": lambda of: si_cell(of.responses.p95_s, "s"),
+        "missed>": lambda of: _missed(of.responses),
+        "held>": lambda of: cell(of.memory.held_peak_bytes, format_bytes),
+        "budget>": lambda of: cell(of.memory.budget_bytes, format_bytes),
+        "peak>": lambda of: cell(of.memory.peak_bytes, format_bytes),
+        "limit>": lambda of: None if of.memory.peak_bytes is None else cell(of.memory.limit_bytes, format_bytes),
+        "swap>": lambda of: cell(of.memory.swap_peak_bytes, format_bytes),
+        "faults>": lambda of: cell(of.memory.major_faults),
+        "reclaims>": lambda of: cell(of.memory.limit_hits),
+        "loaded>": lambda of: cell(of.loads.bytes, format_bytes),
+        "avoided>": lambda of: cell(of.loads.avoided_share, ".1%"),
+        "busy>": lambda of: cell(_busy(of), ".1%"),
         "took>": lambda of: format_duration(of.makespan_s),
-    }  # fmt: skip
-    cells = {name: [figure(of) for of in summaries] for name, figure in figures.items()}
-    shown = {name: found for name, found in cells.items() if any(cell is not None for cell in found)}
-    rows: list[list[object]] = [
-        [of.policy, *(found[place] for found in shown.values())] for place, of in enumerate(summaries)
-    ]
-    return ["policy", *shown], rows
+    }
+    return rows_of(figures, summaries)
 
 
 def compared(timeline: Timeline, summaries: Sequence[PolicySummary]) -> list[str]:
@@ -198,7 +200,7 @@ def _bound(plan: Mapping[str, Any]) -> str:
 def _job(of: Responses) -> tuple[object, ...]:
     notes = [f"{of.failed} failed"] if of.failed else []
     notes += [f"{of.abandoned} abandoned"] if of.abandoned else []
-    times = (_time(of.mean_s), _time(of.median_s), _time(of.p95_s), _time(of.longest_s))
+    times = (si_cell(of.mean_s, "s"), si_cell(of.median_s, "s"), si_cell(of.p95_s, "s"), si_cell(of.longest_s, "s"))
     return of.job, of.network, _done(of), *times, _missed(of), ", ".join(notes)
 
 
@@ -214,22 +216,6 @@ def _busy(of: PolicySummary) -> float | None:
     if of.loading_share is None or of.executing_share is None:
         return None
     return of.loading_share + of.executing_share
-
-
-def _time(value_s: float | None) -> str | None:
-    return None if value_s is None else format_si(value_s, "s", zeros=True)
-
-
-def _size(value_bytes: int | None) -> str | None:
-    return None if value_bytes is None else format_bytes(value_bytes)
-
-
-def _count(value: int | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.1%}"
 
 
 def report_planned_folders(planned: Sequence[PlannedFolder], terminal: Terminal) -> None:
@@ -251,7 +237,7 @@ def report_prepared(prepared: Sequence[Prepared], terminal: Terminal) -> None:
     rows = [
         (
             row["network"], row["layers"], *(format_bytes(row[key]) for key in sizes),
-            None if row["difference"] is None else f"{row['difference']:.1e}",
+            cell(row["difference"], ".1e"),
         )
         for row in found
     ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgetune.cli.cells import cell
 from edgetune.cli.screen import answer, print_lines, table
 
 if TYPE_CHECKING:
@@ -13,12 +14,10 @@ if TYPE_CHECKING:
 
 
 def report(found: Sensitivity, objective: str, terminal: Terminal) -> None:
-    """Print the matrix, or answer in JSON."""
-    _report_json(found) if terminal.json else _report(found, objective)
-
-
-def _report(found: Sensitivity, objective: str) -> None:
-    """Print the matrix, what each proxy loses, and what choosing jointly gains."""
+    """Print the loss by each proxy as a matrix, and the gain of choosing batch size and mode jointly."""
+    if terminal.json:
+        answer(_document(found))
+        return
     names = list(found.chosen)
     print_lines(f"{objective} to accuracy lost by a wrong proxy (rows: the true task; columns: the proxy)")
     table(
@@ -43,10 +42,10 @@ def _report(found: Sensitivity, objective: str) -> None:
         print_lines(f"note: no baselines: {why}")
 
 
-def _report_json(found: Sensitivity) -> None:
-    """Answer for machines."""
+def _document(found: Sensitivity) -> dict[str, Any]:
+    """Return the answer for machines."""
     names = list(found.chosen)
-    answer(
+    return (
         {
             "chosen": {name: _plain(choice) for name, choice in found.chosen.items()},
             "lost": {target: {proxy: found.lost[target, proxy] for proxy in names} for target in names},
@@ -83,9 +82,9 @@ def _gains(found: Sensitivity, name: str) -> tuple[object, ...]:
     row = truth.answer.row
     choice = f"batch {row.batch_size} [{row.mode}]"
     pairs = [truth.largest_batch, truth.best_batch]
-    faster = [None if base is None else f"{truth.times_faster(base):.2f}x" for base in pairs]
+    faster = [cell(base, lambda each: f"{truth.times_faster(each):.2f}x") for base in pairs]
     less = [None if base is None else truth.times_less_energy(base) for base in pairs]
-    return choice, *faster, *(None if ratio is None else f"{ratio:.2f}x" for ratio in less)
+    return choice, *faster, *(cell(ratio, lambda times: f"{times:.2f}x") for ratio in less)
 
 
 def _share(value: float | None) -> str:

@@ -1,0 +1,38 @@
+"""Cells of tables: figures in their units, where a missing one stays ``None``, which a table prints as a dash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from edgetune.units import format_si
+
+Of = TypeVar("Of")
+_RAW = ("times_s", "power_trace", "_samples_s")
+"""Endings of the columns with raw samples."""
+
+
+def cell(value: Of | None, form: str | Callable[[Of], str] = "") -> str | None:
+    """Return a value in a format specification, or as a function writes it."""
+    if value is None:
+        return None
+    return format(value, form) if isinstance(form, str) else form(value)
+
+
+def si_cell(value: float | None, unit: str) -> str | None:
+    """Return a figure with an SI prefix and as many digits as the others of its column."""
+    return None if value is None else format_si(value, unit, zeros=True)
+
+
+def rows_of(figures: Mapping[str, Callable[[Of], object]], nouns: Sequence[Of]) -> tuple[list[str], list[list[object]]]:
+    """Return the columns and rows of a table: each column's function of each noun, without empty columns."""
+    cells = {name: [figure(each) for each in nouns] for name, figure in figures.items()}
+    shown = {name: column for name, column in cells.items() if any(found is not None for found in column)}
+    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
+
+
+def brief(row: Any) -> dict[str, Any]:
+    """Return a row of an artifact for machines, without raw samples and without what is ``None``."""
+    from edgetune.artifacts.plain import plain
+
+    return {name: value for name, value in plain(row).items() if value is not None and not name.endswith(_RAW)}
