@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.trace import TraceRow
 
 _WIDEST = 100
-"""Columns that a line of prose takes at most."""
+"""The widest line of prose, columns."""
 
 
 def show_header(header: Header) -> None:
@@ -46,7 +46,7 @@ def show_header(header: Header) -> None:
 def show_profile_rows(
     rows: Sequence[ProfileRow], *, whole: Sequence[ProfileRow] | None = None, stream: TextIO | None = None
 ) -> None:
-    """Draw rows between a line of what all rows of the ``whole`` table share, and what is to be said of good ones."""
+    """Print rows, below the values that all rows of the ``whole`` table share and above remarks on measured rows."""
     from edgetune.stages.search.problem import energy_per_minibatch_j
 
     if not rows:
@@ -66,7 +66,7 @@ def show_profile_rows(
 
 
 def show_trace_rows(rows: Sequence[TraceRow]) -> None:
-    """Draw the steps of a search, after a line of what all of them share."""
+    """Print the steps of a search, below the values that all of them share."""
 
     if not rows:
         print_lines("no rows")
@@ -90,7 +90,7 @@ def show_trace_rows(rows: Sequence[TraceRow]) -> None:
 
 
 def show_roofs(roofline: Roofline, shown: int) -> None:
-    """Draw the first roofs of a device, after a line of what was measured; energy only where there is any."""
+    """Print the first roofs of a device, below a line on the measurements; energy columns only if known."""
     from edgetune.artifacts.mode import KNOBS, Mode
 
     roofs = roofline.roofs

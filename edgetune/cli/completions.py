@@ -1,4 +1,4 @@
-"""``edgetune completions``: the completion scripts of ``completions/``, made from the commands themselves."""
+"""``edgetune completions``: generates the completion scripts of ``completions/`` from the commands."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _function(entry: CommandEntry) -> str:
 
 
 def _zsh_words(entry: CommandEntry) -> str:
-    """Return what may be an argument: files, or the words that are known."""
+    """Return the candidates of an argument: files, and the known words."""
     words = _words(argument.replace(":", r"\:") for argument in entry.arguments)
     return f"'files:file:_files' 'words:word:({words})'"
 
@@ -216,7 +216,7 @@ def render() -> dict[str, str]:
 
 
 def words() -> dict[str, tuple[str, ...]]:
-    """Return what to offer after an option (of one command, where its words come first) or for an argument, by name."""
+    """Return the values of each option or argument; a key with the words of a command is for that command alone."""
     from edgetune.artifacts.problem import Objective, ProblemKind
     from edgetune.artifacts.profile import TASKS
     from edgetune.stages.schedule.policies import POLICIES
@@ -256,7 +256,7 @@ def words() -> dict[str, tuple[str, ...]]:
 
 
 def _of_kernels() -> dict[str, tuple[str, ...]]:
-    """Return what to offer after options of ``schedule kernels``, which has policies and devices of its own."""
+    """Return the values of the options of ``schedule kernels``, which has its own policies and devices."""
     from edgetune.stages.elastic.gpu import catalogue
     from edgetune.stages.elastic.policies import POLICIES
 
@@ -270,7 +270,7 @@ DEVICES = ("auto", "host", "twin:orin-agx", "recorded:", "jetson", "nvidia:0")
 
 
 def walk(command: Any, context: Any, path: tuple[str, ...], known: dict[str, tuple[str, ...]]) -> list[CommandEntry]:
-    """Return the entry of ``command`` and those of everything below it."""
+    """Return the entries of ``command`` and of its subcommands."""
     from edgetune.cli.app import COMMANDS
 
     options = [parameter for parameter in command.get_params(context) if parameter.param_type_name == "option"]

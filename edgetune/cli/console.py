@@ -1,4 +1,4 @@
-"""What rich draws: progress bars, and tables that renew themselves."""
+"""Makes consoles and texts of rich, for progress bars and live tables."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def words(text: str, style: str = "") -> Text:
-    """Return a text as rich draws it, visible."""
+    """Return a text of rich, with escapes for invisible characters."""
     from rich.text import Text
 
     return Text(visible(text), style)
 
 
 def console(stream: TextIO) -> Console:
-    """Return what draws a progress bar, or a table that renews itself; its texts are made by ``words``."""
+    """Return a console for a progress bar or a live table; ``words`` makes its texts."""
     from rich.console import Console
 
     survivor = cast("TextIO", Surviving(stream))

@@ -1,4 +1,4 @@
-"""Prints what ``edgetune profile --convergence`` would train, and its results."""
+"""Prints the plan and the results of ``edgetune profile --convergence``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report_plan(request: TrainingRequest, terminal: Terminal) -> None:
-    """Print what would be trained, and how much at most."""
+    """Print the planned runs, and the most minibatches they take."""
     proxy, tasks, jobs = request.proxy, request.tasks, request.jobs
     samples, options = len(proxy.dataset.x), proxy.options
     sizes, seeds = (list(dict.fromkeys(values)) for values in zip(*tasks, strict=True))
@@ -77,7 +77,7 @@ def report(runs: Convergence, target: Target, terminal: Terminal) -> None:
 
 
 def show_runs(rows: Sequence[ConvergenceRow], *, stream: TextIO | None = None) -> None:
-    """Draw a line per batch size, below what all runs share."""
+    """Print a row per batch size, below the facts that all runs share."""
     out = stream or sys.stdout
     if not rows:
         print_lines("no rows", stream=out)

@@ -1,4 +1,4 @@
-"""What ``edgetune device`` prints: devices, what one can do, its modes, and a twin beside what was published."""
+"""Prints the results of ``edgetune device``: devices, their abilities and modes, a twin beside published figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgetune.workflows.parse_options import choose_modes
 
 
 def report_list(terminal: AnswerTerminal) -> None:
-    """Print every device, and why one is not here."""
+    """Print every device, and the reason if one is absent."""
     listings = list_devices()
     if terminal.json:
         answer([asdict(listing) for listing in listings])
@@ -45,7 +45,7 @@ def report_modes(opened: Device, text: str, terminal: AnswerTerminal) -> None:
 
 
 def report_device(opened: Device, terminal: AnswerTerminal) -> None:
-    """Print what the device can do, its knobs and its named modes."""
+    """Print a device's capabilities, its knobs and its named modes."""
     able = capabilities(opened)
     space = None if isinstance(opened.modes, Absent) else opened.modes.space
     if terminal.json:

@@ -26,12 +26,12 @@ Extremes = Mapping[tuple[str, str], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class DisplayUnit:
-    """How readings of one kind are shown.
+    """The display of one kind of reading.
 
     Args:
-        name: Behind the figure.
+        name: Printed after the figure.
         decimals: Digits after the point; ``None`` for as many as the reading has.
-        scale: What a reading is multiplied by.
+        scale: Factor from a reading to its figure.
     """
 
     name: str
@@ -40,18 +40,18 @@ class DisplayUnit:
 
 
 UNITS = {
-    "_w": DisplayUnit("W", 2),  # the chips of a board tell current in steps of 8 mA: 0.04 W at 5 V
-    "_c": DisplayUnit("°C", 1),  # its zones, eighths of a degree
+    "_w": DisplayUnit("W", 2),  # sensors of a board resolve 8 mA: 0.04 W at 5 V
+    "_c": DisplayUnit("°C", 1),  # thermal zones resolve 1/8 °C
     "_mhz": DisplayUnit("MHz"),
     "_rpm": DisplayUnit("rpm"),
     "_percent": DisplayUnit("%"),
     "_bytes": DisplayUnit("MiB", 0, 2**-20),
 }
-"""By the end of a group's or a reading's name."""
+"""Units by the ending of a group's or a reading's name."""
 
 
 def show_readings(device: Device, readings: Iterator[Readings], terminal: AnswerTerminal) -> None:
-    """Show readings as they come: in a terminal a table that renews itself, else one line of JSON each."""
+    """Print readings as they arrive: a live table on a terminal, otherwise a line of JSON each."""
     live = sys.stdout.isatty() and not terminal.json
     with _table(f"{device.name}: {device.description}") if live else _lines(device) as show:
         for reading in readings:
@@ -71,7 +71,7 @@ def _lines(device: Device) -> Iterator[Any]:
 
 @contextmanager
 def _table(title: str) -> Iterator[Any]:
-    """Renew a table in the terminal: each reading with its lowest and highest since the start, if it is that tall."""
+    """Show a live table: each reading, with its extremes since the start if the terminal is tall enough."""
     from rich.live import Live
 
     drawing = console(sys.stdout)
@@ -79,7 +79,7 @@ def _table(title: str) -> Iterator[Any]:
     with Live(console=drawing, auto_refresh=False, vertical_overflow="ellipsis") as live:
 
         def show(readings: Readings) -> None:
-            notice_lost_terminal()  # on which rich no longer draws
+            notice_lost_terminal()  # rich does not draw on a lost terminal
             note(extremes, readings)
             live.update(_drawn(title, readings, extremes, drawing), refresh=True)
 
@@ -87,7 +87,7 @@ def _table(title: str) -> Iterator[Any]:
 
 
 def note(extremes: dict[tuple[str, str], tuple[float, float]], readings: Readings) -> None:
-    """Widen the lowest and highest of every reading by a new one."""
+    """Update the lowest and highest value of every reading."""
     for group, values in readings.items():
         for name, value in values.items():
             if isinstance(value, (int, float)):
@@ -96,7 +96,7 @@ def note(extremes: dict[tuple[str, str], tuple[float, float]], readings: Reading
 
 
 def _drawn(title: str, readings: Readings, extremes: Extremes, drawing: Console) -> Any:
-    """Return all readings, one a line where the terminal has so many, else side by side."""
+    """Return all readings: one per line if they fit the terminal, otherwise side by side."""
     from rich.console import Group
 
     head = words(f"{title}  {datetime.now():%H:%M:%S}")
@@ -145,12 +145,12 @@ def heading(group: str) -> str:
 
 
 def unit(group: str, name: str) -> DisplayUnit:
-    """Return the unit of a reading, told by the end of its name or of its group's."""
+    """Return the unit of a reading from the ending of its name or of its group's name."""
     return next((kind for end, kind in UNITS.items() if name.endswith(end) or group.endswith(end)), DisplayUnit(""))
 
 
 def shown(group: str, name: str, value: float | str | None) -> str:
-    """Return a reading for people: a clock without a mode is not pinned, anything else without a value is a dash."""
+    """Return the text of a reading; a missing knob of the mode is ``not pinned``, any other missing value a dash."""
     if value is None:
         return "not pinned" if group == "mode" else "-"
     return value if isinstance(value, str) else text(value, unit(group, name))

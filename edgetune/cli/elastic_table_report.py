@@ -1,4 +1,4 @@
-"""Kept pieces of kernels for people: what each form needs, and which piece is launched beside which leftover."""
+"""Prints kept pieces of kernels: the resources of each form, and the piece to launch beside each leftover."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
-    """Print what each form needs, and the pieces beside no critical block; with --verbose all pieces."""
+    """Print the resources of each form, and the pieces to launch beside no critical block; with --verbose all."""
     table, shrunk = kept.table, kept.shrunk
     if terminal.json:
         answer({
@@ -47,7 +47,7 @@ def report_pieces(kept: KeptPieces, terminal: Terminal) -> None:
 
 
 def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> None:
-    """Print the launch, and a line for each piece of it: beside what it is launched, or why it never is."""
+    """Print each launch with a row per piece: the blocks it is launched beside, or the reason it is dropped."""
 
     for (kernel, grid, block), of in groupby(rows, lambda row: (row.kernel, row.grid, row.block)):
         launch = f"{kernel}, {_dim(grid)} blocks of {_dim(block)} threads"
@@ -69,7 +69,7 @@ def show_pieces(rows: Sequence[ElasticRow], *, stream: TextIO | None = None) -> 
 
 
 def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) -> None:
-    """Print what the compiler reports of every form of a kernel, and whether that is kept."""
+    """Print the compiler's figures of every form of a kernel, and whether the form is kept."""
 
     table(
         ("form", "threads>", "registers>", "of a block>", "shared>", "stack>", "spills>", "verdict"),
@@ -85,7 +85,7 @@ def show_forms(forms: Forms, shrunk: Shrunk, *, stream: TextIO | None = None) ->
 
 
 def form_rows(forms: Forms, shrunk: Shrunk) -> list[dict[str, Any]]:
-    """Return what the compiler reports of the original and of each form that the launch can have."""
+    """Return the compiler's figures of the original and of each form that the launch can have."""
     threads = shrunk.logical.threads
     flaws = {design.per_thread: (design.threads, design.flaw) for design in shrunk.designs}
     original = _asked(forms.original.resources, threads)

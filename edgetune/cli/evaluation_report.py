@@ -1,4 +1,4 @@
-"""What ``edgetune search evaluate`` prints: a row of figures per strategy, for people or for machines."""
+"""Prints the result of ``edgetune search evaluate``: a row of figures per strategy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REPORT_EVERY_S = 20.0
 
 
 def progress_reporter(screen: Screen) -> Callable[[EvaluationProgress], None] | None:
-    """Return what shows now and then how far it is, with an estimate: over the last line on a terminal."""
+    """Return a function that reports progress and time left at intervals; on a terminal it overwrites its line."""
     if screen.quiet:
         return None
     terminal = sys.stderr.isatty()
@@ -79,7 +79,7 @@ def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
 
 
 def evaluation_answer(evaluation: Evaluation, by: str = "strategy") -> dict[str, Any]:
-    """Return the same for machines: shares, seconds; ``None`` where there is no figure."""
+    """Return the figures for machines: shares and seconds; ``None`` for an unknown one."""
     results = []
     for names, merit in _rows(evaluation.runs, by):
         figures = {

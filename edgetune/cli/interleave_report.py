@@ -1,4 +1,4 @@
-"""Prints what ``edgetune interleave`` plans and did: answers in time, training meanwhile, and power."""
+"""Prints the result of ``edgetune interleave``: answers in time, training meanwhile, and power."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def report_tables(run: Run) -> tuple[list[Table], list[str]]:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO) -> None:
-    """Print a table; where a terminal is too narrow to read across, the figures of a row as words."""
+    """Print a table; on a terminal that is too narrow, print each row as a sentence."""
 
     names = [name.removesuffix(">") for name in columns]
     widest = [max(len(str(cell)) for cell in column) for column in zip(names, *rows, strict=True)]
@@ -59,7 +59,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], out: TextIO
 
 
 def report_answer(run: Run) -> dict[str, Any]:
-    """Return the same figures for machines: where the run comes from, and a summary per engine and per turn of it."""
+    """Return the figures for machines: the header, and a summary per engine and per turn."""
     from edgetune.artifacts.plain import plain
     from edgetune.stages.interleave.summary import summarise
 
@@ -68,7 +68,7 @@ def report_answer(run: Run) -> dict[str, Any]:
 
 
 def compared(summaries: Sequence[EngineSummary]) -> list[str]:
-    """Return a line for every engine but the one they are compared with: native sharing, or the first."""
+    """Compare every engine with native sharing, else with the first engine; return a line each."""
     if len(summaries) < 2:
         return []
     base = next((each for each in summaries if each.engine == "native"), summaries[0])

@@ -21,7 +21,7 @@ _COLUMNS = ("policy", "task", "done>", "p50>", "x solo>", "p99>", "x solo>", "pe
 
 
 def report_plan(plan: KernelRun, screen: Screen) -> None:
-    """Print what would run."""
+    """Print the tasks, policies and durations of a planned run."""
     for task in plan.tasks:
         blocks = [call.logical.blocks for call in task.network.calls]
         kernels = "1 kernel" if len(blocks) == 1 else f"{len(blocks)} kernels"
@@ -48,12 +48,12 @@ def show_kernel_timeline(timeline: KernelTimeline, *, stream: TextIO | None = No
 
 
 def report_answer(timeline: KernelTimeline) -> dict[str, Any]:
-    """Return the same figures for machines: where they come from, and those of every policy."""
+    """Return the figures for machines: the header, and the figures of every policy."""
     return {"header": plain(timeline.header), "policies": plain(summarise(timeline))}
 
 
 def _nothing(timeline: KernelTimeline) -> str:
-    """Return the replacement of figures if no policy ran."""
+    """Return the line that is printed if no policy ran."""
     alone: dict[str, int] = {}
     for row in timeline.rows:
         if row.event == "request" and row.status == "ok" and row.task is not None:
@@ -83,7 +83,7 @@ def _critical(found: Sequence[PolicyFigures]) -> list[str]:
 
 
 def _launches(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return how many launches each policy made, and how many of them were of elastic forms."""
+    """Return the number of launches by policy, and how many were of elastic forms."""
     told = []
     for of in found:
         launches, elastic = (sum(getattr(each, what) for each in of.tasks) for what in ("launches", "elastic"))
@@ -92,7 +92,7 @@ def _launches(found: Sequence[PolicyFigures]) -> list[str]:
 
 
 def _compared(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return a line for every policy but the first: what it answered as a multiple of what the first one did."""
+    """Compare the answers of every policy with those of the first; return a line each."""
     first = found[0]
     if not first.answers_per_s:
         return []

@@ -1,4 +1,4 @@
-"""What ``edgetune schedule kernels transform``, ``bench`` and ``calibrate`` print."""
+"""Prints the results of ``edgetune schedule kernels transform``, ``bench`` and ``calibrate``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTE = (
 
 
 def show_reasons(found: Transformed, opts: TransformOptions, terminal: Terminal) -> None:
-    """Print what was done to each kernel where that is asked for, else why something was not."""
+    """Print the transformation of each kernel with ``--explain``, otherwise the reason of each refusal."""
     done = found.done
     if opts.explain and not terminal.json:
         print_lines(*explained(done))
@@ -39,7 +39,7 @@ def show_reasons(found: Transformed, opts: TransformOptions, terminal: Terminal)
 
 
 def report_transformed(found: Transformed, opts: TransformOptions, terminal: Terminal) -> None:
-    """Print the outcome of a check, and the source where it goes nowhere else.
+    """Print the outcome of a check, and the source unless it goes elsewhere.
 
     Raises:
         InputError: no kernel could be made elastic.
@@ -107,7 +107,7 @@ def _ratio(ratio: Ratio | None) -> str:
 
 
 def report_costs(found: Calibrated, terminal: Terminal) -> None:
-    """Print what launches cost on a GPU, and whether a part of it can be used."""
+    """Print the cost of launches on a GPU, and whether part of its multiprocessors can be used."""
     costs, refused = found.costs, found.refused
     if terminal.json:
         answer({**asdict(costs), "parts": {"offered": refused is None, "why_not": refused}})

@@ -1,4 +1,4 @@
-"""What ``edgetune schedule profile`` says, and layer costs by network or by layer."""
+"""Prints the plan and the result of ``edgetune schedule profile``: layer costs by network or by layer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMES = ("load_s", "cold_load_s", "execute_s")
 
 
 def report_plan(networks: Sequence[Prepared], rules: LayerOptions, figures: int, terminal: Terminal) -> None:
-    """Print what would be measured and for how long at the most."""
+    """Print the layers to measure, and the most time this takes."""
     layers, longest_s = sum(len(network.layers) for network in networks), figures * rules.longest_s
     if terminal.json:
         named = [{"network": each.network, "layers": len(each.layers)} for each in networks]
@@ -50,11 +50,11 @@ def report(costs: LayerCosts, target: Target, terminal: Terminal) -> None:
 
 
 def show_networks(costs: LayerCosts, *, stream: TextIO | None = None) -> None:
-    """Print what each network comes to: sums of its layers, and the layer that needs most."""
+    """Print the totals of each network's layers, and its layer with the largest memory."""
     rows = []
     for name, form in dict.fromkeys((row.network, row.form) for row in costs.rows):
         layers = [row for row in costs.rows if (row.network, row.form) == (name, form)]
-        whole = all(row.status == "ok" for row in layers)  # a part of a network's time is no time of the network
+        whole = all(row.status == "ok" for row in layers)  # the sum of some layers is not the network's time
         rows.append((
             name if form == "layers" else f"{name}, {form}", len(layers),
             format_bytes(sum(row.weight_bytes for row in layers)),
@@ -86,14 +86,14 @@ def show_layers(rows: Sequence[LayerCostRow]) -> None:
 
 
 def _held_bytes(row: LayerCostRow) -> int:
-    """Return what a layer holds while it executes, its inputs aside; the peak of a whole network has its weights."""
+    """Return the bytes of an executing layer without its inputs; the peak of a whole network includes its weights."""
     if row.form != "layers" and row.peak_bytes is not None:
         return row.peak_bytes
     return row.weight_bytes + max(row.output_bytes + row.scratch_bytes, row.peak_bytes or 0)
 
 
 def _sum(values_s: Sequence[float | None]) -> str | None:
-    """Return a sum, where there is one: a layer without weights has no time of loading from storage."""
+    """Return the sum of the known times; a layer without weights has no time of loading from storage."""
     known = [value_s for value_s in values_s if value_s is not None]
     return format_si(sum(known), "s") if known else None
 

@@ -1,4 +1,4 @@
-"""An operator table for people and machines: what is accounted for first, then totals, then where they come from."""
+"""Prints an operator table: the ledger of operators, the totals, and the rows they come from."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def show_ops(table: OpsTable, by: By) -> None:
 
 
 def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
-    """Return the same for machines."""
+    """Return ledger, totals and rows for machines."""
     from edgetune.artifacts.ops import flops_by_precision, grouped, ledger, totals
     from edgetune.artifacts.plain import plain
 
@@ -76,7 +76,7 @@ def ops_answer(table: OpsTable, by: By, file: str | None) -> dict[str, Any]:
 
 
 def types_of(table: OpsTable) -> list[str]:
-    """Return what is to be known of the types that a network computes in, where it is more than one."""
+    """Return sentences about the types that a network computes in, if there are several."""
     from edgetune.artifacts.ops import flops_by_precision
 
     found, quantised = flops_by_precision(table), table.header.conditions.get("quantised_operators")
@@ -118,7 +118,7 @@ def _operating_point(table: OpsTable) -> str:
 
 
 def _saved(table: OpsTable, whole: OperatorCosts) -> list[tuple[str, str]]:
-    """Return what the fused view saves over the operators one by one, or what the eager view adds."""
+    """Return the savings of the fused view over single operators, or the additions of the eager view."""
     unfused = table.header.conditions.get("unfused")
     if not isinstance(unfused, Mapping):
         return []
@@ -134,7 +134,7 @@ def _saved(table: OpsTable, whole: OperatorCosts) -> list[tuple[str, str]]:
 
 
 def _show_groups(groups: Sequence[OperatorCosts], whole: OperatorCosts, by: By, *, phases: bool) -> None:
-    """Draw the rows; the phase only where there are several, the count only where it says something."""
+    """Print the rows, with the phase if there are several, and with a count unless each row is a node."""
     columns = [{"op": "operator", "class": "class", "node": "node"}[by]]
     columns += ["phase"] * phases + ["n>"] * (by != "node")
     columns += ["MAC>", "FLOP>", "FLOP %>", "bytes>", "bytes %>", "FLOP/byte>"]

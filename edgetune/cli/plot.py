@@ -1,4 +1,4 @@
-"""Draws artifacts: with ``edgetune show FILE --plot FIGURE``, and once a command has written one."""
+"""Draws artifacts: for ``edgetune show FILE --plot FIGURE``, and after a command has written one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
     """Draw the artifact that ``read`` finds in ``file`` and write the figure to ``target``.
 
     Raises:
-        InputError: it has no figure or not this view, or the figure cannot be written.
+        InputError: the artifact has no figure or no such view, or the figure cannot be written.
         DeviceError: matplotlib is missing.
     """
     from edgetune.plotting.figure_file import format_of
@@ -44,7 +44,7 @@ def draw(read: Callable[[str], Artifact], file: str, target: str, view: str | No
 
 
 def write_drawing(draw: Callable[[], Figure | bytes], target: str, screen: Screen) -> None:
-    """Write a figure or a page to ``target``, and say so, and what the figure leaves out.
+    """Write a figure or a page to ``target``; report the file, and what the figure leaves out.
 
     Raises:
         InputError: the drawing takes more time or memory than the limits allow, or the file cannot be written.
@@ -107,11 +107,11 @@ def report_finished(
     answer_of: Callable[[Made], Any],
     show: Callable[..., None],
 ) -> None:
-    """Show or answer the figures of a run, draw it, and end as it ended.
+    """Print or answer the figures of a run, draw it, and end with the run's exit code.
 
     Raises:
-        BaseException: the failure that ended it.
-        typer.Exit: a signal stopped it, or a tenant or policy ended early.
+        BaseException: the failure that ended the run.
+        typer.Exit: a signal stopped the run, or a tenant or policy ended early.
     """
     made, target = finished.artifact, finished.target
     if terminal.json:
@@ -131,7 +131,7 @@ def page_of(artifact: Artifact, name: str, view: str | None = None) -> bytes:
     """Return the page of an artifact.
 
     Raises:
-        InputError: its kind has none; ``name`` is what the message calls it.
+        InputError: artifacts of this kind have no page; ``name`` names the artifact in the message.
     """
     from edgetune.artifacts.roofline import Roofline
     from edgetune.artifacts.run import Run

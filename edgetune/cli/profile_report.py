@@ -1,4 +1,4 @@
-"""What ``edgetune profile`` says: what it would measure, and what it measured."""
+"""Prints the plan and the result of ``edgetune profile``."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SHOWN = 20
 
 
 def report_plan(request: ProfileRequest, left: list[Point], expected: SweepEstimate | None, terminal: Terminal) -> None:
-    """Print what would be measured, how long it may take and how many joules.
+    """Print the points to measure, and the time and energy they may take.
 
     Args:
         request: The sweep.
         left: The points that are not in the file yet.
-        expected: What they take; ``None`` where none is left.
-        terminal: How to answer.
+        expected: The estimate for these points; ``None`` if none is left.
+        terminal: The options of the answer.
     """
     from edgetune.artifacts.plain import plain
 
@@ -60,7 +60,7 @@ def report_plan(request: ProfileRequest, left: list[Point], expected: SweepEstim
 
 
 def _report_complete(device: Device, points: list[Point], file: str | None, *, json: bool) -> None:
-    """Say that nothing would be measured."""
+    """Report that no point is left to measure."""
     if json:
         answer({"points": 0, "duration_s": 0.0, "energy_j": 0.0, "device": device.name, "listed": []})
     else:
@@ -80,7 +80,7 @@ def report(table: Profile, target: Target, terminal: Terminal) -> None:
         if len(table.rows) > _SHOWN:
             screen.info(f"... and {len(table.rows) - _SHOWN} more rows (edgetune show {target.path or 'FILE'})")
         for data_warning in table.header.warnings:
-            if data_warning.code != "no-power":  # the note below the rows said why
+            if data_warning.code != "no-power":  # the note below the rows gives the reason
                 screen.info(f"warning: {data_warning.code}: {data_warning.advice}")
     failed = unfinished(table)
     if failed:

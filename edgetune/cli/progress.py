@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edgetune.stages.profiling.sweep import SweepProgress
 
 _LONGEST_NAME = 60
-"""Characters of what a bar says that it is at."""
+"""The longest description beside a bar, characters."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Prints what ``edgetune roofline --dry-run`` finds: what would be measured, and how long that takes at most."""
+"""Prints the plan of ``edgetune roofline --dry-run``: the measurements, and the most time they take."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def machine_of_several(found: Sequence[Placed]) -> dict[str, Any]:
 
 
 def show_device(found: Sequence[Placed]) -> None:
-    """Print the roofs that count, their balance points, and what holds over all modes measured."""
+    """Print the roof of each precision, its balance points, and the statements over all measured modes."""
     roofline, roofs = found[0].roofline, [placed.roof for placed in found]
     if len({(roof.mode, roof.measured) for roof in roofs}) == 1:
         heads = [f"{roofline.device}, {', '.join(roof.precision for roof in roofs)}, {_mode(roofs[0])}"]
@@ -141,20 +141,20 @@ def _of_roofs(roofs: Sequence[Roof]) -> list[tuple[str | None, ...]]:
 
 
 _EFFICIENCY = {_BALANCE: "at most", _DYNAMIC: "... without it, at most"}
-"""What the highest efficiency beside each balance point is called."""
+"""Labels of the highest efficiency, by the label of the balance point."""
 
 
 _FEWEST_MODES = 4
-"""Modes from which a correlation says more than a ratio would."""
+"""The fewest modes whose correlations are printed."""
 
 
 _PEAKS = ("flops_per_s", "bytes_per_s")
 _STILL = 0.95
-"""Share of its highest value above which a peak that stays there has moved with no clock worth telling."""
+"""A peak that stays above this share of its highest value counts as constant: it has no correlation."""
 
 
 def _correlations(placed: Placed) -> list[Correlation]:
-    """Return how the measured peaks of a precision go with the clocks; none of few modes."""
+    """Return the correlations of a precision's measured peaks with the clocks; none for few modes."""
     from edgetune.stages.roofline.clocks import correlations
 
     alike = [r for r in placed.roofline.roofs if r.precision == placed.roof.precision and r.measured]
@@ -231,7 +231,7 @@ def _is_host_bound(placement: Placement) -> bool:
 
 
 def _energy_bound(placement: Placement) -> str | None:
-    """Return what bounds the energy: static power where a network that waits for the host draws most of it so."""
+    """Return the bound of the energy: static power if a host-bound network spends most energy on it."""
     if placement.energy_bound is None:
         return None
     static_j = (placement.roof.static_w or 0.0) * (placement.measured_s or 0.0)
@@ -275,7 +275,7 @@ def words(placement: Placement, roof: Roof) -> list[str]:
 
 
 def _distance_words(over: float) -> str:
-    """Return what lies between the least and the measured time, given their ratio."""
+    """Return the causes of the ratio of measured to least time, in words."""
     from edgetune.stages.roofline.placement import NOTABLY
 
     if over >= _HOST_BOUND:
@@ -297,11 +297,11 @@ _ABOVE = (
 )
 
 _MOST_LAYERS = 15
-"""Layers printed, the slowest first: more than bear most of the time of any network of the zoo."""
+"""The most layers printed, slowest first; they cover most of the time of every network of the zoo."""
 
 
 def show_layers(layers: Layers, roof: Roof) -> None:
-    """Print where the time goes: the slowest layers, and what is not explained by any."""
+    """Print the slowest layers, and the share of the time that no layer explains."""
     from edgetune.stages.roofline.balance import work_time
     from edgetune.stages.roofline.placement import NOTABLY, time_bound
 
@@ -329,7 +329,7 @@ def show_layers(layers: Layers, roof: Roof) -> None:
 
 
 def _change(change: Change) -> str:
-    """Return what the next value of a knob changes, in words: a figure where it was measured, else a range."""
+    """Return the effect of a knob's next value in words: a figure if it was measured, otherwise a range."""
     energy = "" if change.energy is None else f", energy {_share(change.energy)}"
     how = "possible, not measured" if change.time.value is None else "measured"
     return f"with {change.knob} {change.value:g}: time {_share(change.time)}{energy} ({how})"

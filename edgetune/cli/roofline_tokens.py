@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def token_bounds(placed: Placed) -> list[TokenBound]:
-    """Return what the roof allows at each operating point; none of another network."""
+    """Return the bounds of a language model at each operating point; none for any other network."""
     from edgetune.stages.roofline.tokens import token_bound
 
     found = [token_bound(each, memory_bytes=placed.memory_bytes) for each in placed.placements]
@@ -24,12 +24,12 @@ def token_bounds(placed: Placed) -> list[TokenBound]:
 
 
 def of_pass(placement: Placement, sentence: str) -> str:
-    """Return a sentence with the pass of a language model that it is about."""
+    """Prefix a sentence with the pass of a language model that it describes."""
     return sentence if placement.point is None else f"{placement.point}: {sentence}"
 
 
 def show_tokens(found: Sequence[Placed]) -> None:
-    """Print what the roofs allow a language model, and where it does not fit into memory; nothing for another."""
+    """Print the bounds of a language model, and the points that do not fit into memory; nothing for other networks."""
     bounds = [(placed, bound) for placed in found for bound in token_bounds(placed)]
     if not bounds:
         return
@@ -70,7 +70,7 @@ def _too_large(bound: TokenBound) -> str:
 
 
 def machine_tokens(placed: Placed) -> list[dict[str, Any]] | None:
-    """Return the same for machines; ``None`` of another network."""
+    """Return the bounds for machines; ``None`` for any other network."""
     from edgetune.artifacts.plain import plain
 
     return [plain(bound) for bound in token_bounds(placed)] or None

@@ -1,4 +1,4 @@
-"""What the subcommands of ``edgetune schedule`` say: plans, timelines by policy and by job, graphs, robustness."""
+"""Prints the results of ``edgetune schedule``: plans, timelines by policy and by job, graphs, robustness."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def show_timeline(timeline: Timeline, *, stream: TextIO | None = None) -> None:
 
 
 def report_answer(timeline: Timeline) -> dict[str, Any]:
-    """Return the same figures for machines: where they come from, and a summary per policy and per turn of it."""
+    """Return the figures for machines: the header, and a summary per policy and per turn."""
     from edgetune.artifacts.plain import plain
     from edgetune.stages.schedule.summary import summarise
 
@@ -228,7 +228,7 @@ def report_planned_folders(planned: Sequence[PlannedFolder], terminal: Terminal)
 
 
 def report_prepared(prepared: Sequence[Prepared], terminal: Terminal) -> None:
-    """Print what each network takes, as layers."""
+    """Print the sizes of each prepared network."""
     found = [_figures(each) for each in prepared]
     if terminal.json:
         answer(found)
@@ -260,7 +260,7 @@ def _figures(prepared: Prepared) -> dict[str, Any]:
 
 
 def report_graphs(network: LayeredNetwork, graphs: Sequence[ModeGraph], opts: GraphOptions, terminal: Terminal) -> None:
-    """Draw the graphs where a figure was asked for, and print a row for each."""
+    """Draw the graphs if a figure is requested, and print a row for each."""
     from edgetune.cli.plot import write_drawing
     from edgetune.stages.schedule.figures.dependencies import dependencies_figure
 

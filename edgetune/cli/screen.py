@@ -1,4 +1,4 @@
-"""What people see: notes on standard error, tables, and answers on standard output."""
+"""Prints to the terminal: notes on standard error, tables, and answers on standard output."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ SIMULATED = "SIMULATED: these figures come from a model, not from a device."
 
 
 _NARROWEST = 20
-"""Columns that lines are laid out for at least; a narrower terminal breaks them by itself."""
+"""The least width to lay lines out for, columns; a narrower terminal breaks them by itself."""
 
 _LONGEST_CELL = 400
-"""Characters of a cell of a table; a name that is longer is cut in its middle."""
+"""The longest text of a table's cell, characters; a longer one is cut in its middle."""
 
 
 def print_lines(*lines: object, stream: TextIO | None = None) -> None:
-    """Print lines to standard output or to ``stream``; everything printed to people goes through here.
+    """Print lines to standard output or to ``stream``; all text for people passes through here.
 
-    Every character that would not be shown as itself is an escape, see ``visible``: a line end in a name starts no
-    line. Without an argument the line is empty.
+    An escape replaces every character that a terminal would not show as itself, see ``visible``: a line end in a name
+    starts no line. Without an argument, an empty line is printed.
     """
     _write([visible(str(line)) for line in lines] or [""], stream)
 
@@ -41,13 +41,13 @@ def print_folded(*texts: str, stream: TextIO | None = None) -> None:
 
 
 def print_document(text: str, stream: TextIO | None = None) -> None:
-    """Print a text with its own line ends and tabs, all else visible: a document, source code, a traceback."""
+    """Print a document, source code or a traceback: line ends and tabs as they are, all else visible."""
     lines = text.removesuffix("\n").split("\n")
     _write(["\t".join(map(visible, line.split("\t"))) for line in lines], stream)
 
 
 def print_over(text: str, *, last: bool = False) -> None:
-    """Print a line over the one that was printed so before, on a terminal's standard error; the last one vanishes."""
+    """Overwrite the previous progress line on a terminal's standard error; the ``last`` call erases it."""
     write(f"\r\x1b[K{'' if last else visible(text)}", sys.stderr, flush=True)
 
 
@@ -58,7 +58,7 @@ def report_moved(asked: Path, written: Path) -> None:
 
 
 def show_warnings() -> None:
-    """Have Python's warnings, which may quote anything, printed visibly."""
+    """Print Python's warnings with escapes, because they may quote text from outside."""
 
     def shown(
         message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
@@ -79,7 +79,7 @@ class Screen(Reporter):
     """Reports on standard error, with a bar on a terminal.
 
     Args:
-        quiet: Report nothing but that figures are simulated.
+        quiet: Report only that figures are simulated.
         verbose: Report details too.
         json: Standard output carries the answer in JSON.
     """
@@ -95,7 +95,7 @@ class Screen(Reporter):
 
     @property
     def stdout(self) -> Stdout:
-        """What standard output is for."""
+        """The use of standard output."""
         return "answer" if self.json else "terminal" if sys.stdout.isatty() else "bytes"
 
     def info(self, text: str) -> None:
@@ -165,8 +165,8 @@ def _json(data: Any, *, indent: int | None = None) -> str:
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, stream: TextIO | None = None) -> None:
     """Print an aligned table; columns whose name ends in ``>`` are aligned to the right.
 
-    On a terminal long cells fold, and the last column goes below its row where it would be folded into a ribbon. In a
-    pipe every row is one line.
+    On a terminal, long cells fold, and a last column that would become too narrow goes below its row. In a pipe, every
+    row is one line.
     """
     out = sys.stdout if stream is None else stream
     names = [visible(name) for name in columns]
@@ -214,11 +214,11 @@ def page(markdown: str) -> None:
 
 
 _FOLDS = 3
-"""Lines that a cell may be folded into and still be read across."""
+"""The most lines of a folded last cell; a longer one goes below its row."""
 
 
 def _hang(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> list[list[str]] | None:
-    """Return the cells with those of the first and last column folded, the last to go below; ``None`` if needless."""
+    """Fold the first column, and the last one to be printed below each row; return ``None`` if the table fits."""
     import textwrap
 
     from rich.cells import cell_len

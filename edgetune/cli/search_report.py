@@ -76,7 +76,7 @@ def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, 
         rows: The rows of the table; if empty, the rows measured by the search are compared.
         plan: The answer.
         trace: The steps.
-        screen: Where to report.
+        screen: Receives the notes.
     """
     known, chosen = rows or [step.row for step in trace.rows], plan.configuration
     row = next(row for row in known if (row.mode, row.batch_size) == (chosen.mode, chosen.batch_size))
@@ -98,7 +98,7 @@ def _times(ratio: float) -> str:
 
 
 def report_plan(estimate: SearchEstimate, terminal: Terminal) -> None:
-    """Print how many points would be measured at most, how long that may take and how many joules."""
+    """Print the most points a search measures, and the time and energy they may take."""
     time, energy, expected = estimate.duration_s, estimate.energy_j, estimate.expected
     SimulationLabel(estimate.simulated, Screen()).announce()
     if terminal.json:

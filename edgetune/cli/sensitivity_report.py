@@ -1,4 +1,4 @@
-"""What ``edgetune search sensitivity`` prints: the matrix of losses, and what choosing jointly gains."""
+"""Prints the result of ``edgetune search sensitivity``: the matrix of losses, and the gain of a joint choice."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def _export(file: str, output: str, columns: Mapping[str, str]) -> None:
 
 
 def _show_summary(artifact: Any) -> bool:
-    """Print the figures of an artifact, where its kind has a summary; return whether it has."""
+    """Print the summary of an artifact; return whether its kind has one."""
     report = _REPORTS.get(artifact.header.kind)
     if report is not None:
         report.load(report.show)(artifact.rows if artifact.header.kind == "convergence" else artifact, *report.options)
@@ -172,7 +172,7 @@ def _show_rows(artifact: Any, most: int) -> None:
 
 
 def _for_machines(artifact: Any) -> object:
-    """Return everything in it; of an evaluation, a run or a timeline, which may have a million rows, its figures."""
+    """Return the whole artifact; of an evaluation, a run or a timeline, which may have a million rows, the figures."""
     from edgetune.artifacts.plain import plain
 
     report = _REPORTS.get(artifact.header.kind)
