@@ -21,6 +21,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import get_annotations
 from traceback import walk_tb
+from types import CodeType, FunctionType
 from typing import TypeVar, cast
 
 from edgetune.choices import nearest
@@ -150,18 +151,23 @@ def installed() -> list[tuple[str, str, str]]:
 def plugin_error(error: BaseException) -> EdgetuneError | None:
     """Return an error that names the plug-in whose code raised ``error``; ``None`` for the code of edgetune."""
     frames = [] if isinstance(error, EdgetuneError) else [frame for frame, _ in walk_tb(error.__traceback__)]
-    selves = [frame.f_locals.get("self") for frame in frames]
     for frame in reversed(frames):
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
-        found = {words: point for words, (point, _) in _loaded.items() if point.module.partition(".")[0] == module}
+        found = {words: row for words, row in _loaded.items() if row[0].module.partition(".")[0] == module}
         if found:
-            own = [words for words in found if any(_loaded[words][1] is type(each) for each in selves)]
-            package = _package(next(iter(found.values())))
+            own = [words for words, (_, plugin) in found.items() if {each.f_code for each in frames} & _codes(plugin)]
+            package = _package(next(iter(found.values()))[0])
             return EdgetuneError(
                 f"the {' or the '.join(own or found)} of the package {package} failed: {type(error).__name__}: {error}",
                 f"report it to the authors of {package}, with what --verbose prints; or uninstall it",
             )
     return None
+
+
+def _codes(plugin: object) -> set[CodeType]:
+    """Return the code of a plug-in that is a function, and of its attributes that are."""
+    functions = (plugin, *(getattr(plugin, name, None) for name in dir(plugin) if not name.startswith("__")))
+    return {each.__code__ for each in functions if isinstance(each, FunctionType)}
 
 
 def _package(point: EntryPoint) -> str:

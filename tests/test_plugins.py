@@ -1,5 +1,6 @@
 """Plug-ins by name: edgetune's own, and those of a package that is installed beside it and taken away again."""
 
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -143,12 +144,15 @@ def test_a_workload_of_a_package_is_measured_and_its_section_is_on_the_page(inst
     assert "2 points" not in report([found], tmp_path / "without.html").read_text()
 
 
-def test_doctor_lists_the_plugins_of_packages(installed, capfd):
-    installed.add(OWN)
+def test_doctor_lists_the_plugins_of_packages_and_what_fails(installed, capfd):
+    installed.add(OWN, code=POINTS.replace('open_device("twin:orin-agx", seed=seed)', '{}["board"]'))
     assert run(("doctor",)) in (0, 4)
     shown = capfd.readouterr().out
     assert re.search(r"edgetune.strategies +dice +toy-plugins", shown)
     assert re.search(r"edgetune.policies +interleave.polite +toy-plugins", shown)
+    assert run(("doctor", "--json")) in (0, 4)
+    can = json.loads(capfd.readouterr().out)["abilities"]["toy:0"]["anything"]
+    assert can == "no: the device 'toy' of the package toy-plugins failed: KeyError: 'board'"
 
 
 def test_an_error_in_the_code_of_a_package_names_it_in_two_lines(installed, tmp_path, capfd):

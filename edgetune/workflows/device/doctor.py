@@ -30,7 +30,7 @@ from edgetune.devices.jetson.throttle import open_board_throttle
 from edgetune.devices.software import REMEDIES
 from edgetune.devices.sysfs import Sysfs
 from edgetune.errors import DeviceError
-from edgetune.plugins import installed
+from edgetune.plugins import installed, plugin_error
 from edgetune.processes.privilege import as_root, holds_root
 from edgetune.version import __version__
 from edgetune.workflows.device.options import DoctorOptions
@@ -296,6 +296,10 @@ def abilities(name: str) -> dict[str, str]:
         opened = _looked_at(name)
     except ImportError as error:  # a library of the core is missing, which the table of libraries shows
         return {"anything": f"no: {error}"}
+    except Exception as error:
+        if (broken := plugin_error(error)) is None:
+            raise
+        return {"anything": f"no: {broken.message}"}
     found = {
         what: state["note"] if state["here"] == "yes" else f"no: {state['note']}"
         for what, state in capabilities(opened).items()
