@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import BARRIERS, INDICES, TENSOR_CORE, THREAD_INDICES, WARP
-from edgetune.stages.elastic.source.index_parameters import readers, why_not
+from edgetune.stages.elastic.source.index_parameters import unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_of
 from edgetune.stages.elastic.source.syntax import (
     CLASSES,
@@ -32,11 +32,10 @@ from edgetune.stages.elastic.source.syntax import (
     mentions,
     names,
     own,
-    squeezed,
     text_of,
 )
 from edgetune.stages.elastic.source.translation_unit import Definition, ParsedFile, ParsedKernel
-from edgetune.stages.elastic.source.uniformity import condition_of, uniformity_of
+from edgetune.stages.elastic.source.uniformity import condition_of, uniformity
 
 _WARP = WARP - {"warpSize"}
 _WAITING = _WARP - {"__activemask"}
@@ -45,42 +44,16 @@ _COMPUTED = ("identifier", "call_expression", "field_expression", "subscript_exp
 
 def block_illegalities(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """Return the reasons against the block level of a kernel that show without splitting it at its barriers."""
-    found = [*_out_of_reach(kernel), *_barriers(kernel)]
+    hidden = unreachable_indices(kernel, THREAD_INDICES, INDICES)
+    found = [kernel.refusal(f"{kind}-thread-index", None, **why) for kind, _, _, why in hidden] + list(
+        _barriers(kernel)
+    )
     if any(TENSOR_CORE & set(piece.tokens) for piece in kernel.reach):
         found.append(kernel.refusal("tensor-core", name="a wmma fragment"))
     for piece in kernel.reach:  # a macro would leave another loop than in the original
         if piece.kind == "macro" and kernel.kernel.barriers and {"break", "continue", "case"} & set(piece.tokens):
             found.append(kernel.refusal("macro-exit", piece.line, name=piece.name))
     return tuple(sorted(dict.fromkeys(found), key=lambda each: (each.line, each.code)))
-
-
-def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
-    """Yield what reads the thread's index and cannot take the logical one."""
-    for piece in kernel.reach[1:]:
-        if piece.kind in ("type", "variable") and THREAD_INDICES & set(piece.tokens):
-            yield kernel.refusal("hidden-thread-index", name=piece.name or "a class")
-    copied = readers(kernel, INDICES)
-    for each in copied:
-        why = why_not(kernel, each, copied)
-        if why is not None:
-            yield kernel.refusal("helper-thread-index", name=each, why=why)
-    for piece in (kernel.reach[0], *copied.values()):
-        for node in () if piece.node is None else mentions(piece.node, {*INDICES, *copied}):
-            what = hiding_scope(node, piece)
-            if what is not None:
-                yield kernel.refusal("hidden-thread-index", name=what)
-
-
-def hiding_scope(node: Node, piece: Definition) -> str | None:
-    """Return the class, or the lambda that names what it captures, around a node; ``None`` where there is none."""
-    scope = around(node, "lambda_expression", *CLASSES, within=piece.node)
-    if scope is None:
-        return None
-    captures = scope.child_by_field_name("captures")
-    everything = captures is not None and squeezed(captures)[1:2] in ("=", "&")
-    if everything and around(scope, *CLASSES, within=piece.node) is None:
-        return None
-    return "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
 
 
 def _barriers(kernel: ParsedKernel) -> Iterator[Refusal]:
@@ -98,7 +71,7 @@ def returns_before_warp(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield the returns of some threads of a warp in front of its primitives; whole warps may return."""
     if not kernel.kernel.warp:
         return
-    of_block, of_warp = uniformity_of(kernel), uniformity_of(kernel, of_warps=True)
+    of_block, of_warp = uniformity(kernel), uniformity(kernel, of_warps=True)
     for leave in _early(kernel, _WARP):
         if not of_block.all_return(leave) and not of_warp.all_return(leave):
             yield kernel.refusal("return-before-warp", line_of(leave))
@@ -109,7 +82,7 @@ def returns_before_warp(kernel: ParsedKernel) -> Iterator[Refusal]:
 
 def warps_return(kernel: ParsedKernel) -> bool:
     """Return whether whole warps return in front of warp primitives: rows of the block must then be whole warps."""
-    uniform = uniformity_of(kernel)
+    uniform = uniformity(kernel)
     return kernel.kernel.warp and not all(uniform.all_return(each) for each in _early(kernel, _WARP))
 
 
@@ -120,7 +93,7 @@ def returns_before_barriers(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
-    uniform = uniformity_of(kernel)
+    uniform = uniformity(kernel)
     lines: list[int | None] = [line_of(each) for each in _early(kernel, BARRIERS) if not uniform.all_return(each)]
     lines += [None for each in kernel.reach if each.kind == "macro" and "return" in each.tokens]
     return tuple(kernel.refusal("return-before-barrier", each) for each in lines)
@@ -143,7 +116,7 @@ def lanes_apart(kernel: ParsedKernel) -> Iterator[Refusal]:
         return
     body = kernel.body
     waiting = {piece.name for piece in kernel.reach[1:] if _WAITING & set(piece.tokens)}
-    uniform = uniformity_of(kernel, of_warps=True)
+    uniform = uniformity(kernel, of_warps=True)
     primitives = _primitives(body, waiting)
     together = [each for each in (*primitives, *calls(body, *BARRIERS)) if uniform.same_for_all(each, body)]
     last = max((int(each.start_byte) for each in together), default=-1)
@@ -163,7 +136,7 @@ def threads_apart(kernel: ParsedKernel) -> tuple[Refusal, ...]:
     """
     if not kernel.kernel.barriers:
         return ()
-    uniform = uniformity_of(kernel)
+    uniform = uniformity(kernel)
     holding = {piece.name for piece in kernel.reach[1:] if BARRIERS & set(piece.tokens)}
     found = [(each, uniform.same_for_all(each, kernel.body)) for each in mentions(kernel.body, BARRIERS | holding)]
     last = max((int(each.start_byte) for each, together in found if together), default=-1)
@@ -177,7 +150,7 @@ def _in_function(piece: Definition, kernel: ParsedKernel) -> Iterator[Refusal]:
         body = function.child_by_field_name("body")
         if body is None or body.type != "compound_statement":
             continue
-        uniform = uniformity_of(kernel, function, body, of_warps=True)
+        uniform = uniformity(kernel, function, body, of_warps=True)
         given = {parameter_of(each).name for each in parameter_nodes(function)}
         for each in _primitives(body, set()):
             known = uniform.same_for_all(each, body) and not _depends(each, body, given)

@@ -80,7 +80,7 @@ class CodeGenerator:
         if self.live:
             alive = f"    edgetune_live[edgetune_i] = {_THERE};"
             self._write("bool edgetune_live[edgetune_n];", *_EACH, _NUMBER, alive, "}")
-        for each in self.fission.names.variables:
+        for each in self.fission.uniform.names.variables:
             if each.kind == "parameter" and each in self.many:
                 self._write(array(each), *_EACH, f"    {MANY}{each.name}[edgetune_i] = {each.name};", "}")
         self._pieces(pieces, None)
@@ -251,9 +251,9 @@ class CodeGenerator:
     def _known(self, region: Region) -> list[Variable]:
         """Return the arrays that a region uses, in the order of their declarations."""
         nodes = [node for part in region.parts for node in nodes_of(part)]
-        used = {each for node in nodes for each in self.fission.names.used_in(node)}
+        used = {each for node in nodes for each in self.fission.uniform.names.used_in(node)}
         used |= {each for part in region.parts for each in part.variables}
-        return [each for each in self.fission.names.variables if each in used and each in self.many]
+        return [each for each in self.fission.uniform.names.variables if each in used and each in self.many]
 
     def _returns(self, region: Region) -> list[Node]:
         """Return the ``return`` statements of a region."""
@@ -275,7 +275,7 @@ class CodeGenerator:
 
     def _alike(self, node: Node) -> str:
         """Return the text of code that is run once, after a check that it is the same for all logical threads."""
-        for each in self.fission.names.used_in(node):
+        for each in self.fission.uniform.names.used_in(node):
             unchanged = each.kind == "parameter" and each not in self.many
             if not (unchanged or each.kind == "shared" or each in self.fission.single):
                 raise CannotSplit("uncertain", node, name=each.name)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from edgetune.stages.elastic.kernel import Refusal
 from edgetune.stages.elastic.source.builtins import BARRIERS
 from edgetune.stages.elastic.source.diagnostics import refusal
-from edgetune.stages.elastic.source.name_resolution import NameTable, Variable
+from edgetune.stages.elastic.source.name_resolution import Variable
 from edgetune.stages.elastic.source.region_tree import (
     BarrierLoop,
     BarrierStatement,
@@ -80,15 +80,11 @@ class Fission:
     """A kernel that is being split.
 
     Args:
-        body: Of the kernel.
-        names: Of the kernel.
         uniform: Its uniform values.
         single: Variables of which a physical thread has one, not one for each logical thread.
         marks: By id, statements that are run once for all logical threads, and those that hold such statements.
     """
 
-    body: Node
-    names: NameTable
     uniform: Uniformity
     single: set[Variable] = field(default_factory=set)
     marks: set[int] = field(default_factory=set)
@@ -99,8 +95,8 @@ class Fission:
         self.single |= set(wanted)
         while True:
             self._mark()
-            more = {each for node in self._evaluated_once() for each in self.names.used_in(node)}
-            more |= {each for each in self.names.variables if each.value and self._changes_single(each.value)}
+            more = {each for node in self._evaluated_once() for each in self.uniform.names.used_in(node)}
+            more |= {each for each in self.uniform.names.variables if each.value and self._changes_single(each.value)}
             more = {each for each in more if each in self.uniform.variables} - self.single
             if not more:
                 return
@@ -113,35 +109,35 @@ class Fission:
             CannotSplit: a barrier stands where the kernel cannot be split.
         """
         self._numbers = 0
-        return self._sequence(self.body.named_children)
+        return self._sequence(self.uniform.body.named_children)
 
     def _mark(self) -> None:
-        once = list(calls(self.body, *BARRIERS))
-        once += [each for each in own(self.body, "return_statement") if self.uniform.all_return(each)]
+        once = list(calls(self.uniform.body, *BARRIERS))
+        once += [each for each in own(self.uniform.body, "return_statement") if self.uniform.all_return(each)]
         for variable in self.single:
             once += [root for root in self.uniform.writes[variable] if root is not None]
             once += [variable.declaration] if variable.kind == "local" else []
-        self.marks = {self.body.id}
+        self.marks = {self.uniform.body.id}
         while once:
             for each in once:
                 here: Node | None = each
                 while here is not None and here.id not in self.marks:
                     self.marks.add(here.id)
                     here = here.parent
-            split = [each for each in find(self.body, *LOOPS) if each.id in self.marks]
+            split = [each for each in find(self.uniform.body, *LOOPS) if each.id in self.marks]
             once = [each for loop in split for each in exits(loop) if each.id not in self.marks]
 
     def _evaluated_once(self) -> list[Node]:
         """Return the expressions that physical threads evaluate once."""
         found: list[Node] = []
-        for statement in find(self.body, "if_statement", *LOOPS):
+        for statement in find(self.uniform.body, "if_statement", *LOOPS):
             condition = condition_of(statement)
             if statement.id in self.marks and condition is not None and self.uniform.expression(condition):
                 found.append(condition)
         for each in self.single:
             found += [root for root in self.uniform.writes[each] if root is not None]
             found += [] if each.value is None else [each.value]
-        shared = (each for each in self.names.variables if each.kind == "shared")
+        shared = (each for each in self.uniform.names.variables if each.kind == "shared")
         found += [each.declarator for each in shared if each.scope.id in self.marks]
         return found
 
@@ -182,7 +178,7 @@ class Fission:
         """Split a declaration into shared memory, single variables, and the others."""
         if _has_barrier(declaration):
             raise CannotSplit("barrier-place", declaration, name="__syncthreads()")
-        declared = [each for each in self.names.variables if each.declaration == declaration]
+        declared = [each for each in self.uniform.names.variables if each.declaration == declaration]
         if any(each.kind == "shared" for each in declared) or not declared:
             run.in_front(UniformStatement(declaration))
             return
@@ -292,7 +288,7 @@ class Fission:
         if node is None:
             return True
         if node.type == "declaration":
-            return all(each in self.single for each in self.names.variables if each.declaration == node)
+            return all(each in self.single for each in self.uniform.names.variables if each.declaration == node)
         return all(self._changes_single(each) for each in parts_of(node))
 
     def _inside(self, statement: Node) -> list[Piece]:

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from edgetune.stages.elastic.source.builtins import INDICES
 from edgetune.stages.elastic.source.syntax import (
+    CLASSES,
     CONDITIONS,
     Edit,
     Node,
     above,
     arguments,
+    around,
     edited,
     find,
     has,
@@ -26,6 +29,7 @@ from edgetune.stages.elastic.source.syntax import (
     line_of,
     mentions,
     replaced,
+    squeezed,
     text_of,
 )
 from edgetune.stages.elastic.source.translation_unit import (
@@ -72,7 +76,48 @@ def readers(kernel: ParsedKernel, builtins: Collection[str]) -> dict[str, Defini
     return found
 
 
-def why_not(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
+def unreachable_indices(
+    kernel: ParsedKernel, hidden: frozenset[str], builtins: frozenset[str]
+) -> Iterator[tuple[Literal["hidden", "helper"], Definition, Node | str | None, dict[str, str]]]:
+    """Yield what reads an index of the launch and cannot take the logical one.
+
+    Args:
+        kernel: The kernel.
+        hidden: The built-in variables that no type and no variable of the file may read.
+        builtins: Those that functions get as parameters.
+
+    Yields:
+        Whether the index is hidden or a helper function reads it; the definition; the node or the word that reads it,
+        where there is one; and the fields of the reason.
+    """
+    for piece in kernel.reach[1:]:
+        for index in sorted(hidden & set(piece.tokens)) if piece.kind in ("type", "variable") else ():
+            yield "hidden", piece, index, {"name": piece.name or "a class"}
+    copied = readers(kernel, builtins)
+    for name, piece in copied.items():
+        why = _why_not(kernel, name, copied)
+        if why is not None:
+            yield "helper", piece, None, {"name": name, "why": why}
+    for piece in (kernel.reach[0], *copied.values()):
+        for node in () if piece.node is None else mentions(piece.node, {*builtins, *copied}):
+            what = _hiding_scope(node, piece)
+            if what is not None:
+                yield "hidden", piece, node, {"name": what}
+
+
+def _hiding_scope(node: Node, piece: Definition) -> str | None:
+    """Return the class, or the lambda that names what it captures, around a node; ``None`` where there is none."""
+    scope = around(node, "lambda_expression", *CLASSES, within=piece.node)
+    if scope is None:
+        return None
+    captures = scope.child_by_field_name("captures")
+    everything = captures is not None and squeezed(captures)[1:2] in ("=", "&")
+    if everything and around(scope, *CLASSES, within=piece.node) is None:
+        return None
+    return "a lambda" if scope.type == "lambda_expression" else "a class in the kernel"
+
+
+def _why_not(kernel: ParsedKernel, name: str, copied: Collection[str]) -> str | None:
     """Return why a function cannot take the logical indices, or ``None`` where it can.
 
     Args:
@@ -202,7 +247,7 @@ def copies_of(
 
     Args:
         source: The file.
-        functions: Their names; ``why_not`` accepts them.
+        functions: Their names; each can take the indices.
         indices: The parameters that they get.
         prefix: Of the names of the copies.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from edgetune.stages.elastic.kernel import Refusal
-from edgetune.stages.elastic.source.block_legality import hiding_scope, lanes_apart, returns_before_warp
+from edgetune.stages.elastic.source.block_legality import lanes_apart, returns_before_warp
 from edgetune.stages.elastic.source.builtins import (
     BARRIERS,
     BLOCK_INDICES,
@@ -22,7 +22,7 @@ from edgetune.stages.elastic.source.builtins import (
     of_warps,
     wrong_with,
 )
-from edgetune.stages.elastic.source.index_parameters import readers, why_not
+from edgetune.stages.elastic.source.index_parameters import readers, unreachable_indices
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes
 from edgetune.stages.elastic.source.spin_wait import waiting_loop, waiting_macro
 from edgetune.stages.elastic.source.syntax import (
@@ -36,7 +36,6 @@ from edgetune.stages.elastic.source.syntax import (
     deeper_than,
     find,
     line_of,
-    mentions,
     text_of,
     walk,
     words,
@@ -257,20 +256,9 @@ def _asked_in(node: Node, kernel: ParsedKernel) -> set[str]:
 
 def _out_of_reach(kernel: ParsedKernel) -> Iterator[Refusal]:
     """Yield what reads the block's index and cannot take the logical one."""
-    for piece in kernel.reach[1:]:
-        if piece.kind in ("type", "variable"):
-            for index in sorted(BLOCK_INDICES & set(piece.tokens)):
-                yield kernel.refusal("hidden-index", _line(piece, kernel, index), name=piece.name or "a class")
-    copied = readers(kernel, BLOCK_INDICES)
-    for each, piece in copied.items():
-        why = why_not(kernel, each, copied)
-        if why is not None:
-            yield kernel.refusal("helper-index", _line(piece, kernel), name=each, why=why)
-    for piece in (kernel.reach[0], *copied.values()):
-        for node in () if piece.node is None else mentions(piece.node, {*BLOCK_INDICES, *copied}):
-            what = hiding_scope(node, piece)
-            if what is not None:
-                yield kernel.refusal("hidden-index", kernel.line(node, piece), name=what)
+    for kind, piece, at, why in unreachable_indices(kernel, BLOCK_INDICES, BLOCK_INDICES):
+        line = _line(piece, kernel, at) if at is None or isinstance(at, str) else kernel.line(at, piece)
+        yield kernel.refusal(f"{kind}-index", line, **why)
 
 
 def _pointers(kernel: ParsedKernel) -> Iterator[Refusal]:

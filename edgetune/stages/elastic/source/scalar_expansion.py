@@ -58,7 +58,9 @@ def expand_scalars(fission: Fission) -> tuple[list[Piece], set[Variable]]:
         pieces = fission.pieces()
         many = _many(fission, pieces)
         single = {each for each in many if each.kind == "local" and _constant(fission, each)}
-        single |= {size for each in many - single for size in _sizes(fission.names, each)} & fission.uniform.variables
+        single |= {
+            size for each in many - single for size in _sizes(fission.uniform.names, each)
+        } & fission.uniform.variables
         if single <= fission.single:
             break
         fission.single_out(single)
@@ -126,16 +128,20 @@ def _many(fission: Fission, pieces: list[Piece]) -> set[Variable]:
     for region in regions(pieces):
         for part in region.parts:
             declared |= set(part.variables)
-            found = [each for node in nodes_of(part) for each in fission.names.used_in(node)]
+            found = [each for node in nodes_of(part) for each in fission.uniform.names.used_in(node)]
             for each in (*found, *part.variables):
                 used.setdefault(each, set()).add(region.number)
-    parameters = {each for each in fission.names.variables if each.kind == "parameter" and fission.uniform.writes[each]}
+    parameters = {
+        each for each in fission.uniform.names.variables if each.kind == "parameter" and fission.uniform.writes[each]
+    }
     many = {each for each in declared if len(used[each]) > 1} | (parameters - fission.single)
     many |= {
-        use.variable for use in fission.names.uses if use.variable in declared and _stored(use, fission.uniform.source)
+        use.variable
+        for use in fission.uniform.names.uses
+        if use.variable in declared and _stored(use, fission.uniform.source)
     }
     if any(_may_point(each) for each in many):
-        many |= {each for each in declared if _may_be_pointed_to(fission.names, each)}
+        many |= {each for each in declared if _may_be_pointed_to(fission.uniform.names, each)}
     return many - fission.single
 
 
@@ -246,21 +252,23 @@ def _check(fission: Fission, variable: Variable) -> None:
         raise CannotSplit("type-across", at, name=variable.name)
     if own_type or unsized or sized_parameter or named_array or variable.has("function_declarator"):
         raise CannotSplit("type-across", at, name=variable.name)
-    if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.names, variable)):
+    if any(each not in fission.single and each.kind != "shared" for each in _sizes(fission.uniform.names, variable)):
         raise CannotSplit("type-across", at, name=variable.name)
 
 
 def _check_shadows(fission: Fission, many: Collection[Variable]) -> None:
     """Raise where a variable that is declared elsewhere now would be taken for another one of its name."""
-    for statement in find(fission.body, "expression_statement", "for_statement"):
+    for statement in find(fission.uniform.body, "expression_statement", "for_statement"):
         for hidden in _declared_by(statement, fission.uniform.source, _MACROS_DEEP):
             raise CannotSplit("shadowed", statement, name=hidden)
-    level = [each for each in fission.names.variables if each.kind == "parameter" or each.scope.id in fission.marks]
+    level = [
+        each for each in fission.uniform.names.variables if each.kind == "parameter" or each.scope.id in fission.marks
+    ]
     for each in level:
         if each not in many and each not in fission.single and each.kind != "shared":
             continue
         others = [other for other in level if other is not each and other.name == each.name]
-        free = [other for other in fission.names.free if text_of(other) == each.name]
+        free = [other for other in fission.uniform.names.free if text_of(other) == each.name]
         meet = any(_overlap(each.scope, other.scope) and not _apart(each, other) for other in others)
         if meet or any(_overlap(each.scope, other) for other in free):
             raise CannotSplit("shadowed", each.declarator, name=each.name)

@@ -105,6 +105,7 @@ class Uniformity:
 
     Args:
         body: Of the kernel.
+        names: Of the kernel.
         source: Its file.
         variables: Its uniform variables.
         writes: Of each variable, the whole expressions that change it; ``None`` for a change that cannot be followed.
@@ -114,6 +115,7 @@ class Uniformity:
     """
 
     body: Node
+    names: NameTable
     source: ParsedFile
     variables: set[Variable]
     writes: Mapping[Variable, Sequence[Node | None]]
@@ -281,15 +283,18 @@ class Uniformity:
         return all(self.all_return(each) for each in before)
 
 
-def uniformity(body: Node, names: NameTable, source: ParsedFile, *, of_warps: bool = False) -> Uniformity:
-    """Return the uniform values of a kernel.
+def uniformity(
+    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
+) -> Uniformity:
+    """Return the uniform values of a kernel, or of a function that it calls.
 
     Args:
-        body: Of the kernel.
-        names: Of the kernel.
-        source: Its file.
+        kernel: The kernel.
+        function, body: The function; ``None`` for the kernel itself.
         of_warps: Whether a value need only be the same for all threads of a warp.
     """
+    source, body = kernel.source, body or kernel.body
+    names = resolve(function or kernel.node, body, source.macros)
     local = {each.name for each in names.variables}
     writes: dict[Variable, list[Node | None]] = {each: [] for each in names.variables}
     named: dict[int, list[Variable]] = {}
@@ -299,18 +304,10 @@ def uniformity(body: Node, names: NameTable, source: ParsedFile, *, of_warps: bo
         if changed:
             writes[use.variable].append(root)
     variables = {each for each in names.variables if each.kind != "shared" and _single(each, source)}
-    here = Uniformity(body, source, variables, writes, named, of_warps)
+    here = Uniformity(body, names, source, variables, writes, named, of_warps)
     while out := {each for each in variables if not here._stays(each)}:
         variables -= out
     return here
-
-
-def uniformity_of(
-    kernel: ParsedKernel, function: Node | None = None, body: Node | None = None, *, of_warps: bool = False
-) -> Uniformity:
-    """Return the uniformity of a kernel, or of a function that it calls."""
-    function, body = function or kernel.node, body or kernel.body
-    return uniformity(body, resolve(function, body, kernel.source.macros), kernel.source, of_warps=of_warps)
 
 
 def _place(variable: Variable) -> bool:

@@ -40,7 +40,6 @@ from edgetune.stages.elastic.source.index_parameters import (
     readers,
 )
 from edgetune.stages.elastic.source.kernel_scan import parameter_nodes, parameter_text
-from edgetune.stages.elastic.source.name_resolution import resolve
 from edgetune.stages.elastic.source.scalar_expansion import expand_scalars
 from edgetune.stages.elastic.source.syntax import Edit, Node, above, edited, find, line_mark, line_of, plain
 from edgetune.stages.elastic.source.translation_unit import ParsedKernel
@@ -132,8 +131,7 @@ def _split(kernel: ParsedKernel) -> BlockForms:
     """
     name, source = kernel.name, kernel.source
     helpers, edits = _logical(kernel, INDICES, _ALL, f"edgetune_of_{name}__")
-    names = resolve(kernel.node, kernel.body, source.macros)
-    fission = Fission(kernel.body, names, uniformity(kernel.body, names, source))
+    fission = Fission(uniformity(kernel))
     pieces, many = expand_scalars(fission)
     generator = CodeGenerator(fission, many, edits, source.name, f"edgetune_thread_{name}")
     body = generator.body(pieces)
