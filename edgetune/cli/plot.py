@@ -13,7 +13,6 @@ from edgetune.cli.screen import Screen, answer, print_lines
 from edgetune.errors import ExitCode, InputError
 from edgetune.plotting.page import is_page
 from edgetune.plotting.style import Figure
-from edgetune.processes.streams import write
 
 if TYPE_CHECKING:
     from edgetune.artifacts.artifact import Artifact
@@ -118,7 +117,6 @@ def report_finished(
         answer(answer_of(made))
     elif not terminal.quiet:
         show(made, stream=sys.stderr if target.path is None else None)
-    write("", sys.stdout, flush=True)  # a GPU's driver may crash the process once the run is closed
     draw_kept(made, opts.plot, terminal.screen, view=opts.view, file=target.file)
     finished.checked()
     if finished.stopped_by is not None:

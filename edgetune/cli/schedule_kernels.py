@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+
 import typer
 
 from edgetune.cli.app import LazyApp
@@ -136,7 +139,11 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
         report_plan(share.plan_run(opts, terminal.screen), terminal.screen)
         return
     with share.run(opts, terminal.screen) as finished:
-        report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
+        try:
+            report_finished(finished, opts, terminal, report_answer, show_kernel_timeline)
+        finally:  # a driver may crash the process when the GPU is closed
+            with suppress(OSError):
+                sys.stdout.flush()
 
 
 @command(app)

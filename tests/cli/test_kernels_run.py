@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,7 @@ from command_line import assert_two_lines
 
 from edgetune.artifacts import io
 from edgetune.artifacts.kernel_timeline import KernelTimeline
+from edgetune.errors import DeviceError
 from edgetune.stages.elastic import compiler
 from edgetune.stages.elastic.cuda import gpu_session
 from edgetune.stages.elastic.cuda.calibrate import read_costs
@@ -86,6 +88,23 @@ def fake(monkeypatch):
         return cuda
 
     return put
+
+
+def test_the_figures_are_shown_before_the_gpu_is_closed(edgetune, tasks, fake, monkeypatch) -> None:
+    fake()
+    real = gpu_session.open_gpu_session
+
+    @contextmanager
+    def failing_at_closing(*arguments, **options):
+        with real(*arguments, **options) as ready:
+            yield ready
+        raise DeviceError("the driver failed", "see nvidia-smi")
+
+    monkeypatch.setattr(gpu_session, "open_gpu_session", failing_at_closing)
+    ended = edgetune(*RUN, "-o", "kernels.parquet")
+    assert ended.code == 4
+    assert "urgent" in ended.out
+    assert (tasks / "kernels.parquet").exists()
 
 
 def test_tasks_run_and_the_same_figures_are_told_as_of_a_simulation(edgetune, tasks, fake):
