@@ -21,13 +21,13 @@ from edgetune.version import __version__
 COMMANDS: dict[str, str] = {
     "profile": "Measure a network: time, power and energy per minibatch, for batch sizes and power modes.",
     "search": "Find the best power mode and batch size within budgets, and print a plan.",
-    "interleave": "Answer requests in time, and train in what is left.",
+    "interleave": "Answer requests in time, and train in the time that is left.",
     "schedule": "Run several networks in little memory, layer by layer, for real or simulated.",
-    "roofline": "Measure what a device can do, in time and in energy, and say where a network lies beneath it.",
-    "merge": "Make one table of several of the same network, device and conditions.",
-    "device": "List devices, what they can do and which modes they offer; set one, watch it, put it back.",
+    "roofline": "Measure the peaks of a device, in time and in energy, and say what bounds a network on it.",
+    "merge": "Merge tables of the same network, device and conditions into one.",
+    "device": "List devices with their abilities and modes; set a mode, watch the device, restore it.",
     "zoo": "List the networks defined in edgetune, and export them as ONNX files.",
-    "show": "Print any edgetune file for people.",
+    "show": "Print any edgetune file in readable form.",
     "help": "Print a page of the manual, or list the pages.",
     "doctor": "Say what is installed, what each device can do, and what to install for what is missing.",
 }

@@ -26,7 +26,7 @@ app = LazyApp(GroupedDefaultGroup)
 
 @command(app, default=True)
 def device(opts: DeviceOptions, terminal: QuietTerminal) -> None:
-    """List devices, what they can do and which modes they offer; set one, watch it, put it back."""
+    """List devices with their abilities and modes; set a mode, watch the device, restore it."""
     from edgetune.cli.device_report import report_check, report_device, report_list, report_modes
 
     name = opts.name or (None if opts.root is None else "jetson")
@@ -104,7 +104,7 @@ def set_mode(opts: SetOptions, terminal: QuietTerminal) -> None:
         terminal.screen.info(f"{restoring} puts back what was found")
 
 
-@command(app, short_help="Put back what was found before.")
+@command(app, short_help="Restore the settings that were found before.")
 def restore(opts: RestoreOptions, terminal: AnswerTerminal) -> None:
     """Put back what a killed run, a power cut or edgetune device set left behind.
 

@@ -12,7 +12,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @command(app)
 def merge(opts: MergeOptions, terminal: Terminal) -> None:
-    """Make one table of several of the same network, device and conditions.
+    """Merge tables of the same network, device and conditions into one.
 
     \b
       edgetune merge monday.parquet tuesday.parquet -o both.parquet

@@ -14,7 +14,7 @@ app = LazyApp(GroupedDefaultGroup)
 
 @command(app, default=True)
 def roofline(opts: RooflineOptions, terminal: PlanningTerminal, ctx: typer.Context) -> None:
-    """Measure what a device can do, in time and in energy, and say where a network lies beneath it.
+    """Measure the peaks of a device, in time and in energy, and say what bounds a network on it.
 
     \b
       edgetune roofline zoo:resnet50 --device twin:orin-agx --batch-sizes 1,16

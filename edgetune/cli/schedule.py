@@ -129,7 +129,7 @@ def graph(opts: GraphOptions, terminal: Terminal) -> None:
 
 @command(app)
 def generate(opts: GenerationOptions, terminal: Terminal) -> None:
-    """Make up networks and jobs to schedule.
+    """Generate random networks and jobs to schedule.
 
     Two files are written: a table of what layers take, and jobs that name it. The same options make the same networks.
 

@@ -148,7 +148,7 @@ def run(opts: RunOptions, terminal: PlanningTerminal) -> None:
 
 @command(app)
 def bench(opts: BenchOptions, terminal: Terminal) -> None:
-    """Measure what policies make of critical and best-effort networks that share a GPU.
+    """Compare policies on critical and best-effort networks that share a GPU.
 
     The workloads are those of Miriam's benchmark. A: alexnet in a closed loop, and cifarnet. B: squeezenet 10/s, and
     alexnet. C: gru 10/s at random, and resnet. D: lstm 10/s, and squeezenet. Kernels and sizes are ours; what was

@@ -31,7 +31,7 @@ def search(opts: SearchOptions, terminal: PlanningTerminal) -> None:
     workflow.search(opts, terminal.screen, lambda answer: report(answer, opts, terminal))
 
 
-@command(app, short_help="Hold strategies against the best of measured tables.")
+@command(app, short_help="Compare strategies with the best answers of measured tables.")
 def evaluate(opts: EvaluationOptions, terminal: Terminal) -> None:
     """Replay a family of problems against tables and hold each strategy's answers against the best there is.
 

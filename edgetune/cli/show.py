@@ -78,7 +78,7 @@ class ShowOptions:
 
 @command(app)
 def show(opts: ShowOptions, terminal: AnswerTerminal) -> None:
-    """Print any edgetune file for people: where it comes from, its rows, and what to beware of.
+    """Print any edgetune file in readable form: its origin, its rows and its warnings.
 
     \b
       edgetune show run.parquet --plot run.svg --view timeline

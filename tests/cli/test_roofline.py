@@ -129,7 +129,7 @@ def test_alone_it_says_what_there_is(edgetune):
     ended = edgetune("roofline")
     assert ended.code == 0
     assert "ops" in ended.out
-    assert "Measure what a device can do" in ended.out
+    assert "Measure the peaks of a device" in ended.out
 
 
 def test_many_times_the_least_time_is_no_memory_bound(edgetune):
