@@ -15,7 +15,8 @@ def show_help(
 ) -> None:
     """Print a page of the manual, or list the pages.
 
-    edgetune COMMAND --help lists the options of a command.
+    A page longer than the terminal is shown by $PAGER, by default less. edgetune COMMAND --help lists the options of a
+    command.
     """
     from edgetune import manual
     from edgetune.choices import choose
