@@ -221,7 +221,7 @@ def test_peaks_of_another_device_are_refused_until_forced(edgetune, peaks, tmp_p
 def test_one_mode_tells_no_other(edgetune, peaks):
     ended = edgetune("roofline", *TWIN, "--peaks", str(peaks), "--modes", "gpu_mhz=624")
     assert_two_lines(ended, 2)
-    assert "1 measured mode cannot tell 1 others" in ended.err
+    assert "1 measured mode cannot predict 1 others" in ended.err
     assert "low, middle and high" in ended.lines[1]
 
 
