@@ -86,19 +86,20 @@ def _show_texts(figure: Figure) -> None:
     from matplotlib.ticker import FuncFormatter
 
     for text in figure.findobj(Text):
-        text.set_text(_visible_lines(text.get_text()))
+        text.set_text(visible_lines(text.get_text()))
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         formatter = axis.get_major_formatter()
         if isinstance(formatter, FuncFormatter):  # what matplotlib makes of labels, too
             formatter.func = _visibly(formatter.func)
 
 
-def _visible_lines(text: str) -> str:
+def visible_lines(text: str) -> str:
+    """Return a text with escapes for what cannot be shown; its lines stay."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def _visibly(label: Callable[..., str]) -> Callable[..., str]:
-    return lambda *where: _visible_lines(label(*where))
+    return lambda *where: visible_lines(label(*where))
 
 
 def _marks(artist: Any) -> int:

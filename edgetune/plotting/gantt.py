@@ -110,8 +110,8 @@ def draw_bars(
     """Draw bars.
 
     Args:
-        axes: Where.
-        bars: What.
+        axes: The axes to draw on.
+        bars: The bars.
         factor: From seconds to the unit of the time axis.
         place: Returns the place upwards of a lane.
         style: Returns colours, line width and hatch of a bar; the same fields for every bar.
@@ -131,10 +131,10 @@ def name_lanes(axes: Any, names: Sequence[str], *, beside: float = 0.6, every: i
     """Name lanes, the first at the top, at 0, and the others 1 apart below it.
 
     Args:
-        axes: Where.
+        axes: The axes to label.
         names: Of all lanes.
         beside: Room above the first and below the last lane.
-        every: Which lanes are named: 4 names every fourth.
+        every: Distance between named lanes: 4 names every fourth.
     """
     axes.set_yticks([-lane for lane in range(0, len(names), every)], list(names[::every]))
     axes.set_ylim(beside - len(names), beside)

@@ -9,13 +9,13 @@ from typing import Any
 
 FONT_PT = 7.5
 _RINGS_PT = (0.0, 6.0, 13.0, 22.0, 34.0, 48.0)
-"""How much farther than side by side a label may move away from its point; a thin line then leads to it."""
+"""Distances of a label from its place beside the point, in the order tried; from the second on a line leads to it."""
 _DIRECTIONS = ((1.0, -0.6), (1.0, 0.6), (-1.0, 0.6), (-1.0, -0.6), (0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0),
                (0.6, 1.0), (-0.6, 1.0), (0.6, -1.0), (-0.6, -1.0))  # fmt: skip
 _LINE_PT = 3.0
 """Distance between the points by which a line is kept free."""
 _TOUCH_PT = 4.0
-"""Nearer to a marker words seem to be its own; their own they are 1.5 away from."""
+"""A label nearer than this to a marker seems to belong to it; its distance from its own marker is 1.5."""
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top, in points."""
@@ -119,9 +119,9 @@ def write_labels(axes: Any, labels: Sequence[Label], lines: Sequence[Sequence[tu
     The figure must be laid out and the limits of the axes must be final.
 
     Args:
-        axes: Where.
-        labels: Points with or without words.
-        lines: Curves in the units of the axes that words should not cross.
+        axes: The axes to write on.
+        labels: Points with or without texts.
+        lines: Curves in the units of the axes that texts should not cross.
     """
     to_pt = 72.0 / axes.figure.dpi
     frame = axes.get_window_extent()

@@ -1,8 +1,8 @@
 """A page for a browser: tables, notes and figures in one HTML file that loads nothing.
 
-Figures are those of ``--plot FIGURE.svg``, embedded as elements whose colours follow the light or dark style of the
-page. An element that has an identifier and a description is a point: it shows the description when it is pointed at or
-focused.
+Figures are those of ``--plot FIGURE.svg``. Their elements are part of the page, so that their colours follow its light
+or dark style. An element with an identifier and a description is a point: it shows the description under the pointer or
+the keyboard focus.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from edgetune.plotting.figure_file import figure_bytes
+from edgetune.plotting.figure_file import figure_bytes, visible_lines
 from edgetune.plotting.style import COLOURS, Figure
 from edgetune.visible import visible
 
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
-"""Names of columns, those that end in ``>`` aligned to the right, and rows."""
+"""Names of columns, and rows. A column whose name ends in ``>`` is aligned to the right."""
 
 _SERIES_COLOURS = {colour.lower(): f"var(--c{number})" for number, colour in enumerate(COLOURS)}
 
 
 class Page:
-    """A page while it is written, from the top to the bottom."""
+    """A page, written from the top to the bottom."""
 
     def __init__(self, title: str, *, head: str = "", simulated: bool = False) -> None:
-        """Begin a page with its title; ``head`` is that of the browser's window where it differs."""
+        """Begin a page with its title; ``head`` replaces it in the title bar of the browser."""
         self._html = ET.Element("html", lang="en")
         top, self._body = _add(self._html, "head"), _add(self._html, "body")
         _add(top, "meta", charset="utf-8")
@@ -48,7 +48,7 @@ class Page:
         _add(self._body, "p", text, **({"class_": "dim"} if dim else {}))
 
     def table(self, table: Table, *, summary: str = "", note: str = "") -> None:
-        """Write a table; with a summary it is folded away beneath it, and a note stands above the table."""
+        """Write a table, with a note above it; a table with a summary is folded below the summary."""
         body = _add(self._body, "details") if summary else self._body
         if summary:
             _add(body, "summary", summary)
@@ -72,9 +72,9 @@ class Page:
 
         Args:
             figure: The figure; identifiers of its points are ``PANEL.POINT``.
-            name: What a screen reader calls it.
+            name: Its name for screen readers.
             words: Descriptions of the points, by identifier or by its part after the dot.
-            reached: Identifiers of the points that the keyboard reaches.
+            reached: Identifiers of the points that take the keyboard focus.
         """
         svg = ET.fromstring(figure_bytes(figure, "svg", text_as_text=True))
         for parent in list(svg.iter()):
@@ -101,7 +101,7 @@ class Page:
 
 
 def _describe(group: ET.Element, words: Mapping[str, str], reached: Collection[str]) -> None:
-    """Make a group of marks a point where there are words for it; other groups lose their identifiers."""
+    """Make a group of marks a point if it has a description; remove the identifier of any other group."""
     name = group.attrib.pop("id", "")
     spot = name.rpartition(".")[2]
     text = words.get(name, words.get(spot))
@@ -111,12 +111,12 @@ def _describe(group: ET.Element, words: Mapping[str, str], reached: Collection[s
     if name in reached:
         group.set("tabindex", "0")
     title = ET.Element("title")
-    title.text = _visible_lines(text)
+    title.text = visible_lines(text)
     group.insert(0, title)
 
 
 def _css_colour(colour: str) -> str:
-    """Return a colour of a figure as the page's style has it: greys lie between the colours of ink and of paper."""
+    """Return the style sheet's expression of a colour: greys are mixtures of the colours of ink and paper."""
     red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     if red == green == blue:
         return f"color-mix(in srgb, var(--ink) {100 * (1 - red / 255):.0f}%, var(--paper))"
@@ -124,15 +124,11 @@ def _css_colour(colour: str) -> str:
 
 
 def _add(parent: ET.Element, tag: str, text: str = "", /, **attributes: str) -> ET.Element:
-    """Add an element, its text with escapes for what a page cannot hold or show; ``class_`` stands for ``class``."""
-    written = {key.rstrip("_"): _visible_lines(value) for key, value in attributes.items()}
+    """Add an element; invisible characters of its text are escaped. ``class_`` stands for ``class``."""
+    written = {key.rstrip("_"): visible_lines(value) for key, value in attributes.items()}
     element = ET.SubElement(parent, tag, written)
-    element.text = _visible_lines(text) or None
+    element.text = visible_lines(text) or None
     return element
-
-
-def _visible_lines(text: str) -> str:
-    return "\n".join(map(visible, text.split("\n")))
 
 
 def _file(name: str) -> str:
@@ -140,5 +136,5 @@ def _file(name: str) -> str:
 
 
 def is_page(target: str | Path) -> bool:
-    """Return whether a file name asks for a page for a browser, which rooflines and runs have."""
+    """Return whether a file name is that of a page for a browser, which rooflines and runs have."""
     return Path(target).suffix.lower() in (".html", ".htm")

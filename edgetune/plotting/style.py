@@ -71,7 +71,7 @@ def styled(*, text_as_text: bool = False) -> Iterator[None]:
 
 @contextmanager
 def new_figure(size_in: tuple[float, float]) -> Iterator[Figure]:
-    """Yield an empty figure of this width and height, inches; what is drawn inside the block has edgetune's style.
+    """Yield an empty figure of this width and height, inches; the block draws in edgetune's style.
 
     Raises:
         DeviceError: matplotlib is not installed.

@@ -1,4 +1,4 @@
-"""Figures of one turn of a run: which rows are drawn, and the notes of what is not."""
+"""Selects the rows of one turn of a run for a figure, and notes which rows the figure leaves out."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ class TurnRow(Protocol):
 
     @property
     def turn(self) -> int:
-        """Which turn of its engine or policy."""
+        """Turns of its engine or policy before this one."""
 
     @property
     def finished_s(self) -> float:
-        """When what the row describes ended, s."""
+        """End of the event, s."""
 
     @property
     def arrived_s(self) -> float | None:
-        """When the request of the row arrived, s."""
+        """Arrival of the request, s."""
 
 
 Row = TypeVar("Row", bound=TurnRow)
@@ -40,15 +40,15 @@ def first_turn(rows: Sequence[Row], field: str, asked: str | None, *, of: str) -
     Args:
         rows: Of all turns.
         field: ``engine`` or ``policy``.
-        asked: Which one; ``None`` takes that of the first row.
-        of: What the rows are, ``run`` or ``timeline``.
+        asked: Its name; ``None`` takes that of the first row.
+        of: The artifact of the rows, ``run`` or ``timeline``, for messages.
 
     Raises:
         InputError: There are no rows, or none of the name asked for; the hint names the nearest.
     """
     names = names_of(rows, field)
     if not names:
-        raise InputError(f"the {of} has no rows to draw", "was it stopped before anything happened?")
+        raise InputError(f"the {of} has no rows to draw", "it may have been stopped before its first event")
     if asked is not None and asked not in names:
         hint = nearest(asked, names, listed=f"it has {', '.join(names)}")
         raise InputError(f"the {of} has no {field} {asked!r}", hint)

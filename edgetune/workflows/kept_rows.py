@@ -64,12 +64,12 @@ def keep_rows(
     Raises:
         InputError: the file cannot be written, e.g. on a full disk.
     """
-    if target.path is None or (target.path.exists() and not target.path.is_file()):
+    if target.regular is None:
         return None
-    for left in left_rows(target.path):
+    for left in left_rows(target.regular):
         reporter.info(f"note: a run that was killed left its rows in {left}: edgetune show {left} -o FILE keeps them")
     try:
-        return RowsFile(target.path, unfinished().header, row_type)
+        return RowsFile(target.regular, unfinished().header, row_type)
     except OSError as error:
         message = f"rows cannot be kept beside {target.path}: {error.strerror or error}"
         raise InputError(message, "make room, or name a file in another folder with -o") from None

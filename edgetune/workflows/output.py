@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from edgetune.artifacts import opened
 from edgetune.artifacts.artifact import Artifact
@@ -16,6 +17,7 @@ from edgetune.processes.streams import write_bytes
 from edgetune.workflows.reporting import Reporter, Stdout
 
 FORCE = "--force"
+Made = TypeVar("Made", bound=Artifact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,31 @@ class Target:
     def file(self) -> str | None:
         """The name of the file finally written; ``None`` for standard output."""
         return None if self.path is None else str(opened.written_path(self.path))
+
+    @property
+    def regular(self) -> Path | None:
+        """The path of a regular file, or of none yet; ``None`` for standard output, a device or a pipe."""
+        return self.path if self.path is None or not self.path.exists() or self.path.is_file() else None
+
+    def earlier(self, read: Callable[[str], Made], what: str) -> Made | None:
+        """Return the table that the file already has; ``None`` without one, or if ``--force`` replaces the file.
+
+        Args:
+            read: Reads a table of the wanted kind.
+            what: The kind, for messages.
+
+        Raises:
+            InputError: the file holds something else.
+        """
+        if self.regular is None or not self.regular.is_file():
+            return None
+        try:
+            return read(str(self.regular))
+        except InputError:
+            if _force:
+                return None
+            hint = f"name another file with -o, or {FORCE} to replace it"
+            raise InputError(f"{self.path} exists and is not a {what}", hint) from None
 
     def check(self, kind: str | None = None, option: str = "-o", *, overwrites: bool = False) -> None:
         """Open the place of the file before long work begins and before any code of a model runs.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[["SweepProgress"], None]
 OnAdvance = Callable[[float, str], None]
-"""Takes how much more is done, in the unit of the total, and what is being done."""
+"""Takes the progress since the last call, in the unit of the total, and the name of the present work."""
 
 Stdout = Literal["bytes", "terminal", "answer", "none"]
 """What standard output is for: an artifact's bytes, a person's reading, an answer in JSON, or nothing."""

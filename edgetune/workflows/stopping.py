@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -46,10 +46,6 @@ def stop_code(end: BaseException) -> int:
     return end.exit_code if isinstance(end, Stopped) else ExitCode.INTERRUPTED
 
 
-def _nothing() -> None:
-    pass
-
-
 @dataclass(slots=True)
 class Stopping:
     """The state of a request to stop.
@@ -60,7 +56,18 @@ class Stopping:
     """
 
     number: int | None = None
-    act: Callable[[], None] = _nothing
+    act: Callable[[], None] = lambda: None
+
+
+@contextmanager
+def handling(handlers: Mapping[int, Callable[[int, FrameType | None], object]]) -> Iterator[None]:
+    """Handle signals by these functions while the context lasts."""
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -89,11 +96,5 @@ def noting_signals(reporter: Reporter, what: str) -> Iterator[Stopping]:
     if threading.current_thread() is not threading.main_thread():  # Python handles signals in the main thread alone
         yield stopping
         return
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
+    with handling({number: note for number, handler in before.items() if handler is not signal.SIG_IGN}):
         yield stopping
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -80,7 +80,7 @@ def test_a_mode_that_was_refused_is_not_tried_again():
     governor = Governor(RUNGS, HIGH, 31.0)
     move = governor.rebudget(21.0)
     assert move is not None
-    governor.refused(move.rung, HIGH)
+    governor.refused(move)
     assert governor.present is HIGH
     again = governor.rebudget(20.5)
     assert again is not None

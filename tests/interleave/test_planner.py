@@ -357,7 +357,7 @@ def test_an_infeasible_cycle_is_explained():
 def test_an_unknown_rate_is_explained_as_unknown():
     lines = explain(cycle_of(CAMERA[0], None, NIGHT[0]), wanted(None))
     assert lines[0].endswith("1 request is answered by camera")
-    assert "training: whenever no request waits; how often nobody knows" in lines
+    assert "training: whenever no request waits; how often is unknown" in lines
 
 
 # ---- what the planner promises, the policy keeps

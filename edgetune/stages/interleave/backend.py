@@ -15,9 +15,9 @@ class Minibatch:
     """One minibatch to run.
 
     Args:
-        tenant: Whose.
+        tenant: Name of its tenant.
         task: ``infer`` or ``train``.
-        number: Which of that tenant's, from 0.
+        number: Its number among those of the tenant, from 0.
         requests: Numbers of the requests answered, from 0 in the order of arrival; none for training.
         begin_by_ns: It begins when the running minibatch has ended, and at this time at the latest; ``None`` begins it
             now, or behind the one that its tenant runs.
@@ -32,15 +32,15 @@ class Minibatch:
 
 @dataclass(frozen=True, slots=True)
 class FinishedMinibatch:
-    """A minibatch that is over.
+    """A minibatch that has ended.
 
     Args:
-        minibatch: Which.
-        start_ns, end_ns: When the device ran it, on the stage's clock.
+        minibatch: The minibatch as it was started.
+        start_ns, end_ns: Start and end on the device, on the backend's clock.
         loss: Training loss, where the workload returns it.
-        failure: Why it failed, one line; ``None`` where it did not.
-        failed: Requests of it that failed by themselves, with the reason; the others were answered.
-        lost: Whether the tenant cannot go on: its process crashed, hung or ended.
+        failure: The reason of its failure, one line; ``None`` if it succeeded.
+        failed: Requests that failed alone, with the reason; the others were answered.
+        lost: Whether the tenant cannot continue: its process crashed, hung or ended.
     """
 
     minibatch: Minibatch
@@ -53,29 +53,28 @@ class FinishedMinibatch:
 
 
 class MinibatchBackend(Protocol):
-    """Runs minibatches of tenants that it holds ready."""
+    """Runs minibatches of loaded tenants."""
 
     def now_ns(self) -> int:
-        """Return the time on the clock that stamps everything, ns."""
+        """Return the time of the clock of all times, ns."""
         ...
 
     def start(self, minibatch: Minibatch) -> None:
-        """Begin a minibatch, or line it up; returns at once."""
+        """Begin a minibatch, or line it up, without waiting for it."""
         ...
 
     def wait(self, until_ns: int | None) -> Sequence[FinishedMinibatch]:
-        """Return what is over, as soon as anything is, a request comes in from outside, or it is ``until_ns``.
+        """Wait for the end of a minibatch, a request from outside, or ``until_ns``; return the minibatches that ended.
 
-        With ``None`` there is no such time, and requests from outside wait, too; where nothing runs either, it returns
-        at once.
+        ``None`` waits for the end of a minibatch only, and not at all if none runs.
         """
         ...
 
     def prepare(self, tenant: str, batch_size: int) -> None:
-        """Hold a tenant ready at another batch size; what is running ends first. May take long.
+        """Load a tenant at another batch size after its running minibatches; this may take long.
 
         Raises:
-            InputError: it cannot run at this batch size; the old one is held ready.
+            InputError: it cannot run at this batch size; it stays loaded at the old one.
         """
         ...
 
@@ -83,6 +82,6 @@ class MinibatchBackend(Protocol):
         """Set a power mode and return it as read back.
 
         Raises:
-            DeviceError: the device has none, or refused it.
+            DeviceError: the device has no modes, or refused this one.
         """
         ...

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 from edgetune.artifacts.run import RunRow
 
@@ -27,7 +28,7 @@ class Busy:
     """One minibatch on the device.
 
     Args:
-        tenant: Whose.
+        tenant: Name of its tenant.
         answers: Whether it answered requests; else it trained.
         start_s, end_s: Since the turn began.
         batch_size: Samples that it had room for.
@@ -128,7 +129,9 @@ class PowerUse:
 
 def power_use(rows: Sequence[RunRow], duration_s: float) -> PowerUse:
     """Return the power of one turn that lasted ``duration_s``."""
-    taken = sorted((row for row in rows if row.event == "power" and row.power_w is not None), key=_when)
+    taken = sorted(
+        (row for row in rows if row.event == "power" and row.power_w is not None), key=attrgetter("finished_s")
+    )
     readings = [(row.finished_s, row.power_w or 0.0, row.power_budget_w) for row in taken]
     budgets = [budget_w for _, _, budget_w in readings if budget_w is not None]
     budget_w = min(budgets, default=None)
@@ -156,7 +159,3 @@ def together(uses: Sequence[PowerUse], durations_s: Sequence[float]) -> PowerUse
     energy_j = sum(use.energy_j or 0.0 for use in uses)
     over_s = None if budget_w is None else sum(use.over_s or 0.0 for use in uses)
     return PowerUse(readings, energy_j / sum(durations_s), peak_w, budget_w, over_s, energy_j)
-
-
-def _when(row: RunRow) -> float:
-    return row.finished_s

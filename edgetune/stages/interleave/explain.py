@@ -169,7 +169,7 @@ def explain(cycle: Cycle, goals: CycleGoals) -> tuple[str, ...]:
     if train is not None and cycle.rate_per_s is not None:
         lines.append(f"training: {cycle.throughput_per_s:.4g} samples/s, device busy {cycle.utilisation:.0%}")
     elif train is not None:
-        lines.append("training: whenever no request waits; how often nobody knows")
+        lines.append("training: whenever no request waits; how often is unknown")
     if cycle.power_w is not None:
         of = "" if goals.power_budget_w is None else f" of {format_si(goals.power_budget_w, 'W')}"
         both = "" if train is None else ", the larger of the two"

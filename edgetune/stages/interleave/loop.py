@@ -121,7 +121,7 @@ class InterleaveLoop:
 
     @property
     def overhead(self) -> SharingOverhead:
-        """The cost of sharing so far."""
+        """The cost of sharing up to now."""
         started = sum(state.next_minibatch for state in self._tenants.values())
         return SharingOverhead(self._decisions_s, self._gaps_ns / NS, started)
 
@@ -283,7 +283,7 @@ class InterleaveLoop:
 
     def _pass_on(self, done: FinishedMinibatch) -> None:
         """Count the idle time before a minibatch; the one lined up behind it begins now."""
-        self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may be told first
+        self._ended_ns = max(self._ended_ns, done.end_ns)  # of two that end at once either may come first
         since_ns = self._followed.pop(done.minibatch, None)
         if since_ns is not None:
             self._gaps_ns += max(done.start_ns - since_ns, 0)

@@ -52,8 +52,9 @@ class MeasuredMode:
 
 @dataclass(frozen=True, slots=True)
 class GovernorStep:
-    """A step of the governor, and why."""
+    """A step of the governor from one mode to another, and its reason."""
 
+    before: MeasuredMode
     rung: MeasuredMode
     reason: str
 
@@ -102,10 +103,10 @@ class Governor:
             return None
         return self._move(higher, f"there is room: {self._expected_w(higher):.3g} W of {self.budget_w:g} W", up=True)
 
-    def refused(self, rung: MeasuredMode, present: MeasuredMode) -> None:
+    def refused(self, step: GovernorStep) -> None:
         """Note that the device refused a step and kept its mode; the refused mode is not tried again."""
-        self._rungs = tuple(other for other in self._rungs if other.mode != rung.mode or other is present)
-        self.present, self._came_up = present, False
+        self._rungs = tuple(rung for rung in self._rungs if rung.mode != step.rung.mode or rung is step.before)
+        self.present, self._came_up = step.before, False
 
     def _expected_w(self, rung: MeasuredMode) -> float:
         return rung.power_w * self._ratio
@@ -131,9 +132,10 @@ class Governor:
         return max(better, key=lambda rung: rung.worth, default=None)
 
     def _move(self, rung: MeasuredMode, reason: str, *, up: bool = False) -> GovernorStep:
+        step = GovernorStep(self.present, rung, reason)
         self.present, self._came_up = rung, up
         self._over = self._calm = 0
-        return GovernorStep(rung, reason)
+        return step
 
 
 Readings = Callable[[int], Sequence[tuple[int, float]]]
@@ -187,8 +189,7 @@ class PowerWatcher(Watcher):
         budget_w = None if self._budgets is None else self._budgets.at((now_ns - self._begin_ns) / NS)
         self._since_ns = now_ns
         if self._governor is not None and budget_w is not None and budget_w != self._governor.budget_w:
-            before = self._governor.present
-            self._execute(self._governor.rebudget(budget_w), before, budget_w, loop)
+            self._execute(self._governor.rebudget(budget_w), budget_w, loop)
         if now_ns < self._due_ns:
             return
         while self._due_ns <= now_ns:
@@ -196,25 +197,24 @@ class PowerWatcher(Watcher):
         for at_ns, power_w in self._readings(now_ns):
             loop.record(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
             if self._governor is not None:
-                before = self._governor.present
-                self._execute(self._governor.read(power_w), before, budget_w, loop)
+                self._execute(self._governor.read(power_w), budget_w, loop)
 
-    def _execute(
-        self, move: GovernorStep | None, before: MeasuredMode, budget_w: float | None, loop: InterleaveLoop
-    ) -> None:
-        if move is None or self._governor is None:
+    def _execute(self, step: GovernorStep | None, budget_w: float | None, loop: InterleaveLoop) -> None:
+        if step is None or self._governor is None:
             return
+        rung, reason = step.rung, step.reason
+        mode = rung.mode
         status: Outcome = "ok"
         try:
-            mode = loop.apply(move.rung.mode)
+            mode = loop.apply(rung.mode)
         except (DeviceError, InputError) as error:  # refused, or a network could not be loaded anew
-            self._governor.refused(move.rung, before)
-            mode, move, status = move.rung.mode, replace(move, reason=f"refused: {error.message}"), "failed"
+            self._governor.refused(step)
+            reason, status = f"refused: {error.message}", "failed"
         else:
-            loop.pause_training(paused=not move.rung.trains)
-            for tenant, minibatch_s in move.rung.minibatch_s.items():
+            loop.pause_training(paused=not rung.trains)
+            for tenant, minibatch_s in rung.minibatch_s.items():
                 loop.re_estimate(tenant, minibatch_s)
-        reason = move.reason if move.rung.trains else f"{move.reason}; training pauses"
+        reason = reason if rung.trains else f"{reason}; training pauses"
         row = replace(
             loop.row(loop.now_ns()), event="mode", status=status, reason=reason, power_budget_w=budget_w,
             **mode.settings(),

@@ -33,15 +33,15 @@ class Series:
     lasted_ns: list[int] = field(default_factory=list)
 
     def add(self, at_ns: int, lasted_ns: int) -> None:
-        """Insert one by the time when it began."""
+        """Insert a length by the time of its begin."""
         place = bisect_right(self.at_ns, at_ns)
         self.at_ns.insert(place, at_ns)
         self.lasted_ns.insert(place, lasted_ns)
 
     def nearest_ns(self, at_ns: int) -> int:
-        """Return the length of the one that began nearest to a time, ns; there must be one.
+        """Return the length that began nearest to a time, ns; the series is not empty.
 
-        After the last they come backwards, then forwards again, so that a drift does not jump.
+        After its end the series is read backwards, then forwards again, so that a drift does not jump.
         """
         last_ns = self.at_ns[-1]
         if at_ns > last_ns > 0:

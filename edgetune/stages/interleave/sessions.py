@@ -33,7 +33,7 @@ class RequestHandlers:
     Args:
         inputs: Given a request and its line, returns one sample for each input of the network.
         outputs: Given a request, its line and one sample of each output.
-        samples: Arrays of samples by input: request i takes sample i, again from the first when they are through.
+        samples: Arrays of n samples by input: request i takes sample i modulo n.
     """
 
     inputs: InputsOf | None = None
@@ -131,7 +131,7 @@ class InferenceServer:
         return failed
 
     def _hand_on(self, asked: Sequence[tuple[int, str | None]], outputs: Sequence[Any]) -> dict[int, str]:
-        """Give each request its sample of the outputs; return those whose handler failed."""
+        """Pass each request its sample of the outputs; return the requests whose handler failed."""
         if self._handling.outputs is None:
             return {}
         failed: dict[int, str] = {}
@@ -167,7 +167,7 @@ class TrainingSession:
         checkpoint: Path of the checkpoint; ``None`` where none is wanted.
 
     Raises:
-        InputError: no checkpoint can be written there, which is better known before the training than after it.
+        InputError: no checkpoint can be written there, which is checked before the training.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class TrainingSession:
             Its path, another than asked for where another program has written that; ``None`` where none is wanted.
 
         Raises:
-            InputError: it cannot be written, or what was learnt is worth nothing since training diverged.
+            InputError: it cannot be written, or training has diverged.
         """
         if self._checkpoint is None or self._save is None:
             return None

@@ -83,8 +83,8 @@ class Serve:
     """Answer ``count`` requests of a tenant in one minibatch.
 
     Args:
-        tenant: Name.
-        count: How many.
+        tenant: Its name.
+        count: Number of requests.
         passed: So many of the oldest are passed over: those after them come first, and of the oldest only as many as
             there are places left.
         begin_by_ns: When to begin at the latest, beside the running minibatch: it begins when that ends; ``None`` is
@@ -102,7 +102,7 @@ class Train:
     """Run one training minibatch of a job.
 
     Args:
-        tenant: Which job.
+        tenant: Name of the job's tenant.
         begin_by_ns: As of ``Serve``.
     """
 

@@ -105,9 +105,9 @@ class _Tenant:
             return {"tenant": command["tenant"], "number": command["number"], **self._loaded.run(command)}
         if command["command"] == "load":
             return {"tenant": command["tenant"], **self._load(command)}
-        path = self._loaded.save() if isinstance(self._loaded, _Training) else None
-        steps = self._loaded.learning.steps if isinstance(self._loaded, _Training) else 0
-        return {"tenant": command["tenant"], "saved": None if path is None else str(path), "steps": steps}
+        assert isinstance(self._loaded, _Training)
+        self._loaded.learning.save()
+        return {"tenant": command["tenant"], "steps": self._loaded.learning.steps}
 
     def _load(self, command: Command) -> dict[str, Any]:
         """Load a workload; the one loaded before stays if that fails."""
@@ -144,7 +144,7 @@ class _Tenant:
         self._saved_s = now_s
         if isinstance(self._loaded, _Training):
             try:
-                self._loaded.save()
+                self._loaded.learning.save()
             except EdgetuneError as error:  # reported when it is requested, at the end
                 print(visible(error.message), file=sys.stderr)  # noqa: T201 -- into the log of this process
 
@@ -174,24 +174,18 @@ class _Inference:
         workload, batch_size = Workload.from_plain(command["workload"]), command["batch_size"]
         options = RunOptions.from_plain(command)
         session, feed = open_session(
-            workload,
-            batch_size,
-            options,
-            configure=_patient,
+            workload, batch_size, options, configure=_patient,
             provider_options=stream.provider_options(options.ort_providers),
-        )
+        )  # fmt: skip
         handler = None if command["handler"] is None else open_handler(Path(command["handler"]))
         feed = {name: array.copy() for name, array in feed.items()}
         samples = None if command["inputs"] is None else _samples(command["inputs"], feed)
-        handling = (
-            RequestHandlers(samples=samples)
-            if handler is None
-            else RequestHandlers(handler.inputs, handler.outputs, samples)
-        )
+        inputs, outputs = (None, None) if handler is None else (handler.inputs, handler.outputs)
         names = [output.name for output in session.get_outputs()]
-        self._stream, self._made_up = stream, handling.inputs is not None
+        self._stream, self._made_up = stream, inputs is not None
         self._reference, self._batch_size = workload.reference, batch_size
         self._run_once = lambda: session.run(None, feed)
+        handling = RequestHandlers(inputs, outputs, samples)
         self._answering = InferenceServer(lambda fed: session.run(None, fed), feed, names, batch_size, handling)
 
     def warm_up(self, minibatches: int) -> list[float]:
@@ -284,7 +278,7 @@ class _Training:
         return made.step, save
 
     def warm_up(self, minibatches: int) -> list[float]:
-        """Run some minibatches and return their durations, s; a network forgets them, a file keeps what it learnt.
+        """Run some minibatches and return their durations, s; a network forgets them, a Python file keeps them.
 
         Raises:
             InputError: a step fails.
@@ -307,10 +301,6 @@ class _Training:
         end_ns = time.monotonic_ns()
         lost = self._failure is not None
         return {"start_ns": start_ns, "end_ns": end_ns, "loss": loss, "failure": self._failure, "lost": lost}
-
-    def save(self) -> Path | None:
-        """Write the checkpoint; see ``TrainingSession.save``."""
-        return self.learning.save()
 
 
 class _Stream:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from edgetune.errors import InputError
+from edgetune.workflows.stopping import handling
 
 _GRACE_S = 10.0
 """How long a command may take to end when it is asked to, e.g. to save its work: as `docker stop` gives it."""
@@ -44,28 +45,18 @@ def _deaf_to_ctrl_c() -> Iterator[None]:
 
     As an exception, a Ctrl-C just after the end of the process would lose the exit code.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda *_: None)
-    try:
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with handling({} if ignored else {signal.SIGINT: lambda *_: None}):
         yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def _held_back() -> Iterator[list[int]]:
     """Defer termination signals while a process starts: an exception there would leave it running without a handle."""
     noted: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = {number: handler for number, handler in before.items() if callable(handler)}
-    for number in heard:
-        signal.signal(number, lambda got, _: noted.append(got))
-    try:
+    heard = [number for number in (signal.SIGTERM, signal.SIGHUP) if callable(signal.getsignal(number))]
+    with handling({number: lambda got, _: noted.append(got) for number in heard}):
         yield noted
-    finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -173,7 +173,7 @@ def plan_of(request: InterleaveRequest) -> InterleaveJob:
     with reporting_saved(reporter, lambda: _UNKEPT):
         SimulationLabel(setup.simulated, reporter).announce()
         if request.plan is not None and not device.simulated and not any(points.values()):
-            reporter.info("minibatches take what the plan says; nothing is measured again")
+            reporter.info("minibatch times are those of the plan; nothing is measured again")
         complete = measure_missing(known, points, _measure(setup, known, points), reporter)
         planned = choose_tenants(
             complete, request.specs, request.modes, budgets=request.budgets, best_effort=opts.best_effort,
@@ -306,7 +306,7 @@ def _measure(
     if not isinstance(device.source, LiveSource) or not any(points.values()):
         return lambda _, point: setup.measure(point)
     count = sum(map(len, points.values()))
-    setup.reporter.info(f"measuring {count} point{'s' * (count > 1)}, all workloads taking turns as they will")
+    setup.reporter.info(f"measuring {count} point{'s' * (count > 1)}, the workloads in turn as in the run")
     shared = measure_shared(device, known, points, seed=opts.seed)
     rows = {(name, row.point): row for name, several in shared.items() for row in several}
     if isinstance(device.power, Absent) or opts.power_budget is None:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from edgetune.artifacts.columns import PositiveFloat, PositiveInt
+from edgetune.artifacts.document import validated
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.profile import Task
-from edgetune.choices import nearest
 from edgetune.errors import InputError
 from edgetune.units import parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
@@ -26,7 +27,7 @@ from edgetune.workloads.resolve import resolve
 
 KIND = "tenants"
 VERSION = 1
-_HINT = "see edgetune interleave --help, and examples/tenants.yaml"
+_HINT = "see edgetune help interleaving, and examples/tenants.yaml"
 _UNNAMED = {"infer": "inference", "train": "training"}
 
 
@@ -128,22 +129,12 @@ def _planned(plan: Plan) -> dict[Task, TenantSpec]:
 
 
 def _inference(options: InterleaveOptions, planned: TenantSpec | None) -> TenantSpec:
-    tenant = _named(planned or TenantSpec("", "infer", ""), options.infer)
-    tenant = replace(
-        tenant,
-        inputs=options.inputs or tenant.inputs,
-        handler=options.handler,
-        batch_axis=",".join(options.batch_axis) or tenant.batch_axis,
-    )
-    _require_files(tenant, "")
-    said = {
-        "arrivals": options.arrivals,
-        "batch_size": options.batch_size,
-        "latency_budget_s": None
-        if options.latency_budget is None
-        else parse_time_s(options.latency_budget, what="--latency-budget"),
-    }
-    tenant = replace(tenant, **{name: value for name, value in said.items() if value is not None})  # type: ignore[arg-type]
+    budget = options.latency_budget
+    tenant = _completed(
+        planned or TenantSpec("", "infer", ""), options.infer, arrivals=options.arrivals, inputs=options.inputs,
+        batch_size=options.batch_size, handler=options.handler, batch_axis=",".join(options.batch_axis) or None,
+        latency_budget_s=None if budget is None else parse_time_s(budget, what="--latency-budget"),
+    )  # fmt: skip
     if tenant.arrivals is None:
         raise InputError("no arrivals are given", "e.g. --arrivals uniform:60, poisson:60 or trace:FILE")
     if tenant.latency_budget_s is None:
@@ -152,18 +143,17 @@ def _inference(options: InterleaveOptions, planned: TenantSpec | None) -> Tenant
 
 
 def _training(options: InterleaveOptions, planned: TenantSpec | None) -> TenantSpec:
-    tenant = _named(planned or TenantSpec("", "train", ""), options.train)
-    size = tenant.batch_size if options.train_batch_size is None else options.train_batch_size
-    tenant = replace(tenant, batch_size=size, checkpoint=options.checkpoint, resume=options.resume)
-    _require_files(tenant, "")
-    return tenant
+    return _completed(
+        planned or TenantSpec("", "train", ""), options.train, batch_size=options.train_batch_size,
+        checkpoint=options.checkpoint, resume=options.resume,
+    )  # fmt: skip
 
 
-def _named(tenant: TenantSpec, reference: str | None) -> TenantSpec:
-    """Return the tenant with its workload: the requested one, else the plan's from the path in the plan.
+def _completed(tenant: TenantSpec, reference: str | None, **said: Any) -> TenantSpec:
+    """Return the tenant with its workload (the requested one, else the plan's) and the given options.
 
     Raises:
-        InputError: the plan names no file, the file is missing, or the workload differs from the plan's.
+        InputError: the plan names no file, a file is missing, or the workload differs from the plan's.
     """
     planned = tenant.planned
     if reference is None:
@@ -172,7 +162,10 @@ def _named(tenant: TenantSpec, reference: str | None) -> TenantSpec:
     workload = resolve(reference)
     if planned is not None:
         planned.check(workload)
-    return replace(tenant, name=tenant.name or workload.name, reference=reference)
+    given = {name: value for name, value in said.items() if value is not None}
+    tenant = replace(tenant, name=tenant.name or workload.name, reference=reference, **given)
+    _require_files(tenant, "")
+    return tenant
 
 
 def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
@@ -193,46 +186,53 @@ def tenants_of_document(document: Any, *, name: str) -> tuple[TenantSpec, ...]:
     return _unique([_entry(entry, f"{name}, tenant {number}") for number, entry in enumerate(entries, 1)])
 
 
-_KEYS: dict[str, type | tuple[type, ...]] = {
-    "name": str, "infer": str, "train": str, "batch_size": int, "arrivals": str, "latency_budget": str,
-    "weight": (int, float), "inputs": str, "handler": str, "checkpoint": str,
-    "resume": str, "batch_axis": str,
-}  # fmt: skip
-_INFER_ONLY = ("arrivals", "latency_budget", "inputs", "handler")
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A tenant as a file describes it."""
+
+    name: str | None = None
+    infer: str | None = None
+    train: str | None = None
+    batch_size: PositiveInt | None = None
+    arrivals: str | None = None
+    latency_budget: str | None = None
+    weight: PositiveFloat | None = None
+    inputs: str | None = None
+    handler: str | None = None
+    checkpoint: str | None = None
+    resume: str | None = None
+    batch_axis: str | None = None
+
+
+_ONLY: dict[Task, tuple[str, ...]] = {
+    "infer": ("arrivals", "latency_budget", "inputs", "handler"),
+    "train": ("weight", "checkpoint", "resume"),
+}
+"""Keys of an entry that only one task has."""
 _FILES = {
     "inputs": "inputs are a .npz file with one array per input",
     "handler": "a handler is a Python file, see edgetune help interleaving",
     "resume": "name a checkpoint that --checkpoint wrote, or leave --resume out",
 }
-_TRAIN_ONLY = ("weight", "checkpoint", "resume")
 
 
 def _entry(entry: Any, where: str) -> TenantSpec:
     if not isinstance(entry, dict):
         raise InputError(f"{where} is not a mapping", "e.g. {infer: detector.onnx, arrivals: 'uniform:30', ...}")
-    for key, value in entry.items():
-        if key not in _KEYS:
-            raise InputError(f"{where}: unknown key {key!r}", nearest(str(key), _KEYS))
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool):
-            raise InputError(f"{where}: {key}: {value!r} has the wrong type", _HINT)
-    if ("infer" in entry) == ("train" in entry):
+    said = validated(entry, _Entry, name=where, example=_HINT)
+    if (said.infer is None) == (said.train is None):
         raise InputError(f"{where} must have either infer or train", "infer: MODEL, or train: MODEL")
-    task: Task = "infer" if "infer" in entry else "train"
-    if wrong := [key for key in (_TRAIN_ONLY if task == "infer" else _INFER_ONLY) if key in entry]:
+    task: Task = "train" if said.infer is None else "infer"
+    if wrong := [key for key in _ONLY["infer" if task == "train" else "train"] if key in entry]:
         raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
     if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and key not in entry]:
         raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
-    size, weight = entry.get("batch_size"), float(entry.get("weight", 1.0))
-    if size is not None and size < 1:
-        raise InputError(f"{where}: batch_size: {size} is not above zero", "e.g. batch_size: 4")
-    if not 0 < weight < float("inf"):
-        raise InputError(f"{where}: weight: {weight:g} is not above zero", "e.g. weight: 2")
-    workload = resolve(entry[task])
-    budget = entry.get("latency_budget")
-    same = {key: entry[key] for key in (*_FILES, "arrivals", "checkpoint", "batch_axis") if key in entry}
+    reference, budget = str(entry[task]), said.latency_budget
+    workload = resolve(reference)
+    budget_s = None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget")
     tenant = TenantSpec(
-        entry.get("name", workload.name), task, entry[task], size, weight=weight,
-        latency_budget_s=None if budget is None else parse_time_s(budget, what=f"{where}: latency_budget"), **same,
+        said.name or workload.name, task, reference, said.batch_size, said.arrivals, budget_s, said.weight or 1.0,
+        said.inputs, said.handler, said.checkpoint, said.resume, batch_axis=said.batch_axis,
     )  # fmt: skip
     _require_files(tenant, f"{where}: ")
     return tenant

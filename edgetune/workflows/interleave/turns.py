@@ -1,4 +1,4 @@
-"""Runs the engines of ``edgetune interleave`` in turns: makes stages, runs their loops, and keeps the rows."""
+"""Runs the engines of ``edgetune interleave`` in turns: makes backends, runs their loops, and keeps the rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from edgetune.units import NS, format_duration, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring, apply_mode
-from edgetune.workflows.interleave.watchers import power_watcher, replanner
+from edgetune.workflows.interleave.watchers import InterleaveBackend, power_watcher, replanner
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
 
@@ -203,10 +203,11 @@ class Turns:
         if engine.simulated and self._recorded is not None:
             named += ", from the times of the managed run"
         self._reporter.info(f"{named}: {format_duration(self._setup.duration_s)}")
-        if engine.simulated:
-            self._loop(engine, turn, self._simulated_backend(), None)
-        else:
-            self._live(engine, turn)
+        with ExitStack() as stack:
+            if engine.simulated:
+                self._loop(engine, turn, self._simulated_backend(), stack)
+            else:
+                self._live(engine, turn, stack)
 
     def _simulated_backend(self) -> SimulatedMinibatchBackend:
         planned, clock, recorded = self._planned, EventClock(), self._recorded
@@ -230,21 +231,20 @@ class Turns:
         lost = self._outcome.overhead.get("managed")
         return 0 if lost is None else round(lost["gaps_s"] / max(lost["minibatches"], 1) * NS)
 
-    def _live(self, engine: Engine, turn: int) -> None:
-        with ExitStack() as stack:
-            tenants = self._live_tenants(engine)
-            backend = LiveMinibatchBackend(
-                engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
-            )
-            stack.callback(backend.close)
-            apply_mode(backend, self._device, self._planned.mode)
-            if self._opts.adapt:
-                self._hold_ready(backend)
-            self._loop(engine, turn, backend, stack)
-            for tenant in self._planned.tenants:  # its last words, where it crashed
-                for line in backend.log_tail(tenant.name).splitlines():
-                    self._reporter.detail(f"{tenant.name}: {line}")
-            self._hand_back(backend)
+    def _live(self, engine: Engine, turn: int, stack: ExitStack) -> None:
+        tenants = self._live_tenants(engine)
+        backend = LiveMinibatchBackend(
+            engine.name, self._device, tenants, save_every_s=SAVE_EVERY_S, seed=self._opts.seed
+        )
+        stack.callback(backend.close)
+        apply_mode(backend, self._device, self._planned.mode)
+        if self._opts.adapt:
+            self._hold_ready(backend)
+        self._loop(engine, turn, backend, stack)
+        for tenant in self._planned.tenants:  # its last words, where it crashed
+            for line in backend.log_tail(tenant.name).splitlines():
+                self._reporter.detail(f"{tenant.name}: {line}")
+        self._hand_back(backend)
 
     def _hold_ready(self, backend: LiveMinibatchBackend) -> None:
         """Load the inference network at every known batch size, because loading during the run would delay requests."""
@@ -253,17 +253,11 @@ class Turns:
             backend.prepare(tenant.name, size)
         backend.prepare(tenant.name, tenant.batch_size)
 
-    def _loop(
-        self,
-        engine: Engine,
-        turn: int,
-        backend: LiveMinibatchBackend | SimulatedMinibatchBackend,
-        stack: ExitStack | None,
-    ) -> None:
+    def _loop(self, engine: Engine, turn: int, backend: InterleaveBackend, stack: ExitStack) -> None:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
-        watchers = [*self._watchers(backend, stack), *([] if self._rows is None else [Keeper(self._rows)])]
         begin_ns = backend.now_ns()
         end_ns = begin_ns + round(self._setup.duration_s * NS)
+        watchers = self._watchers(backend, begin_ns, end_ns, stack)
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
@@ -300,23 +294,18 @@ class Turns:
     def _hand_back(self, backend: LiveMinibatchBackend) -> None:
         unkept = [k.asked.name for k in self._planned.known if k.asked.task == "train" and k.asked.checkpoint is None]
         if unkept and not self._outcome.notes:
-            self._outcome.notes.append(f"what {', '.join(unkept)} learnt is not kept; --checkpoint FILE keeps it")
+            self._outcome.notes.append(f"the training of {', '.join(unkept)} is not saved; --checkpoint FILE saves it")
         for saved in backend.save():
             if saved.failure is not None:
                 self._outcome.notes.append(f"{saved.tenant}: not saved: {saved.failure}")
             else:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
-    def _watchers(
-        self, backend: LiveMinibatchBackend | SimulatedMinibatchBackend, stack: ExitStack | None
-    ) -> list[Watcher]:
-        begin_ns = backend.now_ns()
+    def _watchers(self, backend: InterleaveBackend, begin_ns: int, end_ns: int, stack: ExitStack) -> list[Watcher]:
         power = power_watcher(self._device, self._planned, backend, begin_ns, stack, govern=self._opts.govern)
         found: list[Watcher] = [] if power is None else [power]
-        if self._opts.adapt:
-            end_ns = begin_ns + round(self._setup.duration_s * NS)
-            found.append(replanner(self._planned, begin_ns, end_ns, seed=self._opts.seed))
-        return found
+        found += [replanner(self._planned, begin_ns, end_ns, seed=self._opts.seed)] if self._opts.adapt else []
+        return found if self._rows is None else [*found, Keeper(self._rows)]
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Record the cost of sharing in all completed turns of an engine."""

@@ -25,6 +25,7 @@ from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
 
+InterleaveBackend = LiveMinibatchBackend | SimulatedMinibatchBackend
 REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
 
@@ -32,9 +33,9 @@ REFRESH_S = 1.0
 def power_watcher(
     device: Device,
     planned: InterleaveJob,
-    backend: LiveMinibatchBackend | SimulatedMinibatchBackend,
+    backend: InterleaveBackend,
     begin_ns: int,
-    stack: ExitStack | None,
+    stack: ExitStack,
     *,
     govern: bool,
 ) -> PowerWatcher | None:
@@ -47,7 +48,7 @@ def power_watcher(
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
         readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, begin_ns)
-    elif not isinstance(device.power, Absent) and stack is not None:
+    elif not isinstance(device.power, Absent):
         readings = _Recorded(stack.enter_context(device.power.record()))
     if readings is None:
         if govern:
@@ -74,10 +75,9 @@ def governor_of(planned: InterleaveJob) -> Governor:
     """Return a governor over the modes in which every tenant was measured at its batch size and can be served.
 
     Raises:
-        InputError: there is no budget, or fewer than two such modes.
+        InputError: there are fewer than two such modes.
     """
-    if planned.budgets is None:
-        raise InputError("there is no budget to keep power within", "add --power-budget, e.g. 30W or 30W,20W@60s")
+    assert planned.budgets is not None  # ``interleave.requested`` refuses a governor without a budget
     found: dict[Mode, dict[str, WorkloadPoint]] = {}
     for tenant, known in zip(planned.tenants, planned.known, strict=True):
         for half in halves(known.rows, known.asked.task, workload=known.workload.name):
@@ -90,7 +90,7 @@ def governor_of(planned: InterleaveJob) -> Governor:
     present = next((rung for rung in rungs if rung.mode == planned.mode and rung.trains), None)
     if present is None or len(rungs) < 2:
         raise InputError(
-            f"{len(rungs)} modes were measured that serve these workloads, too few to step between",
+            f"{len(rungs)} of the measured modes serve these workloads, too few to step between",
             "give tables of several modes with --profile, or --modes SPEC to measure them first",
         )
     kept = [rung for rung in rungs if not any(_beats(other, rung) for other in rungs)]

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from edgetune.artifacts.convergence import Convergence, epochs_of
@@ -20,7 +21,7 @@ from edgetune.stages.profiling.journal import discard_journal
 from edgetune.stages.profiling.sweep import SweepProgress
 from edgetune.stages.search.accuracy import require_sizes
 from edgetune.units import parse_share
-from edgetune.workflows.output import Target, choose_target, forced
+from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import parse_batch_sizes
 from edgetune.workflows.profile.options import ConvergenceOptions, ProfileCommandOptions, given
 from edgetune.workflows.reporting import Reporter, SimulationLabel
@@ -153,16 +154,12 @@ def _default_jobs(device: str) -> int:
 def train_missing(request: TrainingRequest, target: Target, *, fresh: bool, reporter: Reporter) -> Convergence:
     """Train the runs that neither the journal nor the table has, write the table, then discard the journal."""
     proxy, tasks = request.proxy, request.tasks
-    regular = target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
-    journal = default_journal_path(regular, proxy.identity, tasks)
-    known = None
-    if target.path is not None and target.path.is_file() and not fresh:
-        known = _earlier(target.path, identity_sha256(proxy.identity))
-        if known is not None and {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"} >= set(
-            tasks
-        ):
-            reporter.info(f"{target.path} has these runs already; --fresh trains them again")
-            return known
+    journal = default_journal_path(target.regular, proxy.identity, tasks)
+    known = None if fresh else _earlier(target, identity_sha256(proxy.identity))
+    done = set() if known is None else {(row.batch_size, row.seed) for row in known.rows if row.status != "failed"}
+    if known is not None and done >= set(tasks):
+        reporter.info(f"{target.path} has these runs already; --fresh trains them again")
+        return known
     kept = "finished runs are kept, and the same command resumes"
     with (
         reporting_saved(reporter, lambda: kept if journal.exists() else "no run was finished yet"),
@@ -192,19 +189,16 @@ def _report_run(progress: RunProgress, reporter: Reporter) -> None:
         reporter.info(f"{row.status}: {what}: {row.reason}")
 
 
-def _earlier(path: Path, request_sha256: str) -> Convergence | None:
+def _earlier(target: Target, request_sha256: str) -> Convergence | None:
     """Return the table in an existing file if its runs match the request; batch sizes and seeds may differ.
 
     Raises:
         InputError: the file holds other runs, which ``--fresh`` replaces, or is of another kind.
     """
     hint = "name another file with -o, or --fresh to replace it"
-    try:
-        table = read(Convergence, str(path))
-    except InputError:
-        if forced():
-            return None
-        raise InputError(f"{path} exists and is not a convergence table", "name another file, or add --force") from None
+    table, path = target.earlier(partial(read, Convergence), "convergence table"), target.path
+    if table is None or path is None:
+        return None
     asked = table.header.inputs.get("request", {})
     if path.suffix.lower() == ".csv" and not asked:
         raise InputError(f"{path} exists, and CSV does not keep the options of its training runs", hint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from edgetune.artifacts.header import Header
@@ -21,7 +20,7 @@ from edgetune.stages.profiling.options import ProfileOptions
 from edgetune.stages.profiling.sweep import request_header, sweep
 from edgetune.workflows.device_option import open_named, recovered
 from edgetune.workflows.load_warning import warn_of_load
-from edgetune.workflows.output import Target, choose_target, forced
+from edgetune.workflows.output import Target, choose_target
 from edgetune.workflows.parse_options import profile_options
 from edgetune.workflows.profile.convergence import refuse_training
 from edgetune.workflows.profile.options import ProfileCommandOptions
@@ -107,7 +106,7 @@ def measure(request: ProfileRequest, *, fresh: bool, reporter: Reporter) -> Prof
         return stands.before
     warn_of_load(device, reporter)
     identity = identify(device, workload, points[0].task, options)
-    journal = default_journal_path(_regular(target), identity, points)
+    journal = default_journal_path(target.regular, identity, points)
     if journal.parent == temporary_folder():
         reporter.info(f"note: no state folder can be written, so the journal is {journal}")
     if stands.before is not None:
@@ -157,18 +156,11 @@ def sweep_state(request: ProfileRequest) -> SweepState:
         InputError: the file has other content, which needs consent to overwrite; the first difference is named.
     """
     device, workload, points, options = request.device, request.workload, request.points, request.options
-    path = _regular(request.target)
-    if path is None or not path.is_file():
+    table, path = request.target.earlier(read_profile, "profile"), request.target.path
+    if table is None or path is None:
         return SweepState(None, points)
     identity = identify(device, workload, points[0].task, options)
     under_way = points_in_journal(default_journal_path(path, identity, points), identity)
-    try:
-        table = read_profile(str(path))
-    except InputError:
-        if forced():
-            return SweepState(None, points)
-        hint = "name another file with -o, or --force to replace it"
-        raise InputError(f"{path} exists and is not a profile", hint) from None
     hint = "name another file with -o, or --fresh to replace it"
     if path.suffix.lower() == ".csv" and "request" not in table.header.inputs and not under_way:
         raise InputError(f"{path} exists, and CSV does not keep the options of its measurement", hint)
@@ -195,11 +187,6 @@ def _difference(table: Profile, request: Header, identity: Mapping[str, Any]) ->
     if table.header.tool != (tool := f"edgetune {identity['version']}"):
         return f"it was written by {table.header.tool}, and this is {tool}"
     return "it does not say that it was measured with the same inputs and options"
-
-
-def _regular(target: Target) -> Path | None:
-    """Return the path of a regular output file; ``None`` for standard output, a device or a pipe."""
-    return target.path if target.path is None or not target.path.exists() or target.path.is_file() else None
 
 
 def unfinished(table: Profile) -> list[ProfileRow]:

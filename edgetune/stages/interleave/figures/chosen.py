@@ -30,6 +30,6 @@ def written(tenant: str) -> str:
     return name_in_lines(tenant, _NAME_CHARACTERS)
 
 
-def tenants_of(rows: list[RunRow], event: str) -> list[str]:
+def tenants_of(rows: Sequence[RunRow], event: str) -> list[str]:
     """Return the names of the tenants that have rows of this event, sorted."""
     return sorted({row.tenant or "" for row in rows if row.event == event})

@@ -16,7 +16,7 @@ from edgetune import limits
 from edgetune.artifacts.run import Run, RunRow
 from edgetune.errors import InputError
 from edgetune.plotting.captions import legend_beside, note_left_out, set_title, title_of
-from edgetune.plotting.gantt import Bar, draw_bars, name_lanes
+from edgetune.plotting.gantt import Bar, Kind, draw_bars, name_lanes
 from edgetune.plotting.style import BLACK, BLUE, GREY, VERMILLION, Figure, new_figure, time_unit
 from edgetune.plotting.turns import first_turn
 from edgetune.stages.interleave.cycle import Cycle
@@ -38,6 +38,8 @@ _DIGIT_SHARE = 0.013
 """Width of a digit as a share of the figure: a number that would not fit into its bar is left out."""
 _IDLE = {"facecolor": "white", "edgecolor": GREY, "hatch": "////", "linewidth": 0.6}
 _BAR = 0.66
+_LANES = {"asked": "{} requests", "answers": "{} answers", "trains": "{} trains", "idle": "idle"}
+"""The name of a lane, with that of its tenant."""
 _MOST_WORDS = 60
 """Most bars of a lane that carry a number; on more it is unreadable."""
 
@@ -96,10 +98,15 @@ def cycles_of(rows: Sequence[RunRow]) -> Cycles:
     measure = [of for of in batches if of.tenant == often]
     first = min(len(measure) // 2, max(len(measure) - CYCLES, 0))
     chosen = measure[first : first + CYCLES]
-    from_s, end_s = min(chosen[0].arrivals_s), max(of.end_s for of in chosen)
+    from_s, end_s = chosen[0].arrivals_s[0], max(of.end_s for of in chosen)
+    return _shown(batches, busy, from_s, end_s)
+
+
+def _shown(batches: Sequence[Filled], busy: Sequence[Busy], from_s: float, end_s: float) -> Cycles:
+    """Return the batches and minibatches that are seen from a time until shortly after another, s."""
     to_s = end_s + AFTER * (end_s - from_s)
     return Cycles(
-        [of for of in batches if of.end_s > from_s and min(of.arrivals_s) < to_s],
+        [of for of in batches if of.end_s > from_s and of.arrivals_s[0] < to_s],
         [each for each in busy if each.end_s > from_s and each.start_s < to_s], from_s, to_s,
     )  # fmt: skip
 
@@ -141,17 +148,12 @@ def draw_cycles(cycles: Cycles, *title: str) -> Figure:
         for number, batch in enumerate(cycles.batches):
             lower = _LOWER * (number % 2)  # neighbours may be due after each other's answers
             _draw_batch(axes, batch, heights, lambda at_s: factor * (at_s - cycles.from_s), lower)
-        bars = [
-            Bar(_lane(each), each, each.start_s - cycles.from_s, each.end_s - cycles.from_s) for each in cycles.busy
-        ]
+        bars = [_bar(cycles, each, each.start_s, each.end_s) for each in cycles.busy]
         draw_bars(axes, bars, factor, place=heights.__getitem__, style=_style, height=_BAR)
         _number_bars(axes, bars, heights, factor, cycles.to_s - cycles.from_s)
-        idle = [
-            Bar(("idle", ""), "idle", start_s - cycles.from_s, end_s - cycles.from_s)
-            for start_s, end_s in _idle(cycles)
-        ]
+        idle = [_bar(cycles, None, *span_s) for span_s in _idle(cycles)]
         draw_bars(axes, idle, factor, place=heights.__getitem__, style=lambda _: _IDLE, height=_BAR)
-        name_lanes(axes, [_words(*lane) for lane in lanes])
+        name_lanes(axes, [_LANES[what].format(written(name)) for what, name in lanes])
         axes.set_xlim(0, factor * (cycles.to_s - cycles.from_s))
         axes.set_xlabel(f"time ({unit})")
         axes.plot([], [], linestyle="none", label="numbers: samples")
@@ -160,9 +162,10 @@ def draw_cycles(cycles: Cycles, *title: str) -> Figure:
     return figure
 
 
-def _words(what: str, tenant: str) -> str:
-    name = written(tenant)
-    return {"asked": f"{name} requests", "answers": f"{name} answers", "trains": f"{name} trains"}.get(what, what)
+def _bar(cycles: Cycles, busy: Kind, start_s: float, end_s: float) -> Bar[Kind]:
+    """Return the bar of a minibatch, or of idle time where ``busy`` is ``None``."""
+    lane = ("answers" if busy.answers else "trains", busy.tenant) if isinstance(busy, Busy) else ("idle", "")
+    return Bar(lane, busy, start_s - cycles.from_s, end_s - cycles.from_s)
 
 
 def _draw_batch(axes: Any, batch: Filled, heights: Any, place: Any, lower: float) -> None:
@@ -185,10 +188,6 @@ def _draw_due(axes: Any, end: float, due: float, height: float) -> None:
         label="oldest request late by" if late else "left until the oldest\nrequest is due", zorder=4,
     )  # fmt: skip
     axes.plot([due, due], [height - 0.06, height + 0.22], color=VERMILLION, linewidth=1.2, zorder=4)
-
-
-def _lane(each: Busy) -> tuple[str, str]:
-    return "answers" if each.answers else "trains", each.tenant
 
 
 def _style(bar: Bar[Busy]) -> dict[str, Any]:
@@ -229,7 +228,7 @@ def planned_figure(cycle: Cycle, latency_budget_s: float | None = None, *, simul
         simulated: Whether its times are of a model, which the title then says.
 
     Raises:
-        InputError: requests come at a rate that nobody knows.
+        InputError: the rate of requests is unknown.
         DeviceError: matplotlib is missing.
     """
     cycles = planned_cycles(cycle, latency_budget_s)
@@ -242,15 +241,13 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
     """Return some cycles as planned, the first batch full at 0 s; arguments as above.
 
     Raises:
-        InputError: requests come at a rate that nobody knows.
+        InputError: the rate of requests is unknown.
     """
     if cycle.rate_per_s is None:
         raise InputError("a cycle has no length where the rate of requests is unknown", "give an arrival rate")
     batches, busy = [], []
     infer, train = cycle.infer, cycle.train
     from_s = -cycle.fill_s
-    end_s = (CYCLES - 1) * cycle.period_s + infer.minibatch_s
-    to_s = end_s + AFTER * (end_s - from_s)
     for number in range(-1, CYCLES + 1):  # of the cycles before and after, one sees the ends
         full_s = number * cycle.period_s
         first_s = full_s + from_s
@@ -263,7 +260,4 @@ def planned_cycles(cycle: Cycle, latency_budget_s: float | None = None) -> Cycle
                 busy.append(Busy(infer.workload, True, begin_s, end_s, cycle.together, cycle.together))
             elif part.what == "train" and train is not None:
                 busy.append(Busy(train.workload, False, begin_s, end_s, train.batch_size, train.batch_size))
-    return Cycles(
-        [batch for batch in batches if batch.end_s > from_s and batch.arrivals_s[0] < to_s],
-        [each for each in busy if each.end_s > from_s and each.start_s < to_s], from_s, to_s,
-    )  # fmt: skip
+    return _shown(batches, busy, from_s, (CYCLES - 1) * cycle.period_s + infer.minibatch_s)

@@ -54,7 +54,7 @@ def latency_figure(run: Run) -> Figure:
         InputError: no request was answered.
         DeviceError: matplotlib is missing.
     """
-    asked = tenants_of(list(run.rows), "request")
+    asked = tenants_of(run.rows, "request")
     check_panels(len(asked))
     summaries = summarise(run)
     tenants = [
@@ -79,7 +79,7 @@ def latency_figure(run: Run) -> Figure:
 
 def _left_out(rows: Sequence[RunRow], summaries: Sequence[EngineSummary], tenants: Sequence[str]) -> list[str]:
     """Return notes of the workloads without a panel, and of the requests that were not answered."""
-    silent = [tenant for tenant in tenants_of(list(rows), "request") if tenant not in tenants]
+    silent = [tenant for tenant in tenants_of(rows, "request") if tenant not in tenants]
     notes = [f"not drawn, because no request of theirs was answered: {', '.join(silent)}"] if silent else []
     lost = [row for row in rows if row.event == "request" and row.status != "ok"]
     if lost:

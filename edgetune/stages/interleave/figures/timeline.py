@@ -142,37 +142,46 @@ def _draw_rate(axes: Any, amounts: dict[str, list[tuple[float, int]]], what: str
             sums[scale.window(at_s)] += amount
         rates = [amount / length_s for amount, length_s in zip(sums, lengths_s, strict=True)]
         highest = max(highest, *rates)
-        style = {
-            "color": _LINE_COLOURS[number % len(_LINE_COLOURS)],
-            "linestyle": _LINES[number % len(_LINES)],
-            "linewidth": 1.2,
-        }
-        scale.draw_steps(axes, rates, **style, label=f"{written(tenant)} {what}" if len(amounts) > 1 else None)
+        label = f"{written(tenant)} {what}" if len(amounts) > 1 else None
+        scale.draw_steps(axes, rates, **_line_style(number), linewidth=1.2, label=label)
     axes.set_ylim(0, 1.15 * highest or 1.0)
     axes.set_ylabel({"asked": "requests/s", "trained": "trained\nsamples/s"}[what])
 
 
+def _line_style(number: int) -> dict[str, str]:
+    """Return colour and dashes of the line of the tenant with that number."""
+    return {"color": _LINE_COLOURS[number % len(_LINE_COLOURS)], "linestyle": _LINES[number % len(_LINES)]}
+
+
+def _wait_s(row: RunRow) -> float:
+    return row.finished_s - (row.arrived_s or 0.0)
+
+
 def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
-    waits_s = [row.finished_s - (row.arrived_s or 0.0) for row in rows]
+    waits_s = [_wait_s(row) for row in rows]
     budgets_s = {budget_s for row in rows if (budget_s := latency_budget_s(row)) is not None}
     factor, unit = time_unit(max([*waits_s, *budgets_s]))
     good = [row for row in rows if not violated(row)]
-    if len(good) > _MANY:
-        _draw_bands(axes, good, scale, factor)
-    elif good:
-        axes.plot(*_spots(good, scale, factor), linestyle="none", marker=".", markersize=2.4, color=BLUE,
-                  label="answered in time")  # fmt: skip
     late = [row for row in rows if violated(row) and row.status == "ok"]
     lost = [row for row in rows if row.status != "ok"]
+
+    def plot(each: Sequence[RunRow], label: str, **style: Any) -> None:
+        axes.plot(*_spots(each, scale, factor), linestyle="none", label=label, **style)
+
+    if len(good) > _MANY:
+        _draw_bands(axes, good, scale, factor)
+        label = "of those in time, the\nlongest of each window"
+        plot(_worst(good, scale), label, marker=".", markersize=3.0, color=BLUE)
+    elif good:
+        plot(good, "answered in time", marker=".", markersize=2.4, color=BLUE)
     for each, what, marker, colour in ((late, "late", "x", VERMILLION), (lost, "failed or abandoned", "+", BLACK)):
-        of = _worst(each, scale) if len(each) > _MANY else each
-        label = what if of is each else f"{what}: the longest\nof each window"
-        if of:
-            axes.plot(*_spots(of, scale, factor), linestyle="none", marker=marker, markersize=4.5, color=colour,
-                      label=label, zorder=4)  # fmt: skip
+        style = {"marker": marker, "markersize": 4.5, "color": colour, "zorder": 4}
+        if len(each) > _MANY:
+            plot(_worst(each, scale), f"{what}: the longest\nof each window", **style)
+        elif each:
+            plot(each, what, **style)
     for budget_s in sorted(budgets_s):
-        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2,
-                     label="due")  # fmt: skip
+        axes.axhline(factor * budget_s, color=VERMILLION, linestyle="--", linewidth=1.2, label="due")
     if not spread_out(axes.yaxis, [factor * wait_s for wait_s in waits_s if wait_s > 0], above=300.0):
         axes.set_ylim(0, 1.1 * factor * max([*waits_s, *budgets_s]))
     axes.set_ylabel(f"{written(rows[0].tenant or '')}\nlatency ({unit})".strip())
@@ -180,22 +189,20 @@ def _draw_latency(axes: Any, rows: Sequence[RunRow], scale: _Time) -> None:
 
 def _spots(rows: Sequence[RunRow], scale: _Time, factor: float) -> tuple[list[float], list[float]]:
     times = [scale.of(row.arrived_s or 0.0) for row in rows]
-    return times, [factor * (row.finished_s - (row.arrived_s or 0.0)) for row in rows]
+    return times, [factor * _wait_s(row) for row in rows]
 
 
-def _worst(rows: list[RunRow], scale: _Time) -> list[RunRow]:
+def _worst(rows: Sequence[RunRow], scale: _Time) -> list[RunRow]:
     """Return of each window the row that waited longest."""
-    worst: dict[int, RunRow] = {}
-    for row in sorted(rows, key=lambda row: row.finished_s - (row.arrived_s or 0.0)):
-        worst[scale.window(row.arrived_s or 0.0)] = row
+    worst = {scale.window(row.arrived_s or 0.0): row for row in sorted(rows, key=_wait_s)}
     return list(worst.values())
 
 
 def _draw_bands(axes: Any, rows: Sequence[RunRow], scale: _Time, factor: float) -> None:
-    """Draw, window by window, the median, where the middle 98 % lie, and the longest."""
+    """Draw, window by window, the median and where the middle 98 % lie."""
     waits: list[list[float]] = [[] for _ in scale.edges_s[1:]]
     for row in rows:
-        waits[scale.window(row.arrived_s or 0.0)].append(factor * (row.finished_s - (row.arrived_s or 0.0)))
+        waits[scale.window(row.arrived_s or 0.0)].append(factor * _wait_s(row))
     low, middle, high = ([percentile(of, percent) if of else math.nan for of in waits] for percent in (1, 50, 99))
     places = [*map(scale.of, scale.edges_s)]
     axes.fill_between(
@@ -203,10 +210,6 @@ def _draw_bands(axes: Any, rows: Sequence[RunRow], scale: _Time, factor: float) 
         label="in time: 1st to 99th\npercentile, median",
     )  # fmt: skip
     scale.draw_steps(axes, middle, color=BLUE, linewidth=1.2)
-    axes.plot(
-        *_spots(_worst(list(rows), scale), scale, factor), linestyle="none", marker=".", markersize=3.0, color=BLUE,
-        label="of those in time, the\nlongest of each window",
-    )  # fmt: skip
 
 
 def _setting_panels(rows: Sequence[RunRow], scale: _Time) -> list[Panel]:
@@ -238,7 +241,7 @@ def _draw_settings(axes: Any, series: dict[str, list[tuple[float, float]]], labe
         times, settings = zip(*values, (scale.end_s, values[-1][1]), strict=True)
         axes.plot(
             [scale.of(at_s) for at_s in times], settings, drawstyle="steps-post", linewidth=1.2,
-            color=_LINE_COLOURS[number % len(_LINE_COLOURS)] if name else BLACK, linestyle=_LINES[number % len(_LINES)],
+            **_line_style(number) | ({} if name else {"color": BLACK}),
             label=f"{written(name)} batch size" if name and len(series) > 1 else None,
         )  # fmt: skip
     highest = max(value for values in series.values() for _, value in values)
@@ -264,11 +267,12 @@ def _draw_changes(axes: Any, rows: Sequence[RunRow], scale: _Time, *, labels: bo
     """Mark the times of trials, of new plans and of steps of the governor across a panel."""
     for row in rows:
         if row.event == "plan" and row.started_s is not None:
-            axes.axvspan(scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0",
-                         edgecolor="#a0a0a0", hatch="////", linewidth=0, zorder=0.2,
-                         label="exploring" if labels else None)  # fmt: skip
-    for event, style, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
+            axes.axvspan(
+                scale.of(row.started_s), scale.of(row.finished_s), facecolor="#f0f0f0", edgecolor="#a0a0a0",
+                hatch="////", linewidth=0, zorder=0.2, label="exploring" if labels else None,
+            )  # fmt: skip
+    for event, dashes, label in (("plan", ":", "planned anew"), ("mode", "-.", "governor's step")):
+        style = {"color": GREY, "linestyle": dashes, "linewidth": 0.9, "label": label if labels else None}
         for row in rows:
             if row.event == event and row.started_s is None and row.finished_s > 0:
-                axes.axvline(scale.of(row.finished_s), color=GREY, linestyle=style, linewidth=0.9, zorder=0.4,
-                             label=label if labels else None)  # fmt: skip
+                axes.axvline(scale.of(row.finished_s), zorder=0.4, **style)

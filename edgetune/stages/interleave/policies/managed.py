@@ -34,10 +34,10 @@ class _Line:
     """A queue in its two parts.
 
     Args:
-        queue: Which.
-        count: How many of its requests to wait for.
-        late: How many of the oldest cannot be in time any more.
-        timely: How many can.
+        queue: The queue.
+        count: Number of requests to wait for.
+        late: Number of the oldest requests that cannot be in time any more.
+        timely: Number of the others.
     """
 
     queue: InferenceQueue
@@ -56,9 +56,9 @@ class _Batch:
     """The oldest requests of a queue that can be in time. Times are ns from now.
 
     Args:
-        line: Where they wait.
-        due_ns: When the oldest is due.
-        whole: Whether waiting for more makes no sense: it is full, no more come in time, or it is due.
+        line: Their queue.
+        due_ns: Deadline of the oldest.
+        whole: Whether to wait for no more: the batch is full, no more come in time, or it is due.
         spare_ns: How long it can wait until the work due by then, expected work included, does not fit any more.
     """
 
