@@ -441,13 +441,12 @@ def test_in_many_modes_it_is_placed_in_the_highest_alone_and_that_is_said(edgetu
 
 
 def test_measured_figures_are_printed_though_a_file_cannot_be_written(edgetune, maxn, tmp_path, monkeypatch):
-    from edgetune.artifacts import artifact, files
+    from edgetune.artifacts import file_operations
 
-    def full(data, path):
+    def full(*_):
         raise OSError(28, "No space left on device")
 
-    for module in (files, artifact):
-        monkeypatch.setattr(module, "write_atomically", full)
+    monkeypatch.setattr(file_operations, "write", full)
     asked = ("roofline", "zoo:squeezenet", *TWIN, "--peaks", str(maxn), "--no-measure")
     for option, file in (("-o", "r.yaml"), ("--plot", "r.svg")):
         ended = edgetune(*asked, option, str(tmp_path / file))
