@@ -15,7 +15,7 @@ from edgetune.version import __version__
 Head = TypeVar("Head")
 _MAPPINGS = {
     "inputs": ("workload", "background", "table", "request", "dataset", "ops"),
-    "conditions": ("problem", "policies", "gpu"),
+    "conditions": ("problem", "policies"),
 }
 """What in a header has fields of its own, where it is there."""
 

@@ -73,7 +73,7 @@ def test_bounds_are_told_for_what_they_are(edgetune):
     [
         (("costs.csv",), "several networks", "--network net or other"),
         (("costs.csv", "--network", "nett"), "no network 'nett'", "net"),
-        (("costs.csv", "--network", "net", "--mode", "buld"), "unknown mode: 'buld'", "'bulk'"),
+        (("costs.csv", "--network", "net", "--mode", "buld"), "unknown mode: 'buld'", "did you mean bulk?"),
         (("costs.csv", "--network", "net", "-o", "graph.txt"), "graph.txt", "figure.svg"),
         (("zoo:squeezenet", "--network", "net"), "--network is for tables", "leave it out"),
         (("nothing.onnx",), "nothing.onnx", ""),

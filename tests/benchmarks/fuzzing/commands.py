@@ -86,7 +86,7 @@ def _below(command: Any, words: tuple[str, ...]) -> Iterator[Command]:
     if not group or command.params:
         yield Command(words, tuple(_parameter(each) for each in command.params))
     if group:
-        for name in (*command.list_commands(None), *(getattr(command, "unlisted", ()) or ())):
+        for name in getattr(command, "subcommands", None) or command.list_commands(None):
             yield from _below(command.get_command(None, name), (*words, name))
 
 

@@ -32,7 +32,7 @@ def test_a_board_says_what_it_is(tmp_path):
     assert (found.soc, found.module, found.super_variant) == ("tegra234", "p3701-0005", False)
     assert (found.l4t, found.jetpack) == ("36.4.3", 6)
     assert (found.kernel, found.kernel_generation) == ("5.15.148-tegra", "5.15")
-    assert (found.thor_gpu, found.container, found.notes) == (False, None, ())
+    assert (found.container, found.notes) == (None, ())
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,6 @@ def test_the_kernel_is_also_told_by_its_version_line(tmp_path):
     found = detect_jetson(sysfs)
     assert found is not None
     assert found.kernel == "5.15.148-tegra"
-
-
-def test_the_gpu_stack_is_told_by_its_clock_and_not_by_the_jetpack(tmp_path):
-    sysfs = board(tmp_path, l4t=(39, "2.1"), kernel="6.8.12-tegra")  # JetPack 7 on Orin
-    assert not detect_jetson(sysfs).thor_gpu
-    sysfs.put("sys/class/devfreq/gpu-gpc-0/governor", "nvhost_podgov")
-    assert detect_jetson(sysfs).thor_gpu
 
 
 @pytest.mark.parametrize(
