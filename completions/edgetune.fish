@@ -106,6 +106,7 @@ complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_sub
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l latency-budget -r -d 'Latency budget of dynamic problems.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l convergence -r -d 'Table of epochs to the target accuracy, for family accuracy. Repeatable.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l strategies -x -a 'exhaustive random binary nn gmd als roofline pareto staircase tpe gp' -d 'Strategies to compare, e.g. roofline,gmd,random:250.'
+complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l like -x -a 'others' -d 'Give each search the tables of the other networks on its device as prior knowledge.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l seeds -r -d 'Repeat with N seeds, from 0.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l noise -r -d 'Noise added to every measured time, e.g. 3%; power gets half of it.'
 complete -c edgetune -n '__fish_seen_subcommand_from search; and __fish_seen_subcommand_from evaluate' -l tie -r -d 'Excess that counts as zero: the noise of the tables, e.g. 3%.'

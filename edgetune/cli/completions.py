@@ -240,6 +240,7 @@ def words() -> dict[str, tuple[str, ...]]:
         "--strategies": tuple(STRATEGIES),
         "--grid": ("fulcrum", "auto"),
         "search evaluate --by": ("strategy", "workload"),
+        "search evaluate --like": ("others",),
         "show --view": tuple(sorted(views_of("trace"))),
         "schedule run --view": tuple(views_of("timeline")),
         "--policy": tuple(POLICIES),

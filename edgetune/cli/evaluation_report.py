@@ -64,17 +64,20 @@ def report(evaluation: Evaluation, target: Target, opts: EvaluationOptions, term
 
 
 def show_evaluation(evaluation: Evaluation, by: str = "strategy") -> None:
-    """Print the figures of each strategy, in per cent; with ``by`` ``workload``, those of each workload too."""
+    """Print the figures of each strategy; with ``by`` ``workload``, those of each workload too."""
     runs = evaluation.runs
     if not runs:
         print_lines("nothing was replayed")
         return
     timed = not all(math.isnan(value) for run in runs for value in run.measurement_s[:1])
-    columns = ["strategy", *(["workload"] if by == "workload" else []), "solved %>", "over>", "median %>", "mean %>"]
-    columns += ["p90 %>", "p99 %>", "points>", "own>", *(["measuring>", "of all %>"] if timed else [])]
+    columns = ["strategy", *(["workload"] if by == "workload" else []), "solved %>", "over>", "mean>", "95 % CI>"]
+    columns += ["p90>", "p99>", "worst>", "points>", *([] if timed else ["to 3/1 %>"]), "own>"]
+    columns += ["measuring>", "of all %>"] if timed else []
     excess = excess_named(runs[0].family)
     count = f"{solvable_problems(runs):,} solvable problems"
     print_lines(f"{runs[0].family}, {count}: {excess}, of the solved; over: answers over budget")
+    until = "" if timed else "; to 3/1 %: points until half the problems are that near the best"
+    print_lines(f"mean to worst in %; CI: of the mean{until}")
     table(columns, [_cells(names, merit, timed, evaluation.header.conditions) for names, merit in _rows(runs, by)])
 
 
@@ -107,15 +110,23 @@ def _rows(runs: Sequence[EvaluationRun], by: str) -> list[tuple[tuple[str, ...],
 
 
 def _cells(names: tuple[str, ...], merit: Merit, timed: bool, conditions: Mapping[str, Any]) -> list[object]:
-    shares = [_per_cent(value) for value in (merit.median, merit.mean, merit.p90, merit.p99)]
+    mean, low, high, *others = map(
+        _per_cent, (merit.mean, merit.mean_low, merit.mean_high, merit.p90, merit.p99, merit.worst)
+    )
+    shares = [mean, "-" if low == "-" else f"{low}-{high}", *others]
     own = "-" if math.isnan(merit.strategy_s) else format_si(float(f"{merit.strategy_s:.2g}"), "s")
     points = "-" if math.isnan(merit.points) else f"{merit.points:.3g}"
-    cells = [*names, _solved(merit), merit.violations, *shares, points, own]
+    until = [_until(merit.points_to_3_percent, merit.points_to_1_percent)]
+    cells = [*names, _solved(merit), merit.violations, *shares, points, *([] if timed else until), own]
     if timed:
         whole_s = float(conditions.get("window_s", math.nan)) * merit.problems
         spent = "-" if math.isnan(merit.measurement_s) else format_duration(merit.measurement_s)
         cells += [spent, _per_cent(merit.measurement_s / whole_s)]
     return cells
+
+
+def _until(*counts: float) -> str:
+    return "/".join("-" if math.isnan(count) else f"{count:g}" for count in counts)
 
 
 def _solved(merit: Merit) -> str:

@@ -26,6 +26,7 @@ def a_run(random: np.random.Generator, shared: tuple) -> EvaluationRun:
     return EvaluationRun(
         *shared, random.integers(0, 10**6, count), budgets, np.full(count, np.nan), np.full(count, 60.0), *flags,
         excess, random.integers(0, 300, count), random.uniform(0, 1, count), np.full(count, np.nan),
+        np.where(flags[0], 3.0, np.nan), np.full(count, np.nan),
     )  # fmt: skip
 
 

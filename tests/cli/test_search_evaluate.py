@@ -44,12 +44,16 @@ def infer(tmp_path):
 def test_a_table_for_people(edgetune, train):
     ended = edgetune("search", "evaluate", train, "--strategies", "gmd,random:20", "--jobs", "1")
     assert ended.code == 0
-    caption, head, gmd, everything = ended.out.splitlines()
+    caption, legend, head, gmd, everything = ended.out.splitlines()
     assert caption == "train, 23 solvable problems: time over the best, of the solved; over: answers over budget"
     assert head.split()[:4] == ["strategy", "solved", "%", "over"]
+    assert "to 3/1 %: points until half the problems are that near the best" in legend
     assert gmd.split()[0] == "gmd"
     # random:20 measures every point there is
-    assert everything.split()[1:] == ["100", "0", *["0.00"] * 4, "20", *everything.split()[-2:]]
+    assert everything.split()[1:9] == ["100", "0", "0.00", "0.00-0.00", *["0.00"] * 3, "20"]
+    near, nearer = map(int, everything.split()[9].split("/"))
+    assert 1 <= near <= nearer <= 20
+    assert max(map(len, ended.out.splitlines())) <= 100
     assert "train: 23 problems, 23 of them solvable" in ended.err
 
 
@@ -61,6 +65,8 @@ def test_json_has_the_same_figures(edgetune, train):
     assert result["strategy"] == "random:20"
     assert result["solved"] == result["solvable"] == answer["problems"]["solvable"]
     assert (result["mean"], result["violations"], result["measurement_s"]) == (0.0, 0, None)
+    assert result["mean_low"] == result["mean_high"] == result["worst"] == 0.0
+    assert 1 <= result["points_to_3_percent"] <= result["points_to_1_percent"] <= 20
     assert ended.err == ""
 
 
@@ -83,6 +89,28 @@ def test_the_file_has_a_row_per_problem_and_run(edgetune, infer, tmp_path):
     assert "random:9" in shown.out
 
 
+def test_every_table_is_the_relative_of_the_others_on_its_device(edgetune, tmp_path, monkeypatch):
+    from edgetune.stages.search.evaluation import answering
+
+    given: dict[str, set[str]] = {}
+
+    def searching(problem, space, measure, settings):
+        given[space.points[0].workload] = {row.workload for row in settings.hints.relatives}
+        return run_search(problem, space, measure, settings)
+
+    run_search = answering.run_search
+    monkeypatch.setattr(answering, "run_search", searching)
+    tables = [table(tmp_path / f"{name}.csv", name) for name in ("a", "b")]
+    tables.append(table(tmp_path / "far.csv", "c", device="elsewhere"))
+    words = ("--strategies", "roofline:2", "--sample", "9", "--jobs", "1", "--json")
+    alone = edgetune("search", "evaluate", *tables, *words)
+    assert given == {"a": set(), "b": set(), "c": set()}
+    related = edgetune("search", "evaluate", *tables, *words, "--like", "others")
+    assert given == {"a": {"b"}, "b": {"a"}, "c": set()}
+    assert "without relatives, for want of another network on the same device: c on elsewhere" in related.err
+    assert (json.loads(related.out)["like"], "like" in json.loads(alone.out)) == ("others", False)
+
+
 def test_a_simulated_table_says_so(edgetune, tmp_path):
     simulated = table(tmp_path / "twin.csv", "resnet18", device="twin:orin-agx")
     figure = tmp_path / "excess.svg"
@@ -99,7 +127,7 @@ def test_pairs_come_from_two_tables(edgetune, train, infer):
         "search", "evaluate", train, infer, "--family", "train+infer", "--strategies", "random:100", "--by", "workload"
     )
     assert ended.code == 0, ended.err
-    assert ended.out.splitlines()[2].split()[:2] == ["random:100", "net+net"]
+    assert ended.out.splitlines()[3].split()[:2] == ["random:100", "net+net"]
     assert "background throughput lost" in ended.out
     assert "background batch sizes: net 16" in ended.err
 
@@ -147,6 +175,8 @@ BAD = {
     "accuracy": (("--family", "accuracy"), "--convergence FILE"),
     "convergence": (("--convergence", "c.csv"), "--family accuracy"),
     "arrivals": (("--arrivals", "a.csv"), "--family dynamic"),
+    "relatives": (("--like", "othres"), "did you mean others"),
+    "relatives of one table": (("--like", "others"), "give tables of several networks"),
     "folder": (("-o", "nowhere/results.parquet"), "cannot write"),
 }
 
@@ -182,8 +212,8 @@ def test_time_to_accuracy(edgetune, tmp_path):
     )
     ended = edgetune("search", "evaluate", several, *words)
     assert ended.code == 0, ended.err
-    exhaustive, roofline = (line.split() for line in ended.out.splitlines()[2:])
-    assert exhaustive[2:7] == ["0"] + ["0.00"] * 4
+    exhaustive, roofline = (line.split() for line in ended.out.splitlines()[3:])
+    assert exhaustive[2:8] == ["0", "0.00", "0.00-0.00"] + ["0.00"] * 3
     assert roofline[2] == "0"
     epochs.write_text("workload,batch_size,epochs\nproxy,8,30\nproxy,16,24\n")
     ended = edgetune("search", "evaluate", several, *words)
@@ -198,7 +228,7 @@ def test_a_batch_size_that_missed_the_target_is_left_out(edgetune, tmp_path):
     ended = edgetune("search", "evaluate", several, *words)
     assert ended.code == 0, ended.err
     assert "batch 16 is left out: its run missed the target" in ended.err
-    assert ended.out.splitlines()[2].split()[7] == "20"  # points: those of batch 8
+    assert ended.out.splitlines()[3].split()[8] == "20"  # points: those of batch 8
 
 
 def test_epochs_of_another_network_are_no_stand_in_where_there_are_several(edgetune, train, tmp_path):
@@ -244,8 +274,8 @@ def test_changing_rates(edgetune, infer, tmp_path):
     assert ended.code == 0, ended.err
     assert "24 windows with 20 to 60 requests per s, 2 h 00 m in all" in ended.err
     assert "40 minibatches and 5 s" in ended.err
-    roofline, exhaustive = (line.split() for line in ended.out.splitlines()[2:])
-    assert (roofline[1:3], exhaustive[1:7]) == (["100", "0"], ["100", "0", *["0.00"] * 4])
+    roofline, exhaustive = (line.split() for line in ended.out.splitlines()[3:])
+    assert (roofline[1:3], exhaustive[1:8]) == (["100", "0"], ["100", "0", "0.00", "0.00-0.00", *["0.00"] * 3])
     run, _ = read(Evaluation, str(out)).runs
     assert run.arrival_rate_per_s.tolist()[:4] == [20, 40, 60, 20]
     assert run.measurement_s[0] > 0

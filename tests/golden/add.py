@@ -104,11 +104,12 @@ def _evaluation() -> Evaluation:
         *shared, np.array([0, 7, 9]), np.array([10.0, 25.0, 30.0]), np.array([0.05, 0.1, 0.2]), np.full(3, 60.0),
         np.array([False, True, True]), np.array([False, True, False]), np.array([False, False, True]),
         np.array([np.nan, 0.025, np.nan]), np.array([0, 11, 11]), np.array([0.0, 0.01, 0.02]), unknown,
+        np.array([np.nan, 3, np.nan]), np.array([np.nan, 7, np.nan]),
     )  # fmt: skip
     other = EvaluationRun(
         "dynamic", "infer.parquet", "resnet18", "lstm", "nn-predicted", None, 1, np.array([3]), np.array([np.nan]),
         np.array([np.nan]), np.array([np.nan]), np.array([True]), np.array([True]), np.array([False]), np.array([0.5]),
-        np.array([4]), np.array([0.25]), np.array([12.5]),
+        np.array([4]), np.array([0.25]), np.array([12.5]), unknown[:1], unknown[:1],
     )  # fmt: skip
     return Evaluation(_header("evaluation"), (run, other))
 

@@ -143,6 +143,47 @@ def test_figures_of_merit_count_solvable_problems():
     excess = np.sort(runs[0].excess[~np.isnan(runs[0].excess)])
     assert first.mean == pytest.approx(excess.mean())
     assert first.p90 == excess[int(np.ceil(0.9 * len(excess))) - 1]
+    assert first.worst == excess[-1]
+    assert first.mean_low < first.mean < first.mean_high
+
+
+@pytest.mark.parametrize("strategy", ["random:20", "gmd:20"])
+def test_points_until_near_are_counted_by_the_true_figures(strategy):
+    (case,) = cases_of(subjects(), "train")
+    (run,) = played([case], strategy)
+    counts = np.array([run.points_to_3_percent, run.points_to_1_percent])
+    assert (counts[0] <= counts[1]).all()  # both measure everything
+    assert ((counts >= 1) & (counts <= 20)).all()
+    shorter = Contender(strategy.partition(":")[0], 4)
+    (few,) = played([case], str(shorter))
+    assert np.array_equal(few.points_to_1_percent <= 4, counts[1] <= 4)  # the same first points
+    assert (few.excess[few.points_to_1_percent <= 4] <= 0.01).all()
+    assert (few.excess[np.isnan(few.points_to_3_percent) & few.solved] > 0.03).all()
+
+
+def test_a_pair_is_near_when_both_its_halves_are_measured():
+    (case,) = cases_of(subjects(), "train+infer")
+    (run,) = played([case], "exhaustive", every=97)
+    found = run.points_to_1_percent[run.solvable]
+    assert found.min() >= 2
+    assert not np.isnan(found).any()
+    assert np.isnan(run.points_to_1_percent[~run.solvable]).all()
+
+
+def test_relatives_are_the_other_networks_that_did_the_same_on_the_same_device():
+    train, infer = subjects()
+
+    def named(workload: str, device: str) -> ProfiledWorkload:
+        return replace(
+            train, workload=workload, device=device, rows=tuple(replace(r, workload=workload) for r in train.rows)
+        )
+
+    cases = cases_of([train, infer, named("b", "board"), named("c", "far")], "train", like_others=True)
+    assert [(case.label, {row.workload for row in case.relatives}) for case in cases] == [
+        ("net on board", {"b"}), ("b on board", {"net"}), ("c on far", set())
+    ]  # fmt: skip
+    assert all(row.task == "train" for case in cases for row in case.relatives)
+    assert all(not case.relatives for case in cases_of([train, named("b", "board")], "train"))
 
 
 def test_words_for_contenders():

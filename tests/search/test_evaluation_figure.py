@@ -26,7 +26,7 @@ def run(
     return EvaluationRun(
         family, "t.csv", workload, None, strategy, 10, 0, np.arange(count), np.full(count, 30.0), nothing, nothing,
         np.full(count, True), solved & ~violated, violated, np.where(violated, np.nan, values),
-        np.full(count, 10), np.zeros(count), nothing,
+        np.full(count, 10), np.zeros(count), nothing, nothing, nothing,
     )  # fmt: skip
 
 

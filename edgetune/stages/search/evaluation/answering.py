@@ -6,8 +6,8 @@ import math
 import random
 import time
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -18,10 +18,12 @@ from edgetune.errors import InputError
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import BothHalves, Measure, SearchSettings, run_search, start_strategy
 from edgetune.stages.search.evaluation.cases import EvaluationCase
-from edgetune.stages.search.evaluation.problems import Array, Measured, Rows
-from edgetune.stages.search.evaluation.truth import best_answers
+from edgetune.stages.search.evaluation.problems import Array, Measured, ProblemSet, Rows
+from edgetune.stages.search.evaluation.truth import best_answers, excess_of, judge_answers
 from edgetune.stages.search.history import SearchHistory
+from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategies import STRATEGIES
+from edgetune.stages.search.strategy import Hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,9 @@ class Contender:
         """Whether the strategy ignores the budget while it measures, so that one search serves every problem."""
         return STRATEGIES.find(self.strategy).budget_free
 
-    def settings(self, seed: int, noise: float) -> SearchSettings:
+    def settings(self, seed: int, noise: float, relatives: tuple[ProfileRow, ...]) -> SearchSettings:
         """Return the settings of its search; ``noise`` is the relative deviation of times, twice that of powers."""
-        return SearchSettings(self.strategy, self.max_points, seed, noise / 2)
+        return SearchSettings(self.strategy, self.max_points, seed, noise / 2, hints=Hints(relatives=relatives))
 
     def __str__(self) -> str:
         return self.strategy if self.max_points is None else f"{self.strategy}:{self.max_points}"
@@ -69,6 +71,9 @@ def _contender(word: str) -> Contender:
     return Contender(name, int(points))
 
 
+NEAR, NEARER = 0.03, 0.01
+"""Excess of the points that ``points_to_3_percent`` and ``points_to_1_percent`` count up to, as shares."""
+
 PREDICTED = "predicted"
 """Suffix of the name of a strategy whose predictions are taken as answers."""
 
@@ -82,12 +87,32 @@ class StrategyAnswers:
         rows: Row of each answer in the case's space; -1 where there was none.
         points: Measured points per problem; of strategies that measure once, in all.
         strategy_s: Computation of the strategy per problem, s; of strategies that measure once, an equal share.
+        points_to_3_percent, points_to_1_percent: Points measured per problem until one of them was within 3 % and 1 %
+            of the best; NaN for never, and where that was not computed.
     """
 
     variant: str
     rows: Rows
     points: Rows
     strategy_s: Array
+    points_to_3_percent: Array
+    points_to_1_percent: Array
+
+    def take(self, which: Rows) -> StrategyAnswers:
+        """Return the answers at these places, in this order."""
+        return replace(self, **{field.name: getattr(self, field.name)[which] for field in fields(self)[1:]})
+
+    @classmethod
+    def joined(cls, parts: Sequence[StrategyAnswers]) -> StrategyAnswers:
+        """Return the answers of one variant, one part after the other."""
+        columns = ([getattr(part, field.name) for part in parts] for field in fields(cls)[1:])
+        return cls(parts[0].variant, *map(np.concatenate, columns))
+
+    @classmethod
+    def none(cls, variant: str, count: int) -> StrategyAnswers:
+        """Return so many problems without an answer, for which nothing was measured."""
+        zeros, never = np.zeros(count), np.full(count, np.nan)
+        return cls(variant, np.full(count, -1, dtype=np.intp), zeros.astype(np.intp), zeros, never, never)
 
 
 @runtime_checkable
@@ -114,12 +139,15 @@ def answer_once(
         others = searcher.background_predictions() if space.background is not None else ()
         found.append((PREDICTED, Measured(sizes, *searcher.predictions(), background, *others)))
     count, share_s = len(history.steps), own_s / max(len(numbers), 1)
+    near = _points_until_near(case, problems, [step.row.point for step in history.steps])
+    never = np.full_like(near, np.nan)
     return [
         StrategyAnswers(
-            variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s)
+            variant, best_answers(known, problems).rows, np.full(len(numbers), count), np.full(len(numbers), share_s),
+            *(never if variant else near),
         )
         for variant, known in found
-    ]
+    ]  # fmt: skip
 
 
 def answer_each(
@@ -128,26 +156,61 @@ def answer_each(
     """Search anew for each of the problems ``numbers``; the seed depends on the problem, not on the strategy."""
     place = {point: row for row, point in enumerate(case.space.points)}
     rows, points, own_s = (np.full(len(numbers), value) for value in (-1, 0, 0.0))
+    near = np.full((2, len(numbers)), np.nan)
     for at, number in enumerate(numbers):
         name = f"{seed} {case.family} {case.label} {number}"
-        settings = contender.settings(zlib.crc32(name.encode()), noise)
-        found, points[at], own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
-        rows[at] = -1 if found is None else place[found]
-    return [StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s)]
+        settings = contender.settings(zlib.crc32(name.encode()), noise, case.relatives)
+        found, asked, own_s[at] = search_one(case, int(number), noisy(case.rows, noise, name), settings)
+        rows[at], points[at] = -1 if found is None else place[found], len(asked)
+        near[:, [at]] = _points_until_near(case, case.problems.take(numbers[[at]]), asked)
+    return [StrategyAnswers("", rows.astype(np.intp), points.astype(np.intp), own_s, *near)]
+
+
+def _points_until_near(case: EvaluationCase, problems: ProblemSet, asked: Iterable[Point]) -> Array:
+    """Return how many of the measured points it took to be near and nearer to the best, by the table's own figures.
+
+    The shape is (2, problems); NaN says never.
+    """
+    best = best_answers(case.measured, problems).objective
+    near, left = np.full((2, len(problems)), np.nan), np.flatnonzero(~np.isnan(best))
+    for count, row in _completed(case.space, asked):
+        some = problems.take(left)
+        judged = judge_answers(case.measured, some, np.full(len(left), row))
+        excess = np.where(judged.feasible, excess_of(some, judged.objective, best[left]), np.inf)
+        for found, share in zip(near, (NEAR, NEARER), strict=True):
+            found[left[(excess <= share) & np.isnan(found[left])]] = count
+        left = left[np.isnan(near[1, left])]
+        if not len(left):
+            break
+    return near
+
+
+def _completed(space: Space, asked: Iterable[Point]) -> Iterator[tuple[int, int]]:
+    """Yield the row of every point measured, and how many measurements that took; of a pair, once both halves are."""
+    place = {point: row for row, point in enumerate(space.points)}
+    measured: set[Point] = set()
+    waiting: list[Point] = []
+    for count, point in enumerate(asked, 1):
+        measured.add(point)
+        waiting += [point] if point in place else []
+        ready = [each for each in waiting if space.background is None or space.partner(each) in measured]
+        waiting = [each for each in waiting if each not in ready]
+        yield from ((count, place[each]) for each in ready)
 
 
 def search_one(
     case: EvaluationCase, number: int, measure: Measure, settings: SearchSettings
-) -> tuple[Point | None, int, float]:
-    """Return the answer to one problem, the points it took and the computation, s: a measurement is a look-up here."""
+) -> tuple[Point | None, list[Point], float]:
+    """Return the answer to one problem, the measured points and the computation, s: a measurement is a look-up here."""
     started_s = time.perf_counter()
     try:
         result = run_search(case.problems.problem(number), case.space, measure, settings)
     except (NothingFeasibleError, NoPowerError) as error:  # that nothing measured has power is no reason to stop
-        steps = () if error.trace is None else error.trace.rows
-        return None, len(steps), time.perf_counter() - started_s
-    own_s = time.perf_counter() - started_s
-    return chosen_point(result.plan, case.space.points[0]), result.plan.search.points_measured, own_s
+        trace, found, own_s = error.trace, None, time.perf_counter() - started_s
+    else:
+        trace, own_s = result.trace, time.perf_counter() - started_s
+        found = chosen_point(result.plan, case.space.points[0])
+    return found, [] if trace is None else [step.row.point for step in trace.rows], own_s
 
 
 def chosen_point(plan: Plan, first: Point) -> Point:
@@ -191,7 +254,7 @@ def _explore(
 ) -> tuple[object, SearchHistory, float]:
     """Run a strategy on a problem without budgets; return the strategy, its history and its computation time, s."""
     problem, space = case.problems.unbounded(), case.space
-    settings = contender.settings(seed, 0.0)
+    settings = contender.settings(seed, 0.0, case.relatives)
     searcher, limit = start_strategy(space, problem, settings), settings.limit(problem, len(space.halves))
     history, own_s = SearchHistory(problem, space), 0.0
     while len(history.steps) < limit:

@@ -62,6 +62,7 @@ class EvaluationCase:
         space: The points to choose from.
         rows: The measured row of each point.
         measured: The rows as arrays.
+        relatives: Rows of other networks on the same device, as prior knowledge.
     """
 
     family: str
@@ -74,6 +75,7 @@ class EvaluationCase:
     space: Space
     rows: Mapping[Point, ProfileRow]
     measured: Measured
+    relatives: tuple[ProfileRow, ...] = ()
 
     @property
     def label(self) -> str:
@@ -87,6 +89,7 @@ def cases_of(
     *,
     grid: GridName | None = None,
     epochs: Mapping[str, tuple[tuple[int, float], ...]] | None = None,
+    like_others: bool = False,
 ) -> list[EvaluationCase]:
     """Return the cases of a family that can be made of these tables.
 
@@ -95,11 +98,14 @@ def cases_of(
         family: Of the problems.
         grid: Which problems; ``None`` takes the study's for its networks and pairs on its board, else the table's own.
         epochs: For ``accuracy``, epochs until the target by batch size, by workload.
+        like_others: Give every case the tables of the other networks on its device as relatives.
 
     Raises:
         InputError: no table for the family, no power figures, contradictory knobs, or no common mode of a pair.
     """
     found = _cases(subjects, family, grid, epochs or {})
+    if like_others:
+        found = [replace(case, relatives=_relatives(case, subjects)) for case in found]
     if len({case.device for case in found}) == 1:
         return found
     return [replace(case, workload=f"{case.workload} on {case.device or case.table}") for case in found]
@@ -118,6 +124,13 @@ def _cases(
     if not chosen:
         raise InputError(f"no table has {task} rows, which {family} problems need", _what_there_is(subjects))
     return [_alone(subject, family, grid, epochs.get(subject.workload, ())) for subject in chosen]
+
+
+def _relatives(case: EvaluationCase, subjects: Sequence[ProfiledWorkload]) -> tuple[ProfileRow, ...]:
+    """Return the rows of the other networks that did the same tasks on the same device."""
+    own, tasks = {point.workload for point in case.rows}, {point.task for point in case.rows}
+    near = (subject for subject in subjects if subject.device == case.device and subject.task in tasks)
+    return tuple(row for subject in near if subject.workload not in own for row in subject.rows)
 
 
 def stratified(cases: Sequence[EvaluationCase], among: Sequence[Rows], count: int, *, seed: int) -> list[Rows]:

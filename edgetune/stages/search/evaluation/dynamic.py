@@ -212,9 +212,14 @@ def _near(rate: float, others: Sequence[float]) -> int:
 
 
 def window_cases(
-    subjects: Sequence[ProfiledWorkload], rates: Sequence[float], power_w: float, latency_s: float
+    subjects: Sequence[ProfiledWorkload],
+    rates: Sequence[float],
+    power_w: float,
+    latency_s: float,
+    *,
+    like_others: bool = False,
 ) -> list[EvaluationCase]:
-    """Return a case for each inference workload, whose problems are the windows.
+    """Return a case for each inference workload, whose problems are the windows; ``like_others`` as in ``cases_of``.
 
     Raises:
         InputError: as ``cases_of`` for inference.
@@ -222,7 +227,7 @@ def window_cases(
     rate = np.array(rates, dtype=float)
     budgets = np.full(len(rate), power_w), np.full(len(rate), latency_s)
     windows = ProblemSet(Problem("infer"), *budgets, np.maximum(rate, 1e-9))
-    found = cases_of(subjects, "infer", grid="auto")
+    found = cases_of(subjects, "infer", grid="auto", like_others=like_others)
     return [replace(case, family="dynamic", problems=windows) for case in found]
 
 
@@ -239,7 +244,7 @@ def run_windows(
             best = best_answers(case.measured, case.problems)
             for seed in range(conditions.seeds):
                 answers, measurement_s = _windows(case, contender, rates, seed=seed, noise=conditions.noise)
-                chosen = StrategyAnswers("", answers.rows[busy], answers.points[busy], answers.strategy_s[busy])
+                chosen = answers.take(busy)
                 who = (contender.strategy, contender.max_points, seed)
                 yield judged_run(case, best, busy, chosen, who, tie=conditions.tie, measurement_s=measurement_s[busy])
 
@@ -252,8 +257,11 @@ def _windows(
     first = case.problems.problem(0)
     problem = Problem("infer", first.power_budget_w, first.latency_budget_s)
     measure = noisy(case.rows, noise, f"{seed} dynamic {case.label}")
-    windows = list(replay(rates, problem, case.space.points, measure, contender.settings(seed, noise)))
+    settings = contender.settings(seed, noise, case.relatives)
+    windows = list(replay(rates, problem, case.space.points, measure, settings))
     rows = np.array([-1 if window.answer is None else place[window.answer] for window in windows], dtype=np.intp)
     points = np.array([window.points for window in windows], dtype=np.intp)
     own_s = np.array([window.strategy_s for window in windows])
-    return StrategyAnswers("", rows, points, own_s), np.array([window.measurement_s for window in windows])
+    unknown = np.full(len(windows), np.nan)  # known points answer most windows
+    answers = StrategyAnswers("", rows, points, own_s, unknown, unknown)
+    return answers, np.array([window.measurement_s for window in windows])

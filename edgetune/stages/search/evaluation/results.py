@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetune.artifacts.evaluation import Evaluation, EvaluationRun
 from edgetune.errors import InputError
@@ -25,10 +26,14 @@ class Merit:
     Args:
         name: Name of the group, e.g. ``roofline:10``.
         problems, solvable, solved, violations: Counts; each problem counts once per seed.
-        median, mean, p90, p99: Statistics of the excess of solved problems; NaN if none was solved.
+        median, mean, p90, p99, worst: Statistics of the excess of solved problems; NaN if none was solved.
+        mean_low, mean_high: Interval of the mean that holds in 95 % of the cases, by bootstrap over the problems; NaN
+            if fewer than two were solved.
         points: Mean number of measured points per solvable problem; of strategies that measure once, in all.
         strategy_s: Computation of the strategy per solvable problem, s.
         measurement_s: Total time spent measuring, s; NaN where it was not computed.
+        points_to_3_percent, points_to_1_percent: Points after which a measured one is within 3 % and 1 % of the best in
+            half of the solvable problems; NaN if that is never so, or where it was not computed.
     """
 
     name: str
@@ -38,11 +43,16 @@ class Merit:
     violations: int
     median: float
     mean: float
+    mean_low: float
+    mean_high: float
     p90: float
     p99: float
+    worst: float
     points: float
     strategy_s: float
     measurement_s: float
+    points_to_3_percent: float
+    points_to_1_percent: float
 
     @property
     def solved_percent(self) -> float:
@@ -76,6 +86,7 @@ def _merit(name: str, runs: Sequence[EvaluationRun]) -> Merit:
         return values
 
     solvable, excess, spent_s = joined("solvable").astype(bool), joined("excess"), joined("measurement_s")
+    low, high = _mean_interval([run.excess for run in runs], [(run.label, run.problem) for run in runs])
     excess = np.sort(excess[~np.isnan(excess)])
     return Merit(
         name,
@@ -85,12 +96,50 @@ def _merit(name: str, runs: Sequence[EvaluationRun]) -> Merit:
         violations=int(joined("violated").sum()),
         median=_quantile(excess, 0.5),
         mean=float(excess.mean()) if len(excess) else np.nan,
+        mean_low=low,
+        mean_high=high,
         p90=_quantile(excess, 0.9),
         p99=_quantile(excess, 0.99),
+        worst=_quantile(excess, 1.0),
         points=_mean(joined("points")[solvable]),
         strategy_s=_mean(joined("strategy_s")[solvable]),
         measurement_s=np.nan if np.isnan(spent_s).all() else float(np.nansum(spent_s)),
+        points_to_3_percent=_usual_count(joined("points_to_3_percent")[solvable]),
+        points_to_1_percent=_usual_count(joined("points_to_1_percent")[solvable]),
     )
+
+
+_RESAMPLES, _DRAWS = 1000, 10_000_000
+"""Resamples of a bootstrap, and the most problems drawn for all of them: fewer resamples of very many problems."""
+
+
+def _mean_interval(
+    excesses: Sequence[Array], problems: Sequence[tuple[str, npt.NDArray[np.intp]]]
+) -> tuple[float, float]:
+    """Return the 2.5 % and the 97.5 % quantile of the mean excess when the problems are drawn anew, with their seeds.
+
+    Args:
+        excesses: Excess per problem of each run; NaN is left out.
+        problems: Label and numbers of the problems of each run.
+    """
+    labels = list(dict.fromkeys(label for label, _ in problems))
+    keys = np.concatenate([numbers * len(labels) + labels.index(label) for label, numbers in problems])
+    excess = np.concatenate(excesses)
+    solved = ~np.isnan(excess)
+    _, which = np.unique(keys[solved], return_inverse=True)
+    sums, counts = np.bincount(which, excess[solved]), np.bincount(which)
+    if len(sums) < 2:
+        return np.nan, np.nan
+    random, number = np.random.default_rng(0), len(sums)
+    resamples = min(_RESAMPLES, max(_DRAWS // number, 100))
+    drawn = (random.integers(number, size=number) for _ in range(resamples))
+    low, high = np.quantile([sums[rows].sum() / counts[rows].sum() for rows in drawn], [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _usual_count(counts: Array) -> float:
+    """Return the median of counts of which NaN is more than any number; NaN if that is the median."""
+    return _quantile(np.sort(counts), 0.5)  # NaN sorts last
 
 
 def _quantile(ordered: Array, share: float) -> float:

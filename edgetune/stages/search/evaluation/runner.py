@@ -160,21 +160,13 @@ class EvaluationRunner:
         """Judge the answers of one run; unsolvable problems that were not searched are rows too."""
         subject, best, chosen = self.cases[case], self.best[case], self.chosen[case]
         numbers = np.concatenate([numbers for numbers, _ in parts])
-        rows, points, own_s = (
-            np.concatenate([getattr(answers, name) for _, answers in parts])
-            for name in ("rows", "points", "strategy_s")
-        )
         unasked = np.setdiff1d(chosen[best.rows[chosen] < 0], numbers)
-        filler = np.zeros(len(unasked))
-        numbers, rows = np.concatenate([numbers, unasked]), np.concatenate([rows, filler - 1]).astype(np.intp)
-        points, own_s = np.concatenate([points, filler]).astype(np.intp), np.concatenate([own_s, filler])
+        found = [*(answers for _, answers in parts), StrategyAnswers.none(variant, len(unasked))]
+        numbers = np.concatenate([numbers, unasked])
         order = np.argsort(numbers, kind="stable")
-        numbers, rows, points, own_s = numbers[order], rows[order], points[order], own_s[order]
         name = "-".join(part for part in (contender.strategy, variant) if part)
-        return judged_run(
-            subject, best, numbers, StrategyAnswers(variant, rows, points, own_s), (name, contender.max_points, seed),
-            tie=self.conditions.tie,
-        )  # fmt: skip
+        answers, who = StrategyAnswers.joined(found).take(order), (name, contender.max_points, seed)
+        return judged_run(subject, best, numbers[order], answers, who, tie=self.conditions.tie)
 
 
 def judged_run(
@@ -209,6 +201,7 @@ def judged_run(
         problems.latency_budget_s, problems.arrival_rate_per_s, best.rows[numbers] >= 0, solved,
         answered & ~judged.feasible, excess, answers.points, answers.strategy_s,
         np.full(len(numbers), np.nan) if measurement_s is None else measurement_s,
+        answers.points_to_3_percent, answers.points_to_1_percent,
     )  # fmt: skip
 
 
