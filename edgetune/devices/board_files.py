@@ -205,7 +205,7 @@ def write_error(path: str, value: str, error: OSError) -> DeviceError:
         errno.EACCES: "setting clocks needs root",
         errno.EPERM: "setting clocks needs root, and a kernel that is not locked down",
         errno.EROFS: "run it on the board itself, not in a container",
-        errno.EBUSY: "another program holds it: try again, or stop nvpmodel, jetson_clocks and power daemons",
+        errno.EBUSY: "another program holds it: try again, or stop power daemons, nvpmodel and jetson_clocks",
         errno.ENOENT: "the driver went away: see dmesg",
     }
     hint = remedies.get(error.errno or 0, "choose another value that the device lists; dmesg may say more")
@@ -217,7 +217,7 @@ def not_kept(path: str, value: str, before: str, back: str) -> DeviceError:
     if back == before:
         hint = "the driver or the firmware does not take it now: another program may hold it, or it is not supported"
         return DeviceError(f"/{path} was set to {value} but still reads {back}: ignored", hint)
-    hint = "the active power mode, heat or the firmware allows no other: see nvpmodel -q, or choose another value"
+    hint = "heat, the firmware or (see nvpmodel -q) a Jetson's power mode allows no other: choose another value"
     return DeviceError(f"/{path} was set to {value} but reads back {back}: clamped", hint)
 
 

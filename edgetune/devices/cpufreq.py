@@ -79,7 +79,14 @@ class HostControl(BoardControl):
                 pair.set(self._files, ClockLimits(khz, khz))
         elif wrong := self.restore(found):
             raise DeviceError(wrong[0], "look for a power daemon that also sets it")
-        return self.read()
+        now = self.read()
+        if mode.cpu_mhz is not None and now != mode:  # a later write may change what an earlier one set
+            back = "a range" if now.cpu_mhz is None else f"{now.cpu_mhz:g} MHz"
+            raise DeviceError(
+                f"the CPU clock was set to {mode.cpu_mhz:g} MHz but reads back {back}",
+                "look for a power daemon that also sets it",
+            )
+        return now
 
     def read(self) -> Mode:
         """Return the clock if all policies are pinned to it."""
@@ -88,19 +95,34 @@ class HostControl(BoardControl):
         return Mode(cpu_mhz=None if khz is None else khz / 1000)
 
     def restore(self, found: Snapshot) -> list[str]:
-        """Restore every limit, and return a sentence for each failure."""
-        wrong: list[str] = []
-        for folder in sorted({path.rpartition("/")[0] for path in found}):
-            pair = self._policies.get(folder)
-            try:
-                limits = None if pair is None else pair.in_snapshot(found)
-                if pair is not None and limits is not None:
-                    pair.set(self._files, limits)
-                    continue
-            except DeviceError as error:
-                wrong.append(error.message)
-                continue
-            values = " and ".join(value for path, value in found.items() if path.startswith(f"{folder}/"))
-            reason = self.space.fixed.get("cpu_mhz", "this kernel shows no such setting")
-            wrong.append(f"/{folder} is not put back to {values}: {reason}")
-        return wrong
+        """Restore every limit, then read each; return a sentence for each policy that differs."""
+        folders = sorted({path.rpartition("/")[0] for path in found})
+        trouble = {folder: self._attempt(folder, found) for folder in folders}
+        return [trouble[folder] or wrong for folder in folders if (wrong := self._difference(folder, found))]
+
+    def _attempt(self, folder: str, found: Snapshot) -> str:
+        """Restore the limits of a policy if this kernel has it; return the message of an error, or nothing."""
+        pair = self._policies.get(folder)
+        try:
+            limits = None if pair is None else pair.in_snapshot(found)
+            if pair is not None and limits is not None:
+                pair.set(self._files, limits)
+        except DeviceError as error:
+            return error.message
+        return ""
+
+    def _difference(self, folder: str, found: Snapshot) -> str:
+        """Return a sentence about a policy whose limits are not those of the snapshot, else nothing."""
+        values = " and ".join(value for path, value in found.items() if path.startswith(f"{folder}/"))
+        reason = self.space.fixed.get("cpu_mhz", "this kernel shows no such setting")
+        pair = self._policies.get(folder)
+        try:
+            limits = None if pair is None else pair.in_snapshot(found)
+            if pair is not None and limits is not None:
+                now = pair.read(self._files)  # after all writes: one may have changed what an earlier one set
+                if now == limits:
+                    return ""
+                reason = f"it reads back {now}"
+        except DeviceError as error:
+            return error.message
+        return f"/{folder} is not put back to {values}: {reason}"

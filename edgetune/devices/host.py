@@ -61,8 +61,9 @@ class HostModes:
         return self.read()
 
     def read(self) -> Mode:
-        """Return the present mode; the clock is ``None`` while the governor moves it."""
-        return Mode(cpu_cores=self._cores_now, cpu_mhz=self._clock.read().cpu_mhz)
+        """Return the present mode; the clock is ``None`` while the governor moves it, and where it cannot be set."""
+        settable = "cpu_mhz" in self.space.knobs
+        return Mode(cpu_cores=self._cores_now, cpu_mhz=self._clock.read().cpu_mhz if settable else None)
 
     def restore(self) -> None:
         """Restore the clock limits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from edgetune.errors import InputError
@@ -26,10 +27,11 @@ KINDS: Registry[WorkloadKind] = Registry(
 
 
 def recognised(reference: str) -> WorkloadKind | None:
-    """Return the kind whose prefix or ending a reference has; ``None`` for any other."""
+    """Return the kind whose prefix, or else whose ending a reference has; ``None`` for any other."""
     ending = Path(reference).suffix
-    kinds = (kind for kind in KINDS.values() if reference.startswith(kind.prefixes) or ending in kind.endings)
-    return next(kinds, None)
+    prefixed = (kind for kind in KINDS.values() if reference.startswith(kind.prefixes)) if ":" in reference else ()
+    ended = (kind for kind in KINDS.values() if reference.startswith(kind.prefixes) or ending in kind.endings)
+    return next(chain(prefixed, ended), None)
 
 
 def resolve(reference: str, batch_axes: Axes | None = None) -> Workload:

@@ -80,6 +80,17 @@ def test_knob_it_cannot_set_has_its_reason(sysfs):
         modes(host_device(sysfs)).apply(Mode(gpu_mhz=900))
 
 
+@pytest.mark.parametrize("unreadable", [False, True])
+def test_a_clock_that_cannot_be_set_is_no_knob_of_the_mode(sysfs, unreadable):
+    add_cpufreq(sysfs)
+    policy = "sys/devices/system/cpu/cpufreq/policy0"
+    sysfs.put(f"{policy}/scaling_min_freq", "<unsupported>" if unreadable else 2_400_000)
+    sysfs.deny_writing(f"{policy}/scaling_max_freq")
+    control = modes(host_device(sysfs))
+    assert "cpu_mhz" in control.space.fixed
+    assert control.apply(Mode(cpu_cores=2)) == control.read() == Mode(cpu_cores=2)
+
+
 def test_drift_is_seen_when_another_program_sets_the_clock(sysfs):
     add_cpufreq(sysfs)
     control = modes(host_device(sysfs))

@@ -293,6 +293,14 @@ def test_a_type_whose_name_hides_that_it_is_given_a_value_once_becomes_no_array(
     assert [each.level for each in done.variants] == ["grid"]
 
 
+@pytest.mark.parametrize("variable", ["", "holder"])
+def test_an_array_type_of_a_class_is_one_also_where_a_variable_is_declared_with_the_class(variable):
+    held = f"struct Holder {{ typedef int row[4]; int v; }} {variable};"
+    body = "Holder::row t = {n}; t[0] = threadIdx.x; if (t[0]) { __syncthreads(); x[threadIdx.x] = t[0]; }"
+    (done,) = transform(f"{held}\n__global__ void k(int *x, int n) {{ {body} }}\n", "k.cu").kernels
+    assert {each.code for each in done.refusals} == {"barrier-branch", "type-across"}
+
+
 @pytest.mark.parametrize(
     "plain",
     [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onnx_graphs import model, node
 
 from edgetune.errors import InputError
-from edgetune.workloads.resolve import resolve
+from edgetune.workloads.resolve import names_path, resolve
 
 
 def small_model() -> onnx.ModelProto:
@@ -81,6 +81,21 @@ def test_a_misspelt_zoo_network_is_suggested_and_all_are_listed() -> None:
     assert "zoo:resnet18" in caught.value.hint
     assert "bert_large" in caught.value.hint
     assert_two_lines(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("zoo:train.py", "there is no network 'train.py' in the zoo"),
+        ("kernel:relu.onnx", "there is no kernel 'relu.onnx'"),
+        ("llm:config.onnx", "cannot read config.onnx"),
+    ],
+)
+def test_a_prefix_counts_and_not_the_ending_behind_it(reference: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        resolve(reference)
+    assert not names_path(reference)
+    assert names_path(f"./{reference}")
 
 
 def test_a_bare_zoo_name_is_pointed_to_the_zoo() -> None:

@@ -62,6 +62,33 @@ def test_what_cannot_be_put_back_is_reported(sysfs):
     assert f"{POLICIES[1]}/scaling_max_freq refused 2400000: the device is busy" in told
 
 
+def linked(sysfs, *, set_to):
+    """Let a write of the second policy's lower limit change the first policy, as firmware with one clock does."""
+
+    def keep(value):
+        sysfs.put(f"{POLICIES[0]}/scaling_min_freq", set_to)
+        return value
+
+    sysfs.answer(f"{POLICIES[1]}/scaling_min_freq", keep)
+
+
+def test_a_clock_that_a_later_write_changes_is_an_error(sysfs):
+    control = HostControl(sysfs)
+    found = control.snapshot()
+    linked(sysfs, set_to=800_000)
+    with pytest.raises(DeviceError, match="the CPU clock was set to 1600 MHz but reads back a range"):
+        control.apply(Mode(cpu_mhz=1600), found)
+
+
+def test_a_limit_that_a_later_write_changes_is_not_restored(sysfs):
+    control = HostControl(sysfs)
+    found = control.snapshot()
+    control.apply(Mode(cpu_mhz=1600), found)
+    linked(sysfs, set_to=1_600_000)
+    (told,) = control.restore(found)
+    assert told == f"/{POLICIES[0]} is not put back to 800000 and 2400000: it reads back 1600000..2400000"
+
+
 @pytest.mark.parametrize(
     "found",
     [

@@ -221,7 +221,7 @@ def _kept_by(call: Node, source: ParsedFile) -> bool:
     parameters = (each for one in source.functions.get(name, ()) for each in find(one.node, "parameter_declaration"))
     for each in parameters:
         text = "".join(text_of(each).split())
-        objects = any(source.types(word) for word in words(text))
+        objects = any(piece.kind == "type" for word in words(text) for piece in source.definitions.get(word, ()))
         if "**" in text or "*&" in text or (objects and ("*" in text or "&" in text)):
             return True
     return False

@@ -189,7 +189,9 @@ def _holds_elements(variable: Variable, source: ParsedFile) -> bool:
 def is_array_type(kind: Node, source: ParsedFile) -> bool:
     """Whether a type is an array by its name: ``typedef float row[4];``, in the file or in the kernel."""
     wanted = set(words(text_of(kind)))
-    aliases = [each for word in wanted for node in source.types(word) for each in find(node, *_ALIASES)]
+    # a class that a variable is declared with counts as a variable: struct S { typedef float row[4]; } s;
+    nodes = [each.node for word in wanted for each in source.definitions.get(word, ()) if each.node is not None]
+    aliases = [each for node in nodes for each in find(node, *_ALIASES)]
     aliases += [each for each in find(_function_around(kind), *_ALIASES) if wanted & set(words(text_of(each)))]
     arrays = (has(each, "array_declarator", "abstract_array_declarator") for each in aliases)
     return "array" in wanted or any(arrays)
@@ -271,7 +273,7 @@ def _by_value(call: Node | None, source: ParsedFile, locals_: Collection[str]) -
     if name in source.functions:
         declarators = (each.node.child_by_field_name("declarator") for each in source.functions[name])
         return not any(_takes_reference(each, source) for each in declarators if each is not None)
-    if source.types(name):
+    if any(each.kind == "type" for each in source.definitions.get(name, ())):
         return not _mentions_reference(name, source)
     return name not in locals_ and "::" not in name and name not in _BY_REFERENCE
 
