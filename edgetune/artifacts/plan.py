@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from edgetune.artifacts.columns import NonNegativeInt, PositiveFloat, PositiveInt
+from edgetune.artifacts.columns import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from edgetune.artifacts.document import Document, head_of, present
 from edgetune.artifacts.header import Header
 from edgetune.artifacts.mode import KNOBS, Mode
@@ -67,12 +67,22 @@ class PlanFigures:
 
 @dataclass(frozen=True, slots=True)
 class SearchSummary:
-    """The search that found the plan: strategy, number of measured points, seed."""
+    """The search that found the plan.
+
+    Args:
+        strategy: Its name.
+        points_measured: Number of measured points.
+        seed: Of the strategy's random choices.
+        known_points: Number of points known from earlier.
+        expected_gain: Expected gain of ten more measurements, a share of the objective; ``None`` if every point was
+            measured, or the strategy does not say.
+    """
 
     strategy: str
     points_measured: NonNegativeInt
     seed: NonNegativeInt
     known_points: NonNegativeInt = 0
+    expected_gain: NonNegativeFloat | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from itertools import count
 
 import pytest
@@ -18,7 +19,8 @@ from edgetune.errors import DeviceError, ExitCode, InfeasibleError, InputError, 
 from edgetune.stages.search.answer import NoPowerError, NothingFeasibleError
 from edgetune.stages.search.driver import SearchSettings, run_search
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import PointResult, Suggestion
+from edgetune.stages.search.strategies.baselines import Exhaustive
+from edgetune.stages.search.strategy import NO_HINTS, PointResult, Suggestion
 from edgetune.testing.strategy_contract import grid_points, measure_formula
 
 
@@ -172,6 +174,66 @@ def test_an_outcome_cannot_hold_a_figure_that_is_no_measurement(bad: float):
     for figures in ({"minibatch_s": bad}, {"minibatch_s": 1.0, "power_w": bad}):
         with pytest.raises(ValueError, match="finite number above zero"):
             PointResult(None, **figures)
+
+
+# --- the expected gain of more measurements
+
+
+class Forecasting(Exhaustive):
+    """Measures every point, and expects less of the next ones each time: 4 %, 3 %, ..."""
+
+    name = "forecasting"
+
+    def __init__(self, space, problem, *, seed, hints=NO_HINTS):
+        super().__init__(space, problem, seed=seed, hints=hints)
+        self.told = 0
+
+    def tell(self, point, result):
+        self.told += 1
+        super().tell(point, result)
+
+    def expected_gain(self, count):
+        assert count == 10
+        return None if self.told == 0 else (5 - self.told) / 100
+
+
+@pytest.fixture
+def forecasting(monkeypatch):
+    monkeypatch.setitem(STRATEGIES, "forecasting", Forecasting)
+    return partial(search, TABLE, strategy="forecasting")
+
+
+def test_the_plan_says_the_gain_to_expect_of_more_points(forecasting):
+    assert forecasting(max_points=3).plan.search.expected_gain == 0.02
+    assert forecasting().plan.search.expected_gain is None  # nothing is left to measure
+    assert search(TABLE, strategy="random", max_points=3).plan.search.expected_gain is None
+
+
+@pytest.mark.parametrize(("share", "points"), [(0.0, 4), (0.01, 4), (0.02, 3), (0.031, 2), (1.0, 1)])
+def test_a_search_ends_when_more_points_gain_too_little(forecasting, share, points):
+    assert forecasting(good_enough=share).plan.search.points_measured == points
+
+
+def test_nothing_is_good_enough_before_a_point_keeps_the_budgets(forecasting):
+    rows = [row_at(1.0, 0.9, 25.0), row_at(2.0, 0.8, 22.0), row_at(3.0, 0.7, 19.0), row_at(4.0, 0.6, 19.0)]
+    plan = search(rows, strategy="forecasting", good_enough=1.0).plan
+    assert (plan.search.points_measured, plan.measured.minibatch_s) == (3, 0.7)
+
+
+def test_the_best_is_measured_again_although_it_is_good_enough(forecasting):
+    rows = [row_at(1.0, 0.8, 12.3), row_at(2.0, 0.3, 19.5), row_at(3.0, 0.2, 30.0), row_at(4.0, 0.1, 40.0)]
+    plan = search(rows, strategy="forecasting", good_enough=0.03, power_noise=0.02, max_points=12).plan
+    assert (plan.search.points_measured, plan.measured.minibatch_s) == (4, 0.3)  # two of them again
+
+
+def test_good_enough_needs_a_strategy_that_says_the_gain(forecasting):
+    with pytest.raises(InputError, match="gmd does not say what more measurements would gain") as caught:
+        search(TABLE, strategy="gmd", good_enough=0.01)
+    assert "forecasting" in caught.value.hint
+    pair = Problem("train+infer", arrival_rate_per_s=1.0)
+    points = [row_at(1.0, 0.8, 12.3), replace(row_at(1.0, 0.1, 12.3), workload="two", task="infer")]
+    with pytest.raises(InputError, match="is not known of two networks"):
+        search(points, pair, strategy="forecasting", good_enough=0.01)
 
 
 # --- callbacks, clocks

@@ -39,7 +39,7 @@ from edgetune.stages.search.problem import (
 )
 from edgetune.stages.search.space import Space, offered_space
 from edgetune.stages.search.strategies import STRATEGIES
-from edgetune.stages.search.strategy import NO_HINTS, AskTell, Hints, PointResult, Suggestion
+from edgetune.stages.search.strategy import NO_HINTS, AskTell, GainForecast, Hints, PointResult, Strategy, Suggestion
 
 
 class BothHalves:
@@ -117,6 +117,10 @@ RESERVED = 3
 """Points kept for measuring the best ones again, where readings waver; at most a third of all, but one."""
 
 
+MORE = 10
+"""Number of further measurements whose expected gain a search says."""
+
+
 BACK_TO_BACK = DataWarning(
     "back-to-back",
     "no arrival rate was given: batches run back to back, and the latency is the time of one batch; "
@@ -134,6 +138,8 @@ class SearchSettings:
         seed: Of the strategy's random choices.
         power_noise: Relative standard deviation of one power reading; 0 where a reading repeats exactly (a table).
         time_budget_s: Longest time of measurements and computation, s; ``None`` for no limit.
+        good_enough: Expected gain of ``MORE`` measurements, a share of the objective, at which the search ends;
+            ``None`` for never.
         hints: Prior knowledge of network and device.
         known: Rows measured earlier; those of offered points are told first and not counted. Of several rows of
             one point the last counts, or all where readings waver; rows that cannot be judged are left aside, so that
@@ -148,6 +154,7 @@ class SearchSettings:
     seed: int = 0
     power_noise: float = 0.0
     time_budget_s: float | None = None
+    good_enough: float | None = None
     hints: Hints = NO_HINTS
     known: Sequence[ProfileRow] = ()
     on_step: Callable[[TraceRow], None] | None = None
@@ -180,9 +187,12 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
     """Return the strategy at its start, adapted to two workloads where the problem has two.
 
     Raises:
-        InputError: there is no such strategy, or it cannot solve the problem or tell the modes apart.
+        InputError: there is no such strategy, or it cannot solve the problem, tell the modes apart, or say the gain
+            that ``good_enough`` needs.
     """
     kind = STRATEGIES.find(settings.strategy)
+    if settings.good_enough is not None:
+        _refuse_without_forecast(kind, problem)
     if space.named is not None and not kind.takes_names:
         raise InputError(
             f"{settings.strategy} needs knobs with an order, and {', '.join(space.named.labels[:4])} are only names of "
@@ -191,6 +201,17 @@ def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> 
         )
     strategy = kind(space, problem, seed=settings.seed, hints=replace(settings.hints, power_noise=settings.power_noise))
     return BothHalves(strategy, space, problem) if problem.kind in PAIRS and not kind.learns_halves else strategy
+
+
+def _refuse_without_forecast(kind: type[Strategy], problem: Problem) -> None:
+    """Refuse a strategy that does not predict the gain of more measurements."""
+    if problem.kind in PAIRS:
+        message = "--good-enough: what more measurements would gain is not known of two networks"
+        raise InputError(message, "leave it out; --max-points ends a search")
+    if not issubclass(kind, GainForecast):
+        able = [name for name in STRATEGIES if issubclass(STRATEGIES[name], GainForecast)]
+        message = f"--good-enough: {kind.name} does not say what more measurements would gain"
+        raise InputError(message, f"--strategy {' or '.join(able)}" if able else "leave it out")
 
 
 def run_search(
@@ -226,7 +247,9 @@ def run_search(
             advice = "the time budget ended the search; with more time, more points would have been measured"
             warnings = (*warnings, DataWarning("time-over", advice, {"points": loop.measured, "spent_s": loop.spent_s}))
             break
-        if not (left <= reserved and loop.confirm(left)) and not loop.step() and not loop.confirm(left):
+        if left <= reserved and loop.confirm(left):
+            continue
+        if (loop.good_enough() or not loop.step()) and not loop.confirm(left):
             break
     header = partial(Header.new, inputs=settings.inputs, warnings=warnings)
     asked = {"problem": plain(problem), "strategy": settings.strategy, "seed": settings.seed}
@@ -235,7 +258,7 @@ def run_search(
     if history.best is None:
         complete = len(history.outcomes) == len(halves)
         raise explain(problem, history.judged(), complete=complete, trace=trace)
-    summary = SearchSummary(settings.strategy, loop.measured, settings.seed, known_points)
+    summary = SearchSummary(settings.strategy, loop.measured, settings.seed, known_points, loop.expected_gain())
     plan_header = header(plans.KIND, plans.VERSION, conditions=settings.conditions)
     return SearchResult(plan_of(plan_header, problem, history.best, summary), trace)
 
@@ -255,6 +278,19 @@ class _Loop:
     def next_s(self) -> float:
         """Return the expected time of the next measurement, s: the mean of those before."""
         return self.spent_s / self.measured if self.measured else 0.0
+
+    def expected_gain(self) -> float | None:
+        """Return the expected gain of ``MORE`` measurements; ``None`` if no point is left, or nobody says."""
+        if len(self.history.outcomes) == len(self.halves) or not isinstance(self.searcher, GainForecast):
+            return None
+        return self.searcher.expected_gain(MORE)
+
+    def good_enough(self) -> bool:
+        """Return whether a point is feasible and the expected gain of more measurements is small enough."""
+        if self.settings.good_enough is None or self.history.best is None:
+            return False
+        gain = self.expected_gain()
+        return gain is not None and gain <= self.settings.good_enough
 
     def step(self) -> bool:
         """Ask for a point, measure it, record it, tell the result; return whether a point was left."""

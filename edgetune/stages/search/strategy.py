@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
@@ -110,6 +110,17 @@ class AskTell(Protocol):
 
         A point measured again to confirm its power is told again with the mean of its readings, which replaces the
         earlier result.
+        """
+
+
+@runtime_checkable
+class GainForecast(Protocol):
+    """What a strategy may add to the interface: the expected gain of more measurements."""
+
+    def expected_gain(self, count: int) -> float | None:
+        """Return the expected gain of ``count`` more measurements as a share of the best objective.
+
+        ``None`` while the strategy cannot say.
         """
 
 

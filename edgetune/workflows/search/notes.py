@@ -35,6 +35,12 @@ def describe_plan(plan: Plan) -> str:
     return f"{_where(plan.configuration)}: {', '.join(figures) or 'not measured'}; {points}{known}"
 
 
+def describe_gain(share: float) -> str:
+    """Return the expected gain of more measurements, a share of the objective, as a line."""
+    percent = "less than 0.1" if share < 0.001 else f"{100 * share:.2g}"
+    return f"expected gain of ten more measurements: {percent} %"
+
+
 def _where(chosen: Configuration) -> str:
     """Return the mode and batch sizes."""
     if chosen.batch_size is not None:

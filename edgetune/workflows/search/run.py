@@ -24,7 +24,7 @@ from edgetune.workflows.output import check_outputs, wrote
 from edgetune.workflows.peaks import read_peaks
 from edgetune.workflows.reporting import Reporter, SimulationLabel
 from edgetune.workflows.search.candidates import Candidates
-from edgetune.workflows.search.notes import describe_plan, describe_step
+from edgetune.workflows.search.notes import describe_gain, describe_plan, describe_step
 from edgetune.workflows.search.open_candidates import open_candidates
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workflows.search.problem_options import completed, epochs_asked, problem_of
@@ -174,6 +174,8 @@ def _hand_over(answer: SearchAnswer, opts: SearchOptions, reporter: Reporter, on
             io.write(answer.plan, opts.output)
             reporter.info(f"wrote {opts.output}")
         reporter.info(describe_plan(answer.plan))
+        if answer.plan.search.expected_gain is not None:
+            reporter.info(describe_gain(answer.plan.search.expected_gain))
 
 
 def _without_answer(
@@ -236,6 +238,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     if not quick:
         reporter.info(f"searching {len(candidates.points)} points of {candidates.described} by {task.choice.name}")
     candidates.warn_of_load(reporter)
+    good_enough = None if opts.good_enough is None else parse_share(opts.good_enough, what="--good-enough")
     kept = None
     try:
         with saving_points(candidates, opts.points, reporter) as kept:
@@ -249,6 +252,7 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     seed=opts.seed,
                     power_noise=_power_noise(candidates, opts),
                     time_budget_s=task.time_budget_s,
+                    good_enough=good_enough,
                     hints=_hints(candidates, opts),
                     known=known.rows,
                     on_step=on_step,
