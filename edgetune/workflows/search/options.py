@@ -117,7 +117,8 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     like: Annotated[
         Sequence[str],
         _file(
-            "A profile of another network on this device, as prior knowledge. Repeatable.",
+            "A profile of another network on this device, as prior knowledge; a folder of profiles; or auto: those in "
+            "this folder. Repeatable.",
             metavar="FILE", repeatable=True,
         ),
     ] = ()  # fmt: skip

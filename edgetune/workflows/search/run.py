@@ -10,6 +10,7 @@ from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning
 from edgetune.artifacts.plan import Plan
 from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import ProfileRow
 from edgetune.artifacts.trace import Trace, TraceRow
 from edgetune.errors import DeviceError, EdgetuneError, InfeasibleError, InputError
 from edgetune.plotting.figure_file import require_figure
@@ -28,12 +29,12 @@ from edgetune.workflows.search.notes import describe_gain, describe_plan, descri
 from edgetune.workflows.search.open_candidates import open_candidates
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workflows.search.problem_options import completed, epochs_asked, problem_of
+from edgetune.workflows.search.relatives import read_relatives
 from edgetune.workflows.search.saved_points import (
     KnownPoints,
     SavedPoints,
     check_points,
     read_known,
-    read_relatives,
     saved_where,
     saving_points,
 )
@@ -233,8 +234,12 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
             label.announce()
         (reporter.detail if brief else reporter.info)(describe_step(step))
 
-    for data_warning in (*(candidates.warnings if candidates.free else ()), *known.data_warnings):
+    relatives = read_relatives(candidates, task.problem, opts)
+    data_warnings = (*known.data_warnings, *relatives.data_warnings)
+    for data_warning in (*(candidates.warnings if candidates.free else ()), *data_warnings):
         reporter.info(f"{data_warning.code}: {data_warning.advice}")
+    if opts.like:
+        reporter.info(relatives.described)
     if not quick:
         reporter.info(f"searching {len(candidates.points)} points of {candidates.described} by {task.choice.name}")
     candidates.warn_of_load(reporter)
@@ -253,12 +258,12 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
                     power_noise=_power_noise(candidates, opts),
                     time_budget_s=task.time_budget_s,
                     good_enough=good_enough,
-                    hints=_hints(candidates, opts),
+                    hints=_hints(candidates, opts, relatives.rows),
                     known=known.rows,
                     on_step=on_step,
                     inputs=candidates.inputs,
                     conditions=candidates.conditions,
-                    warnings=(*candidates.warnings, *known.data_warnings),
+                    warnings=(*candidates.warnings, *data_warnings),
                 ),
             )
     except STOPS:
@@ -308,9 +313,8 @@ def _power_noise(candidates: Candidates, opts: SearchOptions) -> float:
     return 0.0 if candidates.free or candidates.simulated else POWER_NOISE
 
 
-def _hints(candidates: Candidates, opts: SearchOptions) -> Hints:
+def _hints(candidates: Candidates, opts: SearchOptions, relatives: tuple[ProfileRow, ...]) -> Hints:
     """Return prior knowledge: other networks on this device, its roofline, and the network's cost."""
-    relatives = read_relatives(candidates, opts.like)
     if opts.roofline is None:
         return Hints(relatives=relatives)
     peaks = read_peaks(opts.roofline, candidates.conditions.get("device"), force=None)

@@ -16,7 +16,6 @@ from pathlib import Path
 from edgetune.artifacts import io
 from edgetune.artifacts.header import DataWarning, Header
 from edgetune.artifacts.profile import KIND, VERSION, Point, Profile, ProfileRow
-from edgetune.artifacts.repeats import one_per_point
 from edgetune.devices.recorded import RecordedTable
 from edgetune.errors import InputError
 from edgetune.workflows.output import Target, unused
@@ -55,19 +54,6 @@ def read_known(candidates: Candidates, known: str | None, points: str | None) ->
         advice = f"none of the {len(table.rows)} points of {' and '.join(names)} is offered here"
         data_warnings = (*data_warnings, DataWarning("known-unused", advice))
     return KnownPoints(table.rows, data_warnings)
-
-
-def read_relatives(candidates: Candidates, names: Sequence[str]) -> tuple[ProfileRow, ...]:
-    """Return the rows of ``--like``, one per point: other networks on this device, as prior knowledge.
-
-    Raises:
-        InputError: a file is unreadable, or measured on another device.
-    """
-
-    profiles = [io.read_profile(name) for name in names]
-    for name, profile in zip(names, profiles, strict=True):
-        _refuse_other_device(candidates, profile, name)
-    return one_per_point(row for profile in profiles for row in profile.rows).rows
 
 
 def _existing(path: str | None) -> str | None:

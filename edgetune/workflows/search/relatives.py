@@ -1,0 +1,337 @@
+"""``--like``: profiles of other networks on this device, as prior knowledge of a search.
+
+A relative is a network and task of a profile. One that says nothing about the points to choose from (few rows, other
+knobs) is left out, and the reason is reported. A named file of another device is an error; in a folder it is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from edgetune.artifacts import io
+from edgetune.artifacts.files import name_of
+from edgetune.artifacts.foreign_columns import meaning_of
+from edgetune.artifacts.header import DataWarning
+from edgetune.artifacts.kinds import ENDINGS
+from edgetune.artifacts.mode import KNOBS, Mode
+from edgetune.artifacts.output_file import OutputFile
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
+from edgetune.artifacts.recognition import recognise
+from edgetune.artifacts.repeats import one_per_point
+from edgetune.errors import InputError
+from edgetune.stages.search.space import Space, offered_space
+from edgetune.units import counted
+from edgetune.workflows.search.candidates import Candidates
+from edgetune.workflows.search.options import SearchOptions
+
+AUTO = "auto"
+MOST_ROWS = 4096
+"""Rows that are read of a longer table, besides those in the modes to choose from; spread over the table."""
+MOST_OFFERED_ROWS = 20_000
+"""Most rows that are read in the modes to choose from."""
+LEAST_POINTS = 5
+"""Fewer points of a network than this say nothing."""
+_RAW = ("times_s", "power_trace")
+"""Columns of raw samples, which are not needed."""
+_DEVICE = ("device", "board", "module", "gpu", "cpu")
+"""Conditions that tell two devices apart."""
+_LISTED = 8
+"""Most files that a message names."""
+
+Network: TypeAlias = tuple[str, str]
+"""A workload and its task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relatives:
+    """The rows of relatives, one per point, a sentence on their files, and warnings."""
+
+    rows: tuple[ProfileRow, ...] = ()
+    described: str = ""
+    data_warnings: tuple[DataWarning, ...] = ()
+
+
+def read_relatives(candidates: Candidates, problem: Problem, opts: SearchOptions) -> Relatives:
+    """Return the rows of ``--like`` that say something about the points to choose from.
+
+    Raises:
+        InputError: a named file or folder is unreadable, or a named file was measured on another device or has rows of
+            the searched network only.
+    """
+    if not opts.like:
+        return Relatives()
+    space = offered_space(problem, candidates.points)
+    spaces = [space] if space.background is None else [space, Space.of(map(space.partner, space.points))]
+    found = _Findings(candidates, spaces, opts)
+    for file in _files(opts):
+        try:
+            found.add(file)
+        except InputError as error:
+            if file.named:
+                raise
+            found.left_out.append(error.message)
+    left_out = DataWarning("relatives-left-out", _listed(found.left_out), {"count": len(found.left_out)})
+    data_warnings = (*found.suspect, *([left_out] if found.left_out else []))
+    described = f"relatives: {_listed(found.used)}" if found.used else _without_any(candidates, opts)
+    return Relatives(one_per_point(found.rows).rows, described, data_warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file to read, and whether it was named itself, or found by ``auto``; else it is in a named folder."""
+
+    name: str
+    named: bool = True
+    auto: bool = False
+
+
+@dataclass(slots=True)
+class _Findings:
+    """The relatives found so far: rows, a text on each file that is used or left out, and warnings on units."""
+
+    candidates: Candidates
+    spaces: Sequence[Space]
+    opts: SearchOptions
+    rows: list[ProfileRow] = field(default_factory=list)
+    used: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    suspect: list[DataWarning] = field(default_factory=list)
+    _versions: dict[Network, Any] = field(default_factory=dict)
+
+    def add(self, file: _File) -> None:
+        """Add the networks of a file.
+
+        Raises:
+            InputError: see ``read_relatives``; in a file that was not named, the file is to be left out.
+        """
+        name = name_of(file.name)
+        profile, count = io.read_profile_thinned(file.name, lambda table: _thinned(table, self.candidates.points))
+        if _is_elsewhere(self.candidates, profile, file, name):
+            return
+        if count > len(profile.rows):
+            self.left_out.append(f"{count - len(profile.rows)} of the {count} rows of {name}")
+        for data_warning in profile.header.warnings:
+            if data_warning.code == "unit-suspect":
+                self.suspect.append(replace(data_warning, advice=f"{name}: {data_warning.advice}"))
+        networks = _by_network(profile)
+        own = [network for network in networks if _is_searched(self.candidates, profile, *network)]
+        self._report_own(own, file, name, alone=len(own) == len(networks))
+        for network, rows in networks.items():
+            if network not in own:
+                self._add_network(network, rows, _version(profile, network[0]), name)
+
+    def _report_own(self, own: Sequence[Network], file: _File, name: str, *, alone: bool) -> None:
+        """Report rows of the searched network, unless they are known or searched anyway."""
+        if own and file.named and alone:
+            message = f"--like: {name} has only rows of {_names(own)}, which is the network to search for"
+            raise InputError(message, f"--known {name} uses them as measurements")
+        read = {os.path.realpath(each) for each in (*self.opts.sources, self.opts.known, self.opts.points) if each}
+        if own and os.path.realpath(file.name) not in read:
+            self.left_out.append(f"{_names(own)} of {name} (searched for; --known {name} uses it)")
+
+    def _add_network(self, network: Network, rows: Sequence[ProfileRow], version: Any, name: str) -> None:
+        """Add a network, or report why it is left out; another version of a network is another network."""
+        try:
+            rows = _aligned(self.spaces, rows)
+        except InputError as error:
+            self.left_out.append(f"{_names([network])} of {name} ({error.message})")
+            return
+        if self._versions.setdefault(network, version) != version:
+            rows = [replace(row, workload=f"{row.workload} of {name}") for row in rows]
+        self.rows += rows
+        self.used.append(f"{_names([network])} ({counted(len(rows), 'point')} of {name})")
+
+
+def _files(opts: SearchOptions) -> Iterable[_File]:
+    """Return the files to read, each once."""
+    found: dict[str, _File] = {}
+    for name in opts.like:
+        if name == AUTO:
+            files = [_File(path, named=False, auto=True) for folder in _folders(opts) for path in _tables_in(folder)]
+        elif Path(name).is_dir():
+            files = [_File(path, named=False) for path in _tables_in(Path(name))]
+        else:
+            files = [_File(name)]
+        for file in files:
+            found.setdefault(os.path.realpath(file.name), file)
+    return found.values()
+
+
+def _folders(opts: SearchOptions) -> list[Path]:
+    """Return the folders of ``auto``: the present one, where sweeps leave their profiles, and those of the tables."""
+    tables = [Path(source).parent for source in opts.sources if Path(source).is_file()]
+    return list({folder.resolve(): folder for folder in reversed((Path(), *tables))}.values())[::-1]
+
+
+def _tables_in(folder: Path) -> Iterator[str]:
+    """Return the profiles in a folder, and its tables of unknown kind.
+
+    Raises:
+        InputError: the folder cannot be read.
+    """
+    try:
+        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"--like: {folder} cannot be read: {error.strerror}", "name the files in it") from None
+    for path in paths:
+        if path.suffix.lower() in ENDINGS["profile"] and path.is_file():
+            kind = _kind(path)
+            if kind == "profile" or (kind is None and path.suffix.lower() != ".json"):
+                yield str(path)
+
+
+def _kind(path: Path) -> str | None:
+    """Return the kind of a file of edgetune; ``None`` if it is unknown or unreadable."""
+    try:
+        output = OutputFile(path)
+    except OSError:
+        return None
+    try:
+        return recognise(output).kind
+    except OSError:
+        return None
+    finally:
+        output.close()
+
+
+def _is_elsewhere(candidates: Candidates, profile: Profile, file: _File, name: str) -> bool:
+    """Return whether ``auto`` passes over a profile, because another device, or an unknown one, measured it.
+
+    Raises:
+        InputError: another device measured a profile that was not found by ``auto``.
+    """
+    ours, theirs = candidates.conditions, profile.header.conditions
+    pairs = [(ours.get(each), theirs.get(each)) for each in _DEVICE]
+    other = next(((here, there) for here, there in pairs if None not in (here, there) and here != there), None)
+    if file.auto:
+        return other is not None or None in pairs[0]
+    if other is not None:
+        message = f"{name} was measured on {other[1]}, not on {other[0]}"
+        raise InputError(message, "give profiles of this device")
+    return False
+
+
+def _thinned(table: Any, points: Sequence[Point]) -> Any:
+    """Return a ``pyarrow.Table`` without raw samples, and of a long one the rows in modes of points and some others."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = table.select([name for name in table.column_names if name not in _RAW])
+    if table.num_rows <= MOST_ROWS:
+        return table
+    here = pa.repeat(pa.scalar(True), table.num_rows)
+    for name in table.column_names:
+        meaning = meaning_of(name)
+        if meaning is not None and meaning.column in KNOBS:
+            values = {getattr(point.mode, meaning.column) for point in points} - {None}
+            there = pa.array([value * meaning.over / meaning.times for value in values], pa.float64())
+            try:
+                here = pc.and_(here, pc.is_in(table.column(name).combine_chunks().cast(pa.float64()), there))
+            except pa.ArrowException:  # a cell that the reader refuses
+                continue
+    rows = _spread(pc.indices_nonzero(here), MOST_OFFERED_ROWS)
+    return table.take(sorted(rows + _spread(pc.indices_nonzero(pc.invert(here)), MOST_ROWS)))
+
+
+def _spread(places: Any, most: int) -> list[int]:
+    """Return these places, or if they are too many, as many as allowed, evenly spread."""
+    if len(places) > most:
+        places = places.take([round(i * (len(places) - 1) / (most - 1)) for i in range(most)])
+    found: list[int] = places.to_pylist()
+    return found
+
+
+def _by_network(profile: Profile) -> dict[Network, list[ProfileRow]]:
+    """Return the measured rows of each network."""
+    found: dict[Network, list[ProfileRow]] = {}
+    for row in profile.rows:
+        if row.status == "ok":
+            found.setdefault((row.workload, row.task), []).append(row)
+    return found
+
+
+def _is_searched(candidates: Candidates, profile: Profile, workload: str, task: str) -> bool:
+    """Return whether a network is one to search for, in the same version where both versions are known."""
+    if not any((point.workload, point.task) == (workload, task) for point in candidates.points):
+        return False
+    told = (candidates.inputs.get(role, {}) for role in ("workload", "background"))
+    versions = {_version_in(each) for each in told if each.get("name") == workload} - {None}
+    version = _version(profile, workload)
+    return not versions or version is None or version in versions
+
+
+def _version(profile: Profile, workload: str) -> tuple[str, ...] | None:
+    """Return the version of a network in a profile; ``None`` if it is unknown."""
+    told = profile.header.inputs.get("workload", {})
+    return _version_in({**profile.header.options, **told}) if told.get("name") == workload else None
+
+
+def _version_in(told: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return hash, dimensions and precision of a network; ``None`` without a hash."""
+    if told.get("sha256") is None:
+        return None
+    precision = told.get("precision")
+    return str(told["sha256"]), str(told.get("dimensions") or ""), "" if precision in (None, "fp32") else str(precision)
+
+
+def _aligned(spaces: Sequence[Space], rows: Sequence[ProfileRow]) -> Sequence[ProfileRow]:
+    """Return the rows with the names of a space's modes, and with their values of the knobs that are not varied.
+
+    Args:
+        spaces: The points of each network to search for.
+        rows: The rows of a relative.
+
+    Raises:
+        InputError: the rows are too few or vary other knobs, so that they say nothing about any of the points.
+    """
+    points = {_place(row.point) for row in rows}
+    if len(points) < LEAST_POINTS:
+        raise InputError(f"{counted(len(points), 'point')}, and {LEAST_POINTS} are needed", "")
+    theirs = _varied(Space.of(points))
+    space = next((space for space in spaces if _varied(space) == theirs), None)
+    if space is None:
+        if any({_place(point) for point in space.points} <= points for space in spaces):
+            return rows
+        raise InputError(f"it varies {', '.join(theirs)}, the search {', '.join(_varied(spaces[0])) or 'nothing'}", "")
+    fixed = {knob: getattr(space.points[0].mode, knob) for knob in KNOBS if knob not in theirs}
+    names = {_knobs(point.mode): point.mode.power_mode for point in space.points}
+    rows = [replace(row, **fixed) for row in rows]
+    return rows if space.named else [replace(row, power_mode=names.get(_knobs(row.mode))) for row in rows]
+
+
+def _varied(space: Space) -> list[str]:
+    return [axis.name for axis in space.axes]
+
+
+def _knobs(mode: Mode) -> tuple[Any, ...]:
+    return tuple(getattr(mode, knob) for knob in KNOBS)
+
+
+def _place(point: Point) -> Point:
+    """Return a point without its network."""
+    return replace(point, workload="", task="train")
+
+
+def _without_any(candidates: Candidates, opts: SearchOptions) -> str:
+    """Return the sentence that no relative is used."""
+    if AUTO not in opts.like:
+        return "no relatives are used"
+    device = candidates.conditions.get("device")
+    if device is None:
+        return "no relatives are used: the table does not name its device, by which --like auto chooses"
+    folders = " or ".join("this folder" if folder == Path() else str(folder) for folder in _folders(opts))
+    return f"no relatives are used: there is no profile of another network on {device} in {folders}"
+
+
+def _names(networks: Iterable[Network]) -> str:
+    return " and ".join(f"{workload} {task}" for workload, task in networks)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return f"{', '.join(texts[:_LISTED])}{more}"

@@ -1,0 +1,164 @@
+"""``--like``: relatives from files, folders and ``auto``, and what is left out of them."""
+
+import time
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from command_line import assert_two_lines
+
+from edgetune.artifacts import io
+from edgetune.artifacts.header import Header
+from edgetune.artifacts.mode import Mode
+from edgetune.artifacts.profile import Point, Profile, ProfileRow
+
+CPU, GPU = (400.0, 800.0, 1200.0), (300.0, 600.0, 900.0, 1300.0)
+
+
+def rows_of(network="net", *, scale=1.0, cpu=CPU, gpu=GPU, batch=16):
+    return tuple(
+        ProfileRow.at(
+            Point(network, "train", batch, Mode(cpu_mhz=c, gpu_mhz=g)), scale * (30 / g + 10 / c), power_w=5 + g / 60
+        )
+        for c, g in product(cpu, gpu)
+    )
+
+
+def write(path, rows, *, device="board", sha256=None, **conditions):
+    workload = {"name": rows[0].workload, **({} if sha256 is None else {"sha256": sha256})}
+    header = Header.new("profile", 2, inputs={"workload": workload}, conditions={"device": device, **conditions})
+    io.write(Profile(header, tuple(replace(row, device=device) for row in rows)), path)
+    return str(path)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path / "net.parquet", rows_of(), sha256="00")
+
+
+@pytest.fixture
+def search(edgetune, table):
+    def run(*like, source=table):
+        words = [word for name in like for word in ("--like", str(name))]
+        ended = edgetune("search", source, "--power-budget", "20W", "--max-points", "4", *words)
+        return replace(ended, err=" ".join(ended.err.split())) if ended.code == 0 else ended
+
+    return run
+
+
+def test_several_files_are_relatives(search, tmp_path):
+    one = write(tmp_path / "one.parquet", rows_of("one", scale=2))
+    two = write(tmp_path / "two.csv", rows_of("two", scale=3)[:7])
+    ended = search(one, two)
+    assert f"relatives: one train (12 points of {one}), two train (7 points of {two})" in ended.err
+    assert "left-out" not in ended.err
+
+
+def test_a_folder_has_profiles_and_other_files(search, tmp_path, edgetune):
+    folder = tmp_path / "sweeps"
+    (folder / "within").mkdir(parents=True)
+    write(folder / "within" / "deep.parquet", rows_of("deep"))
+    good = write(folder / "good.json", rows_of("good"))
+    elsewhere = write(folder / "elsewhere.parquet", rows_of("far"), device="another")
+    single = write(folder / "single.parquet", rows_of("single")[:1])
+    knobs = write(folder / "knobs.parquet", rows_of("knobs", cpu=CPU[:1], gpu=(*GPU, 500.0)))
+    (folder / "broken.parquet").write_bytes(b"PAR1 broken")
+    (folder / "nan.csv").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet2,train,16,300,nan\n")
+    (folder / "notes.csv").write_text("day,weather\n1,sun\n")
+    (folder / "notes.txt").write_text("no table")
+    assert edgetune("search", "net.parquet", "--power-budget", "20W", "-o", str(folder / "plan.json")).code == 0
+    ended = search(folder)
+    assert f"relatives: good train (12 points of {good})" in ended.err
+    for words in (
+        f"{elsewhere} was measured on another, not on board",
+        f"single train of {single} (1 point, and 5 are needed)",
+        f"knobs train of {knobs} (it varies gpu_mhz, the search cpu_mhz, gpu_mhz)",
+        "broken.parquet is a truncated or damaged Parquet file",
+        "nan.csv, row 1: minibatch_s is nan",
+        "notes.csv has no columns",
+    ):
+        assert words in ended.err, words
+    for name in ("deep", "notes.txt", "plan.json"):
+        assert name not in ended.err.partition("relatives-left-out")[2]
+    assert "relatives-left-out" in ended.out  # in the plan
+
+
+def test_auto_takes_the_profiles_of_this_device(search, table, tmp_path):
+    write(tmp_path / "one.parquet", rows_of("one"), board="devkit")
+    write(tmp_path / "far.parquet", rows_of("far"), device="another")
+    (tmp_path / "unknown.csv").write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nother,train,16,300,0.2\n")
+    ended = search("auto")
+    assert "relatives: one train (12 points of one.parquet)" in ended.err
+    assert "left-out" not in ended.err
+    board = write(tmp_path / "net.parquet", rows_of(), sha256="00", board="another kit")
+    assert (
+        "no relatives are used: there is no profile of another network on board in this folder"
+        in search("auto", source=board).err
+    )
+
+
+def test_auto_without_any_is_a_sentence(search, table, tmp_path, monkeypatch):
+    within = tmp_path / "within"
+    within.mkdir()
+    monkeypatch.chdir(within)
+    ended = search("auto", source="../net.parquet")
+    assert "no relatives are used: there is no profile of another network on board in this folder or .." in ended.err
+    (within / "plain.csv").write_text(
+        "workload,task,batch_size,gpu_mhz,minibatch_s,power_w\nnet,train,16,300,0.2,9\nnet,train,16,600,0.1,12\n"
+    )
+    assert "the table does not name its device" in search("auto", source="plain.csv").err
+
+
+def test_another_device_or_another_board_is_refused(search, tmp_path):
+    ended = search(write(tmp_path / "far.parquet", rows_of("far"), device="another"))
+    assert_two_lines(ended, 2)
+    assert "far.parquet was measured on another, not on board" in ended.err
+    assert_two_lines(search("absent.parquet"), 2)
+
+
+def test_rows_of_the_searched_network_are_known_rather_than_like(search, table, tmp_path):
+    for own in (table, write(tmp_path / "again.parquet", rows_of()[:6], sha256="00")):
+        ended = search(own)
+        assert_two_lines(ended, 2)
+        assert "has only rows of net train, which is the network to search for" in ended.err
+        assert f"--known {own} uses them as measurements" in ended.err
+    both = write(tmp_path / "both.parquet", (*rows_of(), *rows_of("one")))
+    ended = search(both)
+    assert f"relatives: one train (12 points of {both})" in ended.err
+    assert f"net train of {both} (searched for; --known {both} uses it)" in ended.err
+
+
+def test_another_version_of_a_network_is_another_network(search, tmp_path):
+    first = write(tmp_path / "first.parquet", rows_of(scale=2), sha256="11")
+    second = write(tmp_path / "second.parquet", rows_of(scale=4), sha256="22")
+    assert (
+        f"relatives: net train (12 points of {first}), net train (12 points of {second})" in search(first, second).err
+    )
+
+
+def test_knobs_that_neither_varies_do_not_matter(edgetune, tmp_path):
+    """The names and the values of knobs that both leave alone are those of the search."""
+    rows = rows_of("one", cpu=(777.0,), gpu=(*GPU[1:], 500.0, 700.0))
+    like = write(tmp_path / "like.parquet", [replace(row, power_mode="15W") for row in rows])
+    source = write(tmp_path / "bare.parquet", [replace(row, cpu_mhz=None) for row in rows_of("bare", cpu=(1.0,))])
+    ended = edgetune("search", source, "--power-budget", "20W", "--max-points", "3", "--like", like)
+    assert (ended.code, f"relatives: one train (5 points of {like})" in " ".join(ended.err.split())) == (0, True)
+
+
+def test_a_long_table_is_read_in_part(search, tmp_path):
+    path = tmp_path / "long.csv"
+    lines = [f"long,train,16,{c},{g / 10},{300 / g + 10 / c:.5f},9.5\n" for c in CPU for g in range(3000, 13001)]
+    path.write_text("workload,task,batch_size,cpu_mhz,gpu_mhz,minibatch_s,power_w\n" + "".join(lines) * 4)
+    started_s = time.process_time()
+    ended = search(path)
+    assert time.process_time() - started_s < 10
+    assert "relatives: long train (" in ended.err
+    assert "of the 120012 rows of" in ended.err
+
+
+def test_a_suspicious_unit_is_reported(search, tmp_path):
+    like = write(tmp_path / "slow.csv", rows_of("slow", scale=1000))
+    text = (tmp_path / "slow.csv").read_text()
+    (tmp_path / "slow.csv").write_text(text.replace("workload,", "network,", 1))
+    assert f"unit-suspect: {like}: minibatch_s is in seconds" in search(like).err
