@@ -195,7 +195,6 @@ def page(markdown: str) -> None:
     if not sys.stdout.isatty():
         print_document(markdown)
         return
-    import pydoc
     import shutil
 
     from rich.markdown import Markdown
@@ -209,8 +208,31 @@ def page(markdown: str) -> None:
     if text.count("\n") < shutil.get_terminal_size().lines:
         write(text, sys.stdout)
         return
-    os.environ.setdefault("LESS", "FRX")  # as git does: with colours, and the page stays when less ends
-    pydoc.pager(text)
+    _show_by_pager(text)
+
+
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell that cannot start a program."""
+
+
+def _show_by_pager(text: str) -> None:
+    """Show a text by ``$PAGER``, else by less; print it where none of them can be started."""
+    import shutil
+    import signal
+    import subprocess
+
+    from edgetune.workflows.stopping import handling
+
+    plain = os.environ.get("TERM", "dumb") == "dumb"
+    pager = os.environ.get("PAGER") or ("" if plain else shutil.which("less"))
+    code = _NOT_STARTED[0]
+    if pager and sys.stdin is not None and sys.stdin.isatty():
+        variables = {"LESS": "FRX", **os.environ}  # as git sets it: with colours, and the page stays when less ends
+        with handling({signal.SIGINT: lambda *_: None}):  # Ctrl-C is for the pager
+            data = text.encode(sys.stdout.encoding, "backslashreplace")
+            code = subprocess.run(pager, shell=True, input=data, env=variables, check=False).returncode
+    if code in _NOT_STARTED:
+        write(text, sys.stdout)
 
 
 _FOLDS = 3

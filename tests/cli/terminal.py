@@ -57,6 +57,10 @@ class Terminal:
             shown += block
         return shown
 
+    def type(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._ours, keys)
+
     def hang_up(self) -> int:
         """Take the terminal away and return the exit code of the command."""
         os.close(self._ours)

@@ -53,6 +53,26 @@ def test_a_page_longer_than_the_terminal_goes_through_the_pager(tmp_path, rows, 
     assert (tmp_path / "paged").exists() == paged
 
 
+@pytest.mark.parametrize(
+    "env", [{"PAGER": "no-such-program -r"}, {"PAGER": "", "PATH": "/no/such/folder"}, {"PAGER": "", "TERM": "dumb"}]
+)
+def test_a_page_is_printed_where_no_pager_can_be_started(tmp_path, env):
+    code, shown = Terminal(80).run("help", "security", cwd=tmp_path, env={"MANPAGER": "echo not for manuals", **env})
+    assert code == 0
+    assert b"Security" in shown
+    assert b"not for manuals" not in shown
+
+
+def test_a_pager_that_ends_early_and_ctrl_c_in_it_are_no_failure(tmp_path):
+    terminal = Terminal(80)
+    pager = "trap 'echo the pager heard; exit 0' INT; head -1 > /dev/null; echo the pager begins; sleep 60 & wait"
+    terminal.start("help", "security", cwd=tmp_path, env={"PAGER": pager})
+    terminal.read_until(b"the pager begins")
+    terminal.type(b"\x03")
+    assert b"the pager heard" in terminal.read_until(None)
+    assert terminal.process.wait(10) == 0
+
+
 def test_an_unknown_topic_names_the_known_ones(edgetune):
     done = edgetune("help", "securty")
     assert done.code == 2
