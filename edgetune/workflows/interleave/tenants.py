@@ -225,7 +225,7 @@ def _entry(entry: Any, where: str) -> TenantSpec:
     task: Task = "train" if said.infer is None else "infer"
     if wrong := [key for key in _ONLY["infer" if task == "train" else "train"] if key in entry]:
         raise InputError(f"{where}: {wrong[0]} makes no sense for {task}", "leave it out")
-    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and key not in entry]:
+    if missing := [key for key in ("arrivals", "latency_budget") if task == "infer" and getattr(said, key) is None]:
         raise InputError(f"{where} lacks {missing[0]}", "e.g. arrivals: 'uniform:30', latency_budget: 80ms")
     reference, budget = str(entry[task]), said.latency_budget
     workload = resolve(reference)
