@@ -21,6 +21,7 @@ from edgetune.errors import InputError
 from edgetune.stages.interleave.engines import ENGINES, Engine
 from edgetune.stages.interleave.policies import POLICIES
 from edgetune.stages.interleave.policies.native import Native
+from edgetune.workflows.interleave import turns
 from edgetune.workflows.interleave.turns import Turns
 
 TWIN = ("--device", "twin:orin-agx")
@@ -224,6 +225,8 @@ def test_four_tenants_from_a_file(edgetune, tmp_path):
         ("weight: 2", "weight: -1", "weight"),
         ("weight: 2", "wieght: 2", "unknown key 'wieght'"),
         ("latency_budget: 400ms, ", "", "lacks latency_budget"),
+        ("latency_budget: 400ms", "latency_budget: null", "lacks latency_budget"),
+        ("arrivals: 'poisson:5'", "arrivals: null", "lacks arrivals"),
         ("infer: zoo:lstm", "train: zoo:lstm", "arrivals makes no sense for train"),
         ("batch_size: 8, weight: 2", "batch_size: many", "batch_size is 'many'"),
         ("batch_size: 8, weight: 2", "checkpoint: tenants.yaml", "would be lost"),
@@ -341,6 +344,23 @@ def test_turns_before_a_failed_engine_are_kept(edgetune, plan, tmp_path, monkeyp
     assert ended.code == 2
     assert "error: the engine broke\nhint: mend it\n" in ended.err
     assert {row.turn for row in read(Run, str(path)).rows} == {0}
+
+
+def test_requests_arrive_once_all_is_ready(edgetune, network, monkeypatch):
+    opens = turns.power_watcher
+
+    def slowly(*given, **more):
+        time.sleep(0.5)
+        return opens(*given, **more)
+
+    monkeypatch.chdir(network)
+    monkeypatch.setattr(turns, "power_watcher", slowly)
+    options = ("--engine", "native", "--arrivals", "closed:2", "--best-effort", "-o", "run.parquet")
+    ended = edgetune(*live(*options))
+    assert ended.code == 0, ended.err
+    requests = [row for row in read(Run, "run.parquet").rows if row.event == "request"]
+    assert [row.arrived_s for row in requests[:2]] == [0.0, 0.0]
+    assert requests[0].finished_s < 0.3
 
 
 def test_every_engine_for_real(shell, network):

@@ -115,6 +115,19 @@ def test_a_sensor_without_anything_new_writes_nothing():
     assert readings(2 * NS) == ()
 
 
+def test_a_reading_from_before_the_run_is_left_out():
+    tenants = [Inference("cam", 1, 0.2, 1.0, 0.01)]
+    stage = SimulatedMinibatchBackend(EventClock(), tenants, SimulatedDevice(lambda *_: NS // 100))
+    readings = [[(-1, 7.0), (NS // 2, 8.0)], [(3 * NS // 2, 9.0)]]
+    watcher = PowerWatcher(lambda _: readings.pop(0), 1.0, 0)
+    sources = {"cam": ArrivalSpec("uniform", (1.0,)).source(0, 5 * NS // 2)}
+    loop = InterleaveLoop(
+        EngineTurn("simulated", 5 * NS // 2), stage, Managed(guard_ns=0), tenants, sources, watchers=[watcher]
+    )
+    loop.run()
+    assert [(row.finished_s, row.power_w) for row in of(loop.rows, "power")] == [(0.5, 8.0), (1.5, 9.0)]
+
+
 def test_rows_of_others_are_nothing_to_it():
     watcher = PowerWatcher(lambda now_ns: (), 1.0, 0)
     watcher.on_row(RunRow("simulated", "train", 1.0))

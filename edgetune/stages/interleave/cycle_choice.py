@@ -102,7 +102,8 @@ class CycleChooser:
         """
         choices = [CycleChoice(cycle, self._grade(cycle)) for cycle in self._cycles(rate_per_s)]
         ranks = [(_GRADES.index(choice.grade), not self._keeps_up(choice.cycle)) for choice in choices]
-        best = [choice for choice, rank in zip(choices, ranks, strict=True) if rank == min(ranks)]
+        highest = min(ranks)
+        best = [choice for choice, rank in zip(choices, ranks, strict=True) if rank == highest]
         if best[0].grade == "least":
             return CycleChoice(self.strongest(rate_per_s), "least")
         most = max(_training_per_s(choice.cycle) for choice in best)

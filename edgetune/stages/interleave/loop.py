@@ -70,12 +70,14 @@ class EngineTurn:
         end_ns: End of the turn, on the backend's clock; requests that wait then are answered or abandoned.
         number: Turns of this engine before, see ``RunRow``.
         stopped: Called often; once true, running minibatches are finished and waiting requests are abandoned.
+        begin_ns: Begin of the turn, from which the times of rows count; ``None`` is the time when the loop is made.
     """
 
     engine: str
     end_ns: int
     number: int = 0
     stopped: Callable[[], bool] = lambda: False
+    begin_ns: int | None = None
 
 
 class InterleaveLoop:
@@ -102,7 +104,7 @@ class InterleaveLoop:
     ) -> None:
         self.rows: list[RunRow] = []
         self._turn, self._backend, self._policy, self._watchers = turn, backend, policy, watchers
-        self._begin_ns = backend.now_ns()
+        self._begin_ns = backend.now_ns() if turn.begin_ns is None else turn.begin_ns
         self._served = {t.name: InferenceTenant(t, sources[t.name]) for t in tenants if isinstance(t, Inference)}
         self._trained = {t.name: TrainingTenant(t) for t in tenants if isinstance(t, Training)}
         self._tenants: dict[str, InferenceTenant | TrainingTenant] = {**self._served, **self._trained}

@@ -195,6 +195,8 @@ class PowerWatcher(Watcher):
         while self._due_ns <= now_ns:
             self._due_ns += self._refresh_ns
         for at_ns, power_w in self._readings(now_ns):
+            if at_ns < self._begin_ns:  # the sensor was opened before the run began
+                continue
             loop.record(replace(loop.row(at_ns), event="power", power_w=power_w, power_budget_w=budget_w))
             if self._governor is not None:
                 self._execute(self._governor.read(power_w), budget_w, loop)

@@ -30,7 +30,7 @@ from edgetune.units import NS, format_duration, parse_time_s
 from edgetune.workflows.interleave.options import InterleaveOptions
 from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import Measuring, apply_mode
-from edgetune.workflows.interleave.watchers import InterleaveBackend, power_watcher, replanner
+from edgetune.workflows.interleave.watchers import InterleaveBackend, WatcherOfTurn, power_watcher, replanner
 from edgetune.workflows.reporting import Reporter
 from edgetune.workflows.stopping import Stopping, noting_signals
 
@@ -255,14 +255,15 @@ class Turns:
 
     def _loop(self, engine: Engine, turn: int, backend: InterleaveBackend, stack: ExitStack) -> None:
         policy = POLICIES.find(self._opts.policy or engine.policy)(guard_ns=self._guard_ns())
-        begin_ns = backend.now_ns()
+        made = self._watchers(backend, stack)
+        begin_ns = backend.now_ns()  # requests arrive from now on: what takes long is done
         end_ns = begin_ns + round(self._setup.duration_s * NS)
-        watchers = self._watchers(backend, begin_ns, end_ns, stack)
+        watchers = [*(make(begin_ns, end_ns) for make in made), *([] if self._rows is None else [Keeper(self._rows)])]
         sources = self._sources(begin_ns, end_ns, turn)
         if isinstance(backend, LiveMinibatchBackend):
             backend.listen({name: source for name, source in sources.items() if isinstance(source, LineArrivals)})
         recorder = Recorder(backend) if engine.name == "managed" and self._records else None
-        ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None)
+        ending = EngineTurn(engine.name, end_ns, turn, lambda: self._stopping.number is not None, begin_ns)
         loop = InterleaveLoop(ending, recorder or backend, policy, self._planned.tenants, sources, watchers=watchers)
         collecting = gc.isenabled()
         gc.disable()  # rows are many and long-lived: looking through them all would hold requests up
@@ -301,11 +302,10 @@ class Turns:
             else:
                 self._outcome.notes.append(f"{saved.tenant}: {saved.steps} steps of training are in {saved.path}")
 
-    def _watchers(self, backend: InterleaveBackend, begin_ns: int, end_ns: int, stack: ExitStack) -> list[Watcher]:
-        power = power_watcher(self._device, self._planned, backend, begin_ns, stack, govern=self._opts.govern)
-        found: list[Watcher] = [] if power is None else [power]
-        found += [replanner(self._planned, begin_ns, end_ns, seed=self._opts.seed)] if self._opts.adapt else []
-        return found if self._rows is None else [*found, Keeper(self._rows)]
+    def _watchers(self, backend: InterleaveBackend, stack: ExitStack) -> list[WatcherOfTurn]:
+        power = power_watcher(self._device, self._planned, backend, stack, govern=self._opts.govern)
+        found = [] if power is None else [power]
+        return [*found, replanner(self._planned, seed=self._opts.seed)] if self._opts.adapt else found
 
     def _keep_overhead(self, engine: str, loop: InterleaveLoop) -> None:
         """Record the cost of sharing in all completed turns of an engine."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
@@ -16,6 +16,7 @@ from edgetune.errors import InfeasibleError, InputError
 from edgetune.stages.interleave.cycle import CycleGoals, WorkloadPoint, broken, cycles_of
 from edgetune.stages.interleave.cycle_choice import SAFETY, CycleChoice, CycleChooser, TenantNames
 from edgetune.stages.interleave.live import LiveMinibatchBackend
+from edgetune.stages.interleave.loop import Watcher
 from edgetune.stages.interleave.planner import halves
 from edgetune.stages.interleave.power import Governor, MeasuredMode, PowerWatcher, SimulatedReadings
 from edgetune.stages.interleave.replan import Replanner
@@ -26,6 +27,8 @@ from edgetune.workflows.interleave.planning import InterleaveJob
 from edgetune.workflows.interleave.points import INFER_SIZES
 
 InterleaveBackend = LiveMinibatchBackend | SimulatedMinibatchBackend
+WatcherOfTurn = Callable[[int, int], Watcher]
+"""Makes the watcher of a turn from its begin and end, ns. All that takes long is done before the turn begins."""
 REFRESH_S = 1.0
 """How often a simulated sensor has a reading where the device does not say, s: as on a Jetson, see the twin."""
 
@@ -34,12 +37,11 @@ def power_watcher(
     device: Device,
     planned: InterleaveJob,
     backend: InterleaveBackend,
-    begin_ns: int,
     stack: ExitStack,
     *,
     govern: bool,
-) -> PowerWatcher | None:
-    """Return the watcher of power; ``None`` without a sensor and without a governor.
+) -> WatcherOfTurn | None:
+    """Open the sensor and return the watcher of power; ``None`` without a sensor and without a governor.
 
     Raises:
         InputError: a governor is requested without a sensor, a budget or a second mode.
@@ -47,7 +49,7 @@ def power_watcher(
     refresh_s = REFRESH_S if isinstance(device.power, Absent) else device.power.refresh_s
     readings: Any = None
     if not isinstance(backend, LiveMinibatchBackend):
-        readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, begin_ns)
+        readings = None if backend.power is None else SimulatedReadings(backend.power.mean_w, backend.now_ns())
     elif not isinstance(device.power, Absent):
         readings = _Recorded(stack.enter_context(device.power.record()))
     if readings is None:
@@ -55,7 +57,8 @@ def power_watcher(
             reason = device.power.reason if isinstance(device.power, Absent) else "it was not measured"
             raise InputError(f"power cannot be governed on {device.name}: {reason}", "leave --govern out")
         return None
-    return PowerWatcher(readings, refresh_s, begin_ns, planned.budgets, governor_of(planned) if govern else None)
+    governor = governor_of(planned) if govern else None
+    return lambda begin_ns, _: PowerWatcher(readings, refresh_s, begin_ns, planned.budgets, governor)
 
 
 class _Recorded:
@@ -139,7 +142,7 @@ def _beats(one: MeasuredMode, other: MeasuredMode) -> bool:
     return better and (one.power_w, one.worth) != (other.power_w, other.worth)
 
 
-def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) -> Replanner:
+def replanner(planned: InterleaveJob, *, seed: int) -> WatcherOfTurn:
     """Return the watcher that replans when the rate changes.
 
     Raises:
@@ -154,8 +157,10 @@ def replanner(planned: InterleaveJob, begin_ns: int, end_ns: int, *, seed: int) 
         train, size = tenants[1].name, tenants[1].batch_size
         names = replace(names, train=train, train_workload=known[1].workload.name, train_size=size)
     choices = CycleChooser(names, [row for each in known for row in each.rows], goals)
-    suggest, present = Suggester(planned, choices, seed), CycleChoice(cycle, "fits")
-    return Replanner(names, choices, suggest, present, rate_per_s=cycle.rate_per_s, begin_ns=begin_ns, end_ns=end_ns)
+    suggest, present, rate_per_s = Suggester(planned, choices, seed), CycleChoice(cycle, "fits"), cycle.rate_per_s
+    return lambda begin_ns, end_ns: Replanner(
+        names, choices, suggest, present, rate_per_s=rate_per_s, begin_ns=begin_ns, end_ns=end_ns
+    )
 
 
 STRATEGY = "roofline"
