@@ -44,7 +44,7 @@ FIGURES: Registry[Callable[..., Any]] = Registry(
 _ONLY_WHEN_MEASURED = {
     "roofline.batches": (
         "a roofline holds no network, and the figure batches shows one over batch sizes",
-        "edgetune roofline MODEL --peaks FILE --batch-sizes 1,4,16 --view batches --plot FIGURE.svg",
+        "edgetune roofline MODEL --device NAME --peaks FILE --batch-sizes 1,4,16 --view batches --plot FIGURE.svg",
     ),
 }
 """Figures that need more than the file of their kind holds: the error, and the command that draws them."""

@@ -436,7 +436,7 @@ def test_show_draws_a_roofline_as_figure_and_as_page(tmp_path: Path) -> None:
     assert b"fp32: what is efficient in time is efficient in energy in" in page_of(ROOFLINE, "r")
     with pytest.raises(InputError, match="holds no network") as caught:
         choose_view("roofline", "batches")
-    assert "edgetune roofline MODEL --peaks FILE" in caught.value.hint
+    assert "edgetune roofline MODEL --device NAME --peaks FILE" in caught.value.hint
     with pytest.raises(InputError, match="has no figure 'steps'"):
         choose_view("roofline", "steps")
     with pytest.raises(InputError, match="--view chooses between figures"):
