@@ -84,6 +84,15 @@ def test_a_folder_has_profiles_and_other_files(search, tmp_path, edgetune):
     assert "relatives-left-out" in ended.out  # in the plan
 
 
+def test_a_folder_of_many_relatives_alike(search, tmp_path):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(24):
+        write(folder / f"{number}.parquet", rows_of(f"net{number}", scale=1 + number))
+    ended = search(folder)
+    assert (ended.code, "and 16 more" in ended.err) == (0, True)
+
+
 def test_auto_takes_the_profiles_of_this_device(search, table, tmp_path):
     write(tmp_path / "one.parquet", rows_of("one"), board="devkit")
     write(tmp_path / "far.parquet", rows_of("far"), device="another")
