@@ -16,7 +16,7 @@ from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point, ProfileRow
 from edgetune.artifacts.trace import Trace
 from edgetune.errors import InfeasibleError, InputError
-from edgetune.stages.search.history import FeasiblePoint, half_of
+from edgetune.stages.search.history import JudgedPoint, half_of
 from edgetune.stages.search.problem import (
     PAIRS,
     Judgement,
@@ -32,7 +32,7 @@ from edgetune.stages.search.strategy import PointResult
 from edgetune.units import format_si
 
 
-def plan_of(header: Header, problem: Problem, best: FeasiblePoint, search: SearchSummary) -> Plan:
+def plan_of(header: Header, problem: Problem, best: JudgedPoint, search: SearchSummary) -> Plan:
     """Return the plan whose answer is the best measured point."""
     believed = PlanFigures(best.suggestion.predicted_minibatch_s, best.suggestion.predicted_power_w)
     alone = best.background is None
@@ -78,7 +78,7 @@ def unmeasured_plan(
     )
 
 
-def _configuration(problem: Problem, best: FeasiblePoint) -> Configuration:
+def _configuration(problem: Problem, best: JudgedPoint) -> Configuration:
     row, background = best.row, best.background
     if background is None:
         return Configuration(row.mode, batch_size=row.batch_size)
@@ -103,7 +103,7 @@ def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:
     )
 
 
-def _together(problem: Problem, best: FeasiblePoint) -> PlanFigures:
+def _together(problem: Problem, best: JudgedPoint) -> PlanFigures:
     """Return the figures of two workloads: the larger power, the urgent one's latency, the background's throughput."""
     row, background = best.row, best.background
     assert background is not None

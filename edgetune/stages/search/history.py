@@ -29,8 +29,8 @@ Source = Literal["measured", "known"]
 
 
 @dataclass(frozen=True, slots=True)
-class FeasiblePoint:
-    """A feasible point: its suggestion, its row (the mean of its readings) and its judgement.
+class JudgedPoint:
+    """A measured point: its suggestion, its row (the mean of its readings) and its judgement.
 
     ``background`` is the row of the second workload in the same mode, where there are two. ``confirmed`` says that
     its power is within the budget with its interval, not only as read.
@@ -72,8 +72,8 @@ class SearchHistory:
     steps: list[TraceRow] = field(default_factory=list)
     outcomes: dict[Point, PointResult] = field(default_factory=dict)
     readings: dict[Point, list[ProfileRow]] = field(default_factory=dict)
-    best: FeasiblePoint | None = None
-    _found: dict[Point, FeasiblePoint] = field(default_factory=dict)
+    best: JudgedPoint | None = None
+    _found: dict[Point, JudgedPoint] = field(default_factory=dict)
     _by_mode: dict[Point, list[Point]] = field(default_factory=dict)
     _suggestions: dict[Point, Suggestion] = field(default_factory=dict)
 
@@ -95,7 +95,7 @@ class SearchHistory:
             self._suggestions.setdefault(point, suggestion)
         judgement = self._judge_pairs(point) if self.space.background is not None else self._judge_alone(point)
         if again:
-            self.best = min((f for f in self._found.values() if f.confirmed), key=FeasiblePoint.rank, default=None)
+            self.best = min((f for f in self._found.values() if f.confirmed), key=JudgedPoint.rank, default=None)
         self.outcomes[point] = result = PointResult(judgement, *figures_of(self.row(point)))
         self._record(suggestion, row, judgement, source, spent_s)
         return result
@@ -128,7 +128,7 @@ class SearchHistory:
         better = [
             f for f in self._found.values() if not f.confirmed and (self.best is None or f.rank() < self.best.rank())
         ]
-        for found in sorted(better, key=FeasiblePoint.rank):
+        for found in sorted(better, key=JudgedPoint.rank):
             rows = [found.row] if found.background is None else [found.row, found.background]
             unsure = [row.point for row in rows if not self._sure(row)]
             if all(self._could(point, points_left // len(unsure)) for point in unsure):
@@ -145,7 +145,7 @@ class SearchHistory:
     def _judge_alone(self, point: Point) -> Judgement:
         row = self.row(point)
         judgement = judge(self.problem, row)
-        self._note(point, FeasiblePoint(self._suggestions[point], row, judgement, confirmed=self._sure(row)))
+        self._note(point, JudgedPoint(self._suggestions[point], row, judgement, confirmed=self._sure(row)))
         return judgement
 
     def _judge_pairs(self, point: Point) -> Judgement:
@@ -177,10 +177,10 @@ class SearchHistory:
             return None
         judgement = judge_pair(self.problem, half_of(row), half_of(background))
         sure = self._sure(row) and self._sure(background)
-        self._note(urgent, FeasiblePoint(self._suggestions[urgent], row, judgement, background, confirmed=sure))
+        self._note(urgent, JudgedPoint(self._suggestions[urgent], row, judgement, background, confirmed=sure))
         return judgement
 
-    def _note(self, point: Point, found: FeasiblePoint) -> None:
+    def _note(self, point: Point, found: JudgedPoint) -> None:
         self._found.pop(point, None)
         if not found.judgement.feasible or found.judgement.objective is None:
             return
