@@ -87,6 +87,8 @@ def _begin(*, force: bool = False) -> None:
     begin_outputs(report_moved, force=force)
 
 
+_OF_TERMINALS = ("plot", "view", "top")
+"""Options that print or draw for somebody at a terminal."""
 _LOCK = RLock()
 """Calls run one at a time: a workflow keeps account of its output files for the whole process."""
 
@@ -118,6 +120,8 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
                     "plot and view are for the command line",
                     "edgetune.report([result], 'page.html') draws the returned result",
                 )
+            if values.get("top") is not None:
+                raise InputError("top is for the command line", "trace='trace.parquet' keeps every measured point")
             if values.get("output") == "-":
                 raise InputError("standard output is the program's own", "name a file, or use the returned result")
             with _LOCK, TemporaryDirectory(prefix=IN_MEMORY) as folder:
@@ -130,7 +134,7 @@ def _takes(options: Callable[Concatenate[Any, P], O]) -> Callable[[Callable[[O],
             [_parameter(*each) for each in sorted(known.values(), key=lambda each: not each[2].argument)],
             return_annotation=function.__annotations__.get("return"),
         )
-        lines = [f"    {name}: {shown.help}" for name, (_, _, shown) in known.items() if name not in ("plot", "view")]
+        lines = [f"    {name}: {shown.help}" for name, (_, _, shown) in known.items() if name not in _OF_TERMINALS]
         call.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Args:", *lines])
         return call
 

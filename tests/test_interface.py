@@ -204,6 +204,8 @@ def test_an_unknown_option_names_the_nearest():
 def test_figures_are_refused_rather_than_forgotten(tables):
     with pytest.raises(edgetune.EdgetuneError, match="plot and view are for the command line"):
         edgetune.search(tables[1], power_budget=30, plot="front.svg")
+    with pytest.raises(edgetune.EdgetuneError, match="top is for the command line"):
+        edgetune.search(tables[1], power_budget=30, top=5)
 
 
 def test_a_tuned_plan_is_returned_and_written(tmp_path):

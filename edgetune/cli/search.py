@@ -13,7 +13,7 @@ app = LazyApp(GroupedDefaultGroup)
 def search(opts: SearchOptions, terminal: PlanningTerminal) -> None:
     """Find the best power mode and batch size within budgets, and print a plan.
 
-    From a table, a point costs a look-up; live, it costs a measurement:
+    A table answers from all of its points; live, a search measures few:
 
     \b
       edgetune search table.csv --power-budget 30W

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import yaml
 
 from edgetune.artifacts import io
+from edgetune.artifacts.document import present
+from edgetune.artifacts.mode import SETTINGS
+from edgetune.artifacts.plain import plain
 from edgetune.artifacts.plan import Plan
+from edgetune.cli.cells import cell, rows_of, si_cell
 from edgetune.cli.plot import draw_finished
-from edgetune.cli.screen import Screen, answer, print_document, print_folded
+from edgetune.cli.screen import Screen, answer, print_document, print_folded, table
 from edgetune.stages.search.accuracy import compare
 from edgetune.stages.search.figures.front import front_figure
 from edgetune.units import format_duration, format_si
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from edgetune.artifacts.profile import ProfileRow
     from edgetune.artifacts.trace import Trace
     from edgetune.cli.command import Terminal
+    from edgetune.stages.search.ranking import RankedPoint
     from edgetune.workflows.search.options import SearchOptions
     from edgetune.workflows.search.run import SearchAnswer
     from edgetune.workflows.search.strategy_choice import SearchEstimate
@@ -37,16 +44,18 @@ def report(found: SearchAnswer, opts: SearchOptions, terminal: Terminal) -> None
                 offered = set(found.candidates.points)
                 rows = [row for row in found.candidates.rows if row.point in offered]
                 _report_baselines(found.problem, rows, found.plan, found.trace, screen)
+        if found.top and not screen.quiet:
+            _report_top(found.top)
     finally:
         if found.plan is not None:
-            print_plan(found.plan, opts.output, json=terminal.json)
+            print_plan(found.plan, opts.output, json=terminal.json, top=found.top)
 
 
-def print_plan(plan: Plan, output: str | None, *, json: bool) -> None:
-    """Print the plan, unless it goes to a file and no JSON answer is requested."""
+def print_plan(plan: Plan, output: str | None, *, json: bool, top: Sequence[RankedPoint] = ()) -> None:
+    """Print the plan, unless it goes to a file and no JSON answer is requested; JSON has the best points too."""
     document = plan.to_bytes().decode()
     if json:
-        answer(yaml.safe_load(document))
+        answer({**yaml.safe_load(document), **({"top": [present(plain(each)) for each in top]} if top else {})})
     elif output in (None, "-"):
         print_document(document)
 
@@ -66,6 +75,34 @@ def _draw(found: SearchAnswer, opts: SearchOptions, screen: Screen) -> None:
     assert trace is not None
     again = None if opts.trace is None else f"edgetune show {opts.trace} --plot {opts.plot} --view front"
     draw_finished(lambda: front_figure(trace, plan=found.plan, table_rows=rows), opts.plot, screen, again)
+
+
+def _report_top(top: Sequence[RankedPoint]) -> None:
+    """Report the answer and the points nearest to it: settings that differ, figures, and why each point lost."""
+    varied = [name for name in (*SETTINGS, "batch") if len({_setting(name, each) for each in top}) > 1]
+    speeds: dict[str, Callable[[RankedPoint], object]] = {
+        "samples/s>": lambda each: cell(each.measured.throughput_per_s, ".4g"),
+        "latency>": lambda each: si_cell(each.measured.latency_s, "s"),
+        "time>": lambda each: si_cell(each.measured.minibatch_s, "s"),
+    }
+    best = top[0].measured
+    shown = ["samples/s>", "latency>"]  # of two workloads
+    if best.minibatch_s is not None:
+        shown = ["latency>" if best.latency_s is not None else "samples/s>" if "batch" in varied else "time>"]
+    figures: dict[str, Callable[[RankedPoint], object]] = {
+        **{f"{name}>": partial(_setting, name) for name in varied},
+        **{name: speeds[name] for name in shown},
+        "power>": lambda each: si_cell(each.measured.power_w, "W"),
+        "why it lost": lambda each: each.lost or "the answer",
+    }
+    table(*rows_of(figures, top), stream=sys.stderr)
+
+
+def _setting(name: str, point: RankedPoint) -> object:
+    """Return a setting of the mode, or the batch size."""
+    chosen = point.configuration
+    value = chosen.batch_size or chosen.infer_batch_size if name == "batch" else getattr(chosen.mode, name)
+    return f"{value:g}" if isinstance(value, float) else value
 
 
 def _report_baselines(problem: Problem, rows: Sequence[ProfileRow], plan: Plan, trace: Trace, screen: Screen) -> None:

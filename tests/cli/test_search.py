@@ -40,7 +40,72 @@ def test_the_plan_is_the_fastest_within_the_budget(edgetune, table):
     assert plan["problem"]["power_budget_w"] == 30.0
 
 
-def test_roofline_is_the_default_and_within_max_points(edgetune, table):
+def test_a_table_is_answered_from_all_of_its_points_and_says_so(edgetune, table):
+    ended = edgetune("search", table, "--power-budget", "30W")
+    assert yaml.safe_load(ended.out)["search"]["strategy"] == "exhaustive"
+    assert ended.err.splitlines() == ["GPU 900 MHz, batch 16: 90 ms per minibatch, 29 W; all 4 points of the table"]
+    assert "all 4 points" in edgetune("search", table, "--power-budget", "30W", "--power-noise", "1.5%").err
+    dry = json.loads(edgetune("search", table, "--power-budget", "30W", "--dry-run", "--json").out)
+    assert (dry["strategy"], dry["points"]) == ("exhaustive", 4)
+
+
+def test_of_points_that_are_equally_good_the_one_of_lower_power_is_the_answer(edgetune, tmp_path):
+    path = tmp_path / "dead.csv"  # a clock without effect on time
+    path.write_text(TABLE.replace("0.09", "0.12").replace("0.07", "0.12"))
+    ended = edgetune("search", str(path), "--power-budget", "50W", "--top", "9", "-o", str(tmp_path / "plan.yaml"))
+    assert [line.split(" W  ")[-1] for line in ended.err.splitlines()[1:5]] == [
+        "the answer", "tie, 9 W more", "tie, 21 W more", "66.7% slower",
+    ]  # fmt: skip
+
+
+REPLAYS = {
+    "a strategy": ("--strategy", "roofline"), "points": ("--max-points", "10"), "time": ("--time-budget", "1h"),
+    "prior knowledge": ("--like", "like.csv"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", REPLAYS.values(), ids=REPLAYS)
+def test_a_frugal_replay_of_a_table_says_how_many_points_it_used(edgetune, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"net,train,16,{300 + 50 * n},{1 / (300 + 50 * n)},{10 + n}\n" for n in range(40)]
+    (tmp_path / "table.csv").write_text(TABLE.splitlines(keepends=True)[0] + "".join(rows))
+    (tmp_path / "like.csv").write_text((tmp_path / "table.csv").read_text().replace("net", "other"))
+    ended = edgetune("search", "table.csv", "--power-budget", "30W", *options)
+    plan = yaml.safe_load(ended.out)
+    assert plan["search"]["strategy"] == "roofline"
+    assert f"; {plan['search']['points_measured']} of 40 points used\n" in ended.err
+    assert plan["search"]["points_measured"] <= 10
+
+
+def test_the_points_nearest_to_the_answer_and_why_they_lost(edgetune, table):
+    budget = ("--power-budget", "28.5W")
+    ended = edgetune("search", table, *budget, "--top", "4", "--json")
+    assert ended.err.splitlines()[:5] == [
+        "gpu_mhz     time   power  why it lost",
+        "    600   120 ms  20.0 W  the answer",
+        "    900  90.0 ms  29.0 W  500 mW over budget",
+        "   1300  70.0 ms  41.0 W  12.5 W over budget",
+        "    300   200 ms  12.0 W  66.7% slower",
+    ]
+    answer, nearest, *_ = json.loads(ended.out)["top"]
+    assert answer["configuration"] == json.loads(ended.out)["configuration"]
+    assert nearest == {
+        "configuration": {"mode": {"gpu_mhz": 900.0}, "batch_size": 16},
+        "measured": {"minibatch_s": 0.09, "power_w": 29.0, "throughput_per_s": 16 / 0.09, "energy_j": 0.09 * 29.0},
+        "lost": "500 mW over budget",
+    }
+    assert edgetune("search", table, *budget, "--top", "2", "-q").err == ""
+    assert_two_lines(edgetune("search", table, *budget, "--top", "0"), 2)
+
+
+def test_a_table_is_no_network_to_measure(edgetune, table):
+    ended = edgetune("search", table, "--device", "twin:orin-agx", "--power-budget", "30W")
+    assert_two_lines(ended, 2)
+    assert "is a table" in ended.lines[0]
+    assert "leave --device out" in ended.lines[1]
+
+
+def test_max_points_replay_roofline_on_a_table(edgetune, table):
     plan = yaml.safe_load(edgetune("search", table, "--power-budget", "30W", "--max-points", "3").out)
     assert plan["search"]["strategy"] == "roofline"
     assert plan["search"]["points_measured"] <= 3
@@ -105,7 +170,7 @@ def test_the_kind_follows_the_table_or_is_asked_for(edgetune, tmp_path):
     options = ("--power-budget", "30W", "--kind", "infer", "--objective", "throughput")
     plan = yaml.safe_load(edgetune("search", str(path), *options).out)
     assert plan["problem"]["kind"] == "infer"
-    assert plan["search"]["strategy"] == "roofline"
+    assert plan["search"]["strategy"] == "exhaustive"
 
 
 def test_known_points_cost_nothing(edgetune, table):
@@ -201,9 +266,11 @@ def test_missing_columns_of_a_foreign_parquet_table_are_named(edgetune, tmp_path
 
 
 def test_a_network_needs_a_device(edgetune):
-    ended = edgetune("search", "zoo:resnet18", "--power-budget", "30W")
-    assert_two_lines(ended, 2)
-    assert "--device" in ended.lines[1]
+    for network in ("zoo:resnet18", "kernel:matmul:16", "llm:config.json"):
+        ended = edgetune("search", network, "--power-budget", "30W")
+        assert_two_lines(ended, 2)
+        assert f"{network} is a network" in ended.lines[0]
+        assert "--device" in ended.lines[1]
 
 
 LIVE = ("search", "zoo:squeezenet", "--device", "twin:orin-agx", "--modes", "gpu_mhz=114:1301", "--batch-sizes", "4,8")

@@ -49,6 +49,35 @@ def test_two_networks_from_two_tables(edgetune, tables):
     assert plan["problem"]["kind"] == "train+infer"
 
 
+def test_the_points_nearest_to_an_answer_for_two_networks(edgetune, tables):
+    words = ("search", *tables, "--kind", "train+infer", "--background-batch", "16", "--arrival-rate", "20/s")
+    ended = edgetune(*words, "--power-budget", "32W", "--latency-budget", "700ms", "--top", "9")
+    assert ended.err.splitlines()[:7] == [
+        "gpu_mhz  batch  samples/s  latency   power  why it lost",
+        "    300      4         80   210 ms  15.0 W  the answer",
+        "    900      4        240   172 ms  33.0 W  1 W over budget",
+        "    900     16        320   825 ms  33.0 W  125 ms over budget, 1 W over budget",
+        "    300     16         80   960 ms  15.0 W  260 ms over budget",
+        "    900      1          0  8.00 ms  33.0 W  1 W over budget, no time left",
+        "    300      1          0  20.0 ms  15.0 W  no time left",
+    ]
+    assert ended.err.endswith("; all 8 points of the tables\n")
+
+
+def test_the_points_nearest_to_an_answer_of_requests(edgetune, tables):
+    budgets = ("--power-budget", "25W", "--latency-budget", "80ms", "--arrival-rate", "60/s")
+    ended = edgetune("search", tables[0], *budgets, "--top", "4")
+    assert ended.err.splitlines()[:5] == [
+        "gpu_mhz  batch  latency   power  why it lost",
+        "    900      1  8.00 ms  20.0 W  the answer",
+        "    300      1  20.0 ms  12.0 W  cannot keep up",
+        "    900      4  72.0 ms  24.0 W  800% slower",
+        "    300      4   110 ms  13.0 W  30 ms over budget",
+    ]
+    ended = edgetune("search", tables[0], "--objective", "energy", "--top", "2")
+    assert "    4  22.0 ms  24.0 W  0.6% more energy" in ended.err
+
+
 BACK_TO_BACK = "no arrival rate was given: batches run back to back"
 
 
@@ -63,7 +92,7 @@ def test_without_an_arrival_rate_the_latency_is_the_time_of_a_batch(edgetune, ta
     assert plan["configuration"] == {"mode": {"gpu_mhz": 900.0}, "batch_size": 1}
     assert plan["measured"]["latency_s"] == plan["measured"]["minibatch_s"] == 0.008
     assert plan["measured"]["throughput_per_s"] == 1 / 0.008
-    assert "batches back to back" in ended.err
+    assert "batches back to back (the latency is the time of a batch)" in ended.err
     (warning,) = plan["warnings"]
     assert warning["code"] == "back-to-back"
     assert warning["advice"].startswith(BACK_TO_BACK)

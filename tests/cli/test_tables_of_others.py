@@ -75,7 +75,7 @@ def test_names_beside_clocks_that_say_the_same_are_no_axis(edgetune, tmp_path):
         "workload,task,batch_size,power_mode,gpu_mhz,minibatch_s,power_w\n"
         "net,train,8,15W,400,0.2,10\nnet,train,8,30W,700,0.11,19\nnet,train,8,MAXN,1300,0.08,35\n"
     )
-    plan = plan_of(edgetune("search", str(path), "--power-budget", "20W"))
+    plan = plan_of(edgetune("search", str(path), "--power-budget", "20W", "--strategy", "auto"))
     assert plan["configuration"]["mode"] == {"gpu_mhz": 700, "power_mode": "30W"}
     assert plan["search"]["strategy"] == "roofline"
 

@@ -35,14 +35,13 @@ from edgetune.units import format_si
 def plan_of(header: Header, problem: Problem, best: JudgedPoint, search: SearchSummary) -> Plan:
     """Return the plan whose answer is the best measured point."""
     believed = PlanFigures(best.suggestion.predicted_minibatch_s, best.suggestion.predicted_power_w)
-    alone = best.background is None
     return Plan(
         header=header,
         problem=problem,
-        configuration=_configuration(problem, best),
-        measured=_alone(problem, best.row) if alone else _together(problem, best),
+        configuration=configuration_of(problem, best),
+        measured=plan_figures(problem, best),
         search=search,
-        predicted=believed if alone and believed != PlanFigures() else None,
+        predicted=believed if best.background is None and believed != PlanFigures() else None,
     )
 
 
@@ -78,8 +77,9 @@ def unmeasured_plan(
     )
 
 
-def _configuration(problem: Problem, best: JudgedPoint) -> Configuration:
-    row, background = best.row, best.background
+def configuration_of(problem: Problem, point: JudgedPoint) -> Configuration:
+    """Return the mode and batch sizes of a measured point."""
+    row, background = point.row, point.background
     if background is None:
         return Configuration(row.mode, batch_size=row.batch_size)
     k = background_minibatches(problem, half_of(row), background.minibatch_s or 0.0)
@@ -90,6 +90,11 @@ def _configuration(problem: Problem, best: JudgedPoint) -> Configuration:
     return Configuration(
         row.mode, infer_batch_size=row.batch_size, background_batch_size=background.batch_size, background_minibatches=k
     )
+
+
+def plan_figures(problem: Problem, point: JudgedPoint) -> PlanFigures:
+    """Return the figures of a measured point."""
+    return _alone(problem, point.row) if point.background is None else _together(problem, point)
 
 
 def _alone(problem: Problem, row: ProfileRow) -> PlanFigures:

@@ -164,7 +164,7 @@ class SearchSettings:
     clock_s: Callable[[], float] = time.perf_counter
 
     def limit(self, problem: Problem, offered: int) -> int:
-        """Return the most points to measure out of those offered; with noise a point may be measured repeatedly.
+        """Return the most measurements of the offered points; with noise a point may be measured repeatedly.
 
         Raises:
             InputError: a number of points below 1, or below 0 where points are known.
@@ -172,15 +172,18 @@ class SearchSettings:
         wanted = STRATEGIES[self.strategy].default_max_points(problem) if self.max_points is None else self.max_points
         if wanted is not None and wanted < (0 if self.known else 1):
             raise InputError(f"the number of points must be at least 1, not {wanted}", "e.g. --max-points 10")
-        return offered if wanted is None else wanted if self.power_noise else min(wanted, offered)
+        if wanted is None:
+            return offered + (RESERVED if self.power_noise else 0)
+        return wanted if self.power_noise else min(wanted, offered)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The answer of a search, and every step to it."""
+    """The answer of a search, every step to it, and every measured point."""
 
     plan: Plan
     trace: Trace
+    history: SearchHistory
 
 
 def start_strategy(space: Space, problem: Problem, settings: SearchSettings) -> AskTell:
@@ -260,7 +263,7 @@ def run_search(
         raise explain(problem, history.judged(), complete=complete, trace=trace)
     summary = SearchSummary(settings.strategy, loop.measured, settings.seed, known_points, loop.expected_gain())
     plan_header = header(plans.KIND, plans.VERSION, conditions=settings.conditions)
-    return SearchResult(plan_of(plan_header, problem, history.best, summary), trace)
+    return SearchResult(plan_of(plan_header, problem, history.best, summary), trace, history)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal
@@ -50,7 +50,8 @@ class JudgedPoint:
 
     def rank(self) -> tuple[float, ...]:
         """Return the sort key of answers, best first: objective, tie-breaker, lower power, the order of knobs."""
-        power_w = self.row.power_w if self.row.power_w is not None else float("inf")
+        rows = [self.row] if self.background is None else [self.row, self.background]
+        power_w = max(float("inf") if row.power_w is None else row.power_w for row in rows)
         return (-self.objective, -self.judgement.second, power_w, *order(self.row.point))
 
 
@@ -110,13 +111,15 @@ class SearchHistory:
     def judged(self) -> list[PointResult]:
         """Return the result of every point; for two workloads of every complete pair, or of the halves without any."""
         whole = []
-        for point in self.space.points if self.space.background is not None else ():
-            halves = [self.row(half) for half in (point, self.space.partner(point)) if half in self.readings]
-            if len(halves) == 2 and all(map(_is_measurement, halves)):
-                urgent, background = map(half_of, halves)
-                judgement = judge_pair(self.problem, urgent, background)
-                whole.append(PointResult(judgement, urgent.minibatch_s, pair_power_w(urgent, background)))
+        for found in self.judged_points():
+            if found.background is not None:
+                urgent, background = half_of(found.row), half_of(found.background)
+                whole.append(PointResult(found.judgement, urgent.minibatch_s, pair_power_w(urgent, background)))
         return whole or list(self.outcomes.values())
+
+    def judged_points(self) -> Iterator[JudgedPoint]:
+        """Yield every point that was measured successfully, feasible or not; of two workloads every complete pair."""
+        return (found for point in self.space.points if (found := self._judged(point)) is not None)
 
     def doubtful(self, points_left: int) -> Point | None:
         """Return the point to measure again: the best one whose power is not surely within the budget.
@@ -143,10 +146,7 @@ class SearchHistory:
         return could_be_confirmed(self.problem, self.row(point).power_w, readings, more, self.power_noise)
 
     def _judge_alone(self, point: Point) -> Judgement:
-        row = self.row(point)
-        judgement = judge(self.problem, row)
-        self._note(point, JudgedPoint(self._suggestions[point], row, judgement, confirmed=self._sure(row)))
-        return judgement
+        return self._note(point) or judge(self.problem, self.row(point))
 
     def _judge_pairs(self, point: Point) -> Judgement:
         """Judge a half together with the other half; of several pairs that it completes, return the best judgement."""
@@ -159,7 +159,7 @@ class SearchHistory:
         pairs = [point] if is_urgent else []
         if point == partner:  # the background's half, which the urgent one's may be as well
             pairs = self._by_mode.get(partner, [])
-        judged = [judgement for urgent in pairs if (judgement := self._judge_pair(urgent, partner)) is not None]
+        judged = [judgement for urgent in pairs if (judgement := self._note(urgent)) is not None]
         if judged:
             return max(judged, key=lambda j: (bool(j.feasible), j.objective or 0.0, j.second))
         half = half_of(row)
@@ -168,25 +168,33 @@ class SearchHistory:
         )
         return Judgement(None, False if broken else None, tuple(broken))
 
-    def _judge_pair(self, urgent: Point, partner: Point) -> Judgement | None:
-        """Judge a pair and record it; return ``None`` while a half has no measurement."""
-        if urgent not in self.readings or partner not in self.readings:
+    def _judged(self, point: Point) -> JudgedPoint | None:
+        """Return a point with its judgement; ``None`` while it, or a half of two workloads, has no measurement."""
+        halves = [point] if self.space.background is None else [point, self.space.partner(point)]
+        if not all(half in self.readings for half in halves):
             return None
-        row, background = self.row(urgent), self.row(partner)
-        if not (_is_measurement(row) and _is_measurement(background)):
+        rows = [self.row(half) for half in halves]
+        if not all(map(_is_measurement, rows)):
             return None
-        judgement = judge_pair(self.problem, half_of(row), half_of(background))
-        sure = self._sure(row) and self._sure(background)
-        self._note(urgent, JudgedPoint(self._suggestions[urgent], row, judgement, background, confirmed=sure))
-        return judgement
+        row, background = rows[0], rows[1] if len(rows) > 1 else None
+        if background is None:
+            judgement = judge(self.problem, row)
+        else:
+            judgement = judge_pair(self.problem, half_of(row), half_of(background))
+        sure = all(map(self._sure, rows))
+        return JudgedPoint(self._suggestions[point], row, judgement, background, confirmed=sure)
 
-    def _note(self, point: Point, found: JudgedPoint) -> None:
+    def _note(self, point: Point) -> Judgement | None:
+        """Judge a point, remember it if it is feasible, and return its judgement; ``None`` as in ``_judged``."""
+        found = self._judged(point)
+        if found is None:
+            return None
         self._found.pop(point, None)
-        if not found.judgement.feasible or found.judgement.objective is None:
-            return
-        self._found[point] = found
-        if found.confirmed and (self.best is None or found.rank() < self.best.rank()):
-            self.best = found
+        if found.judgement.feasible and found.judgement.objective is not None:
+            self._found[point] = found
+            if found.confirmed and (self.best is None or found.rank() < self.best.rank()):
+                self.best = found
+        return found.judgement
 
     def _record(
         self,

@@ -18,19 +18,19 @@ def describe_step(step: TraceRow) -> str:
     return f"step {step.step}: {mode}, batch {step.batch_size}: {time}{power}, {verdict} ({step.reason})"
 
 
-def describe_plan(plan: Plan) -> str:
-    """Return the result of a search and its number of points as a line."""
+def describe_plan(plan: Plan, points: str | None = None) -> str:
+    """Return the result of a search and its number of points, which ``points`` puts in other words, as a line."""
     measured, search = plan.measured, plan.search
     figures = [] if measured.minibatch_s is None else [f"{format_si(measured.minibatch_s, 's')} per minibatch"]
     if plan.configuration.batch_size is None and measured.throughput_per_s is not None:
         figures.append(f"{measured.throughput_per_s:.4g} background samples per s")
     if runs_back_to_back(plan.problem) and measured.minibatch_s is not None:
-        figures.append("batches back to back")
+        figures.append("batches back to back (the latency is the time of a batch)")
     elif plan.problem.arrival_rate_per_s is not None and measured.latency_s is not None:
         figures.append(f"answers within {format_si(measured.latency_s, 's')}")
     if measured.power_w is not None:
         figures.append(format_si(measured.power_w, "W"))
-    points = f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
+    points = points or f"{search.points_measured} point{'' if search.points_measured == 1 else 's'} measured"
     known = f", {search.known_points} known" if search.known_points else ""
     return f"{_where(plan.configuration)}: {', '.join(figures) or 'not measured'}; {points}{known}"
 

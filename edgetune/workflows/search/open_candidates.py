@@ -26,6 +26,7 @@ from edgetune.workflows.search.candidates import Candidates, candidates_of_table
 from edgetune.workflows.search.options import SearchOptions
 from edgetune.workloads.costs import operator_table
 from edgetune.workloads.foreign_files import TABLE, foreign_kind, refuse_foreign
+from edgetune.workloads.resolve import recognised
 
 _TASKS = {"accuracy": "train", "train+infer": "infer", "infer+infer": "infer"}
 """What the network does in a kind of problem that is not named after it."""
@@ -42,7 +43,10 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
         InputError: options contradict the inputs, or there are no candidates.
     """
     first = opts.sources[0]
-    if opts.device is not None or first.startswith("zoo:") or Path(first).suffix in (".onnx", ".py"):
+    path = Path(first)
+    if opts.device is not None and path.is_file() and foreign_kind(path, by_name=True) is TABLE:
+        refuse_foreign(path, first, by_name=True)
+    if opts.device is not None or recognised(first) is not None:
         if opts.column:
             raise InputError("--column: only for a table", "leave it out")
         if len(opts.sources) > 1:
@@ -52,8 +56,8 @@ def open_candidates(opts: SearchOptions, *, run_code: bool) -> AbstractContextMa
         return _network_candidates(opts, run_code=run_code)
     if given := opts.for_network():
         raise InputError(f"{' and '.join(given)}: only for a network", "leave them out, or name a device")
-    if foreign_kind(Path(first), by_name=False) is not TABLE:
-        refuse_foreign(Path(first), first)
+    if foreign_kind(path, by_name=False) is not TABLE:
+        refuse_foreign(path, first)
     if opts.batch_sizes is not None:
         parse_batch_sizes(opts.batch_sizes)  # refused before a table is read
     return nullcontext(candidates_of_tables(opts))

@@ -60,8 +60,8 @@ class StrategyOptions:
     strategy: Annotated[
         str | None,
         Option(
-            "roofline (the default), pareto, gmd, als, staircase, binary, random, nn, tpe, gp, exhaustive; "
-            "or auto: chosen by the available time.",
+            "roofline, pareto, gmd, als, staircase, binary, random, nn, tpe, gp, exhaustive; or auto: chosen by the "
+            "available time. Default: exhaustive for a table, else roofline.",
             metavar="NAME",
         ),
     ] = None
@@ -128,6 +128,9 @@ class SearchOptions(PointOptions, StrategyOptions, ProblemOptions):
     output: Annotated[
         str | None, _file("Write the plan to FILE. Default: print it.", ("-o", "--output"), metavar="FILE")
     ] = None
+    top: Annotated[
+        int | None, Option("Show the N best points, and why each lost.", (), "Output", "N", least=1)
+    ] = None  # fmt: skip
     trace: Annotated[str | None, _file("Write every step of the search to FILE.", metavar="FILE")] = None
     points: Annotated[
         str | None, _file("Keep measured points in FILE; points in it are not measured again.", metavar="FILE")

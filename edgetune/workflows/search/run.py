@@ -18,7 +18,9 @@ from edgetune.stages.profiling.disturbances import contention_warning
 from edgetune.stages.roofline.balance import balance
 from edgetune.stages.search.answer import MORE_POINTS, NoPowerError, NothingFeasibleError, unmeasured_plan
 from edgetune.stages.search.driver import SearchResult, SearchSettings, run_search
+from edgetune.stages.search.history import SearchHistory
 from edgetune.stages.search.problem import needs_power, validate
+from edgetune.stages.search.ranking import RankedPoint, rank_points
 from edgetune.stages.search.strategy import Hints
 from edgetune.units import parse_share, parse_time_s
 from edgetune.workflows.output import check_outputs, wrote
@@ -39,9 +41,7 @@ from edgetune.workflows.search.saved_points import (
     saving_points,
 )
 from edgetune.workflows.search.strategy_choice import (
-    AUTO,
     DEFAULT,
-    OF_NAMES,
     SearchEstimate,
     StrategyChoice,
     choose_strategy,
@@ -62,12 +62,16 @@ class SearchAnswer:
         plan: The answer; ``None`` if no measured point is feasible.
         trace: Every step; ``None`` if there was no time to measure.
         candidates: The candidates.
+        points_used: How many points of a table were looked at, in words; ``None`` if points were measured.
+        top: The answer and the points nearest to it, as many as ``--top`` asks for.
     """
 
     problem: Problem
     plan: Plan | None
     trace: Trace | None
     candidates: Candidates
+    points_used: str | None = None
+    top: tuple[RankedPoint, ...] = ()
 
 
 OnAnswer = Callable[[SearchAnswer], None]
@@ -140,7 +144,7 @@ def _opened(opts: SearchOptions, reporter: Reporter, *, run_code: bool = True) -
         if choice.name is None and {row.point for row in known.rows} & set(candidates.points):
             opts = replace(opts, max_points=0)
             choice = StrategyChoice(DEFAULT, f"{choice.why}; what was measured earlier answers")
-        if opts.strategy == AUTO or (opts.strategy is None and choice.name == OF_NAMES):
+        if choice.why:
             reporter.info(f"{choice.name or 'the maximum mode'}: {choice.why}")
         yield SearchTask(opts, candidates, problem, known, choice, time_budget_s)
 
@@ -162,7 +166,16 @@ def _searched(task: SearchTask, reporter: Reporter, on_answer: OnAnswer) -> Sear
     for data_warning in result.plan.header.warnings:
         if data_warning.code == "time-over":
             reporter.info(f"{data_warning.code}: {data_warning.advice}")
-    return SearchAnswer(task.problem, result.plan, result.trace, candidates)
+    used = _points_used(result.history, len(task.opts.sources)) if candidates.free else None
+    top = rank_points(result.history, task.opts.top) if task.opts.top else ()
+    return SearchAnswer(task.problem, result.plan, result.trace, candidates, used, top)
+
+
+def _points_used(history: SearchHistory, tables: int) -> str:
+    """Return how many points of the tables a search looked at."""
+    used, offered = len(history.outcomes), len(history.space.halves)
+    of_all = f"all {offered} points of the table{'s' if tables > 1 else ''}"
+    return of_all if used == offered > 1 else f"{used} of {offered} points used"
 
 
 def _hand_over(answer: SearchAnswer, opts: SearchOptions, reporter: Reporter, on_answer: OnAnswer) -> None:
@@ -174,7 +187,7 @@ def _hand_over(answer: SearchAnswer, opts: SearchOptions, reporter: Reporter, on
         if opts.output is not None and opts.output != "-":
             io.write(answer.plan, opts.output)
             reporter.info(f"wrote {opts.output}")
-        reporter.info(describe_plan(answer.plan))
+        reporter.info(describe_plan(answer.plan, answer.points_used))
         if answer.plan.search.expected_gain is not None:
             reporter.info(describe_gain(answer.plan.search.expected_gain))
 
@@ -229,10 +242,10 @@ def _run(task: SearchTask, reporter: Reporter, label: SimulationLabel) -> Search
     quick = candidates.free or not reporter.watched
 
     def on_step(step: TraceRow) -> None:
-        brief = quick or step.source == "known"  # a table known from earlier may have thousands of steps
-        if reporter.verbose or not brief:
-            label.announce()
-        (reporter.detail if brief else reporter.info)(describe_step(step))
+        if (quick or step.source == "known") and not reporter.verbose:
+            return  # a table may have thousands of steps
+        label.announce()
+        reporter.info(describe_step(step))
 
     relatives = read_relatives(candidates, task.problem, opts)
     data_warnings = (*known.data_warnings, *relatives.data_warnings)

@@ -1,4 +1,7 @@
-"""Chooses the strategy of a search: the named one, by default ``roofline``, or the choice of ``auto`` with its reason.
+"""Chooses the strategy of a search: the named one, the default, or the choice of ``auto`` with its reason.
+
+The default is ``exhaustive`` for a table, where a point costs a look-up, and ``roofline`` where points are measured, or
+where options limit the points or give prior knowledge, as in a replay of a live search.
 
     time for...            the answer serves...        auto takes
     nothing                                            the board's maximum mode, which is not measured
@@ -24,16 +27,16 @@ from edgetune.workflows.search.candidates import Candidates
 from edgetune.workflows.search.options import SearchOptions
 
 DEFAULT = "roofline"
-OF_NAMES = "exhaustive"
+EXHAUSTIVE = "exhaustive"
 AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyChoice:
-    """A strategy and the reason for it; ``name`` is ``None`` if there is no time to measure."""
+    """A strategy, ``None`` if there is no time to measure; ``why`` is empty for the named one and the default."""
 
     name: str | None
-    why: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +109,13 @@ def choose_strategy(
     """
     name = opts.strategy
     if name in (None, AUTO) and _has_names_only(candidates, problem):
-        return StrategyChoice(OF_NAMES, "the modes have names, which have no order, so that every point is looked at")
+        return StrategyChoice(EXHAUSTIVE, "the modes have names, which have no order, so that every point is looked at")
     if name != AUTO:
         if opts.reusable and name not in (None, "pareto"):
             raise InputError(f"--reusable: {name} searches for one budget only", "--strategy pareto, or leave it out")
-        chosen = name or ("pareto" if opts.reusable else DEFAULT)
+        chosen = name or ("pareto" if opts.reusable else EXHAUSTIVE if _asks_for_all(opts) else DEFAULT)
         find_strategy(chosen)
-        return StrategyChoice(chosen, "as asked" if name else "the default")
+        return StrategyChoice(chosen)
     if time_budget_s is not None:
         point_s = _point_s(candidates)
         if time_budget_s < point_s:
@@ -128,6 +131,12 @@ def _has_names_only(candidates: Candidates, problem: Problem) -> bool:
     """Return whether the candidates' modes differ only in their names."""
     named = any(point.mode.power_mode is not None for point in candidates.points)
     return named and offered_space(problem, candidates.points).named is not None
+
+
+def _asks_for_all(opts: SearchOptions) -> bool:
+    """Return whether a table is searched, and no option limits the points or gives knowledge to save some by."""
+    limits = (opts.max_points, opts.time_budget, opts.good_enough, opts.roofline)
+    return opts.device is None and all(limit is None for limit in limits) and not opts.like
 
 
 def _point_s(candidates: Candidates) -> float:
