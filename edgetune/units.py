@@ -55,6 +55,8 @@ def parse_quantity(text: str | float, units: Mapping[str, float], *, what: str, 
         raise InputError(f"{what} must be a finite number above zero, not {text!r}", f"e.g. {example}")
     if unit is None:
         raise InputError(f"{what} has no unit: {text!r}", f"write it with one, e.g. {example}")
+    if unit.startswith(","):
+        raise InputError(f"{what} is not a quantity: {text!r}", f"decimals follow a point; no commas, e.g. {example}")
     if unit not in units:
         raise InputError(f"{what} has an unknown unit {unit!r}", f"known: {', '.join(units)}; e.g. {example}")
     value = number * units[unit]

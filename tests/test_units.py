@@ -46,6 +46,12 @@ def test_refuses_what_is_not_a_power_and_shows_how_to_write_one(text):
     assert "\n" not in refusal.value.message + refusal.value.hint
 
 
+def test_a_decimal_comma_is_refused_with_the_reason():
+    with pytest.raises(InputError, match="is not a quantity") as refused:
+        units.parse_power_w("30,5W")
+    assert "decimals follow a point" in refused.value.hint
+
+
 @pytest.mark.parametrize("text", ["101%", "-1%", "1.5", "nan", "five", ""])
 def test_refuses_a_share_outside_zero_to_one(text):
     with pytest.raises(InputError, match="between 0 and 100"):

@@ -192,7 +192,9 @@ def sniff(data: bytes, *, name: str) -> Format:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise InputError(f"{name} is neither Parquet, YAML nor CSV", "text files must be UTF-8")
+        network = f"of a network, edgetune roofline ops {name} lists the operators"
+        hint = network if name.endswith(".onnx") else "text files must be UTF-8"
+        raise InputError(f"{name} is neither Parquet, YAML nor CSV", hint)
     if has_rows(text):
         return "json"
     return "yaml" if _KIND_LINE.search(text[:65536]) else "csv"

@@ -45,11 +45,11 @@ KINDS: Mapping[str, Kind] = {
     "roofline": Kind("Roofline", DOCUMENT, "edgetune roofline MODEL -o FILE"),
     "run": Kind("Run", TABLE, "edgetune interleave -o FILE"),
     "timeline": Kind("Timeline", TABLE, "edgetune schedule run -o FILE"),
-    "jobs": Kind("Jobs", DOCUMENT, "edgetune schedule generate -o FILE"),
+    "jobs": Kind("Jobs", DOCUMENT, "edgetune schedule generate --jobs FILE"),
     "layer_costs": Kind("LayerCosts", TABLE, "edgetune schedule profile"),
     "elastic_table": Kind("ElasticTable", TABLE, "edgetune schedule kernels shrink"),
     "kernel_timeline": Kind("KernelTimeline", TABLE, "edgetune schedule kernels simulate -o FILE"),
-    "kernel_tasks": Kind("KernelTasks", DOCUMENT, "edgetune show examples/kernels.yaml"),
+    "kernel_tasks": Kind("KernelTasks", DOCUMENT, "edgetune help kernels"),
 }
 
 ENDINGS: Mapping[str, tuple[str, ...]] = {
@@ -80,8 +80,11 @@ def kind_of(artifact: type) -> str:
 
 
 def article(kind: str) -> str:
-    """Return a kind with its article, e.g. ``an ops``."""
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    """Return a kind in words with its article, e.g. ``an ops``, ``a file of jobs``."""
+    word = kind.replace("_", " ")
+    if kind in ("jobs", "kernel_tasks", "layer_costs"):
+        return f"a file of {word}"
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
 def check_ending(name: str | Path, kind: str, option: str) -> None:
@@ -101,7 +104,7 @@ def check_ending(name: str | Path, kind: str, option: str) -> None:
         return
     *first, last = endings
     listed = f"{', '.join(first)} or {last}" if first else last
-    message = f"{option}: {name} ends in {path.suffix}, and {article(kind).replace('_', ' ')} is written as {listed}"
+    message = f"{option}: {name} ends in {path.suffix}, and {article(kind)} is written as {listed}"
     raise InputError(message, f"e.g. {option} {path.with_suffix(endings[0])}")
 
 

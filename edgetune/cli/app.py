@@ -149,7 +149,7 @@ def edgetune(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE", show_default=False,
-            help="Before the command: raise a limit on what it reads, as a refusal names it, e.g. table_cells=2e7. "
+            help="Before the command: raise a limit on what it reads, e.g. table_cells=2e7. An error names the limit. "
             "May be repeated.",
         ),
     ] = None,

@@ -20,10 +20,14 @@ def show_help(
     """
     from edgetune import manual
     from edgetune.choices import choose
+    from edgetune.cli.app import COMMANDS
     from edgetune.cli.screen import page, print_lines, table
+    from edgetune.errors import InputError
 
     if topic is None:
         table(("topic", "what the page says"), list(manual.TOPICS.items()))
         print_lines("", "edgetune help TOPIC prints a page. Begin with: edgetune help first-steps")
+    elif topic in COMMANDS:
+        raise InputError(f"{topic} is a command, not a topic", f"edgetune {topic} --help lists its options")
     else:
         page(manual.page(choose(topic, manual.TOPICS, what="topic")))

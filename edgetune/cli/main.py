@@ -157,17 +157,21 @@ def _plain(message: str) -> str:
 
 
 def _usage_hint(error: BaseException) -> str:
-    from edgetune.choices import nearest
+    from edgetune.choices import closest, nearest
 
     context = getattr(error, "ctx", None)
     if context is None:
         return "see edgetune --help"
-    message = str(error)
+    message, see = str(error), f"see {context.command_path} --help"
     option = getattr(error, "option_name", None)
     if option is not None and "no such option" in message.lower():
         parameters = context.command.get_params(context)
-        known = [word for parameter in parameters for word in (*parameter.opts, *parameter.secondary_opts)]
-        return nearest(option, [word for word in known if word.startswith("--")])
+        words = [word for parameter in parameters for word in (*parameter.opts, *parameter.secondary_opts)]
+        known = [word for word in words if word.startswith("--")]
+        meant = " or ".join(word for word in known if word.startswith(option)) or closest(option, known)
+        return f"did you mean {meant}? {see}" if meant else see
     if "no such command" in message.lower():
         return nearest(message.split("'")[1], context.command.list_commands(context))
-    return f"see {context.command_path} --help"
+    if "extra argument" in message:
+        return f"write a list or a quantity as one word, e.g. 1,4,16 or 30W; {see}"
+    return see

@@ -63,15 +63,19 @@ def auto_name() -> str:
     raise DeviceError("no device was found", "`edgetune device` lists the devices by name")
 
 
+_MEANT = {"cpu": "host", "gpu": "nvidia", "cuda": "nvidia"}
+"""Words that other programs have for a device."""
+
+
 def _kind_of(name: str) -> DeviceKind:
     word = name.partition(":")[0].partition("?")[0]
     if word in DEVICES:
         return DEVICES[word]
     names = [AUTO, *(kind.example for kind in DEVICES.values())]
-    near = closest(name, [*names, *DEVICES])
+    near = _MEANT.get(name.lower()) or closest(name, [*names, *DEVICES])
     if not near and Path(name).is_file():
         raise InputError(f"unknown device {name!r}", f"to use a file as a device write recorded:{name}")
-    known = f"known: {', '.join(names)}"
+    known = f"known: {', '.join(names)}; `edgetune device` says what each is"
     if not near:
         raise InputError(f"unknown device {name!r}", known)
     meant = DEVICES[near].example if near in DEVICES else near

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -88,7 +90,10 @@ class Target:
             raise InputError(f"cannot write {self.path}: it is a folder", "name a file in it") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL character in the name
             reason = getattr(error, "strerror", None) or str(error)
-            raise InputError(f"cannot write {self.path}: {reason}", "choose another file") from None
+            missing = isinstance(error, FileNotFoundError) and not os.path.lexists(self.path.parent)
+            make = f"make its folder first: mkdir -p {shlex.quote(str(self.path.parent))}"
+            hint = make if missing else "choose another file"
+            raise InputError(f"cannot write {self.path}: {reason}", hint) from None
         if kind is not None and kind in ENDINGS:
             check_ending(self.path, kind, option)
 

@@ -60,7 +60,7 @@ _TORCH_EXPORT = "torch.onnx.export(model, (example,), '{onnx}')"
 
 TABLE = ForeignKind(
     "a table, not an ONNX model",
-    "to search it, leave --device out; to look its points up: --device recorded:{file}, and the network's name",
+    "to search it: edgetune search {file}; to look its points up: --device recorded:{file}, and the network's name",
     (".parquet", ".csv"),
     mark=_starts(b"PAR1"),
 )

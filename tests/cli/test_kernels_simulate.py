@@ -172,7 +172,7 @@ def test_timelines_and_tasks_are_shown_and_drawn(edgetune, tasks):
         (("[128]", "[1024], registers: 80"), (), "multiprocessor has 65536 registers and room for 1536 threads"),
         (("uniform:500/s", "uniform:1000000000/s"), (), "uniform:1000000000/s, 2 kernels, 20 ms) come to about 8e+07"),
         (("", ""), ("--duration", "100h"), "more than the limit simulated_launches allows (60,000)"),
-        (("kind: kernel_tasks", "kind: jobs"), (), "is a jobs, not a kernel_tasks"),
+        (("kind: kernel_tasks", "kind: jobs"), (), "is a file of jobs, not a file of kernel tasks"),
     ],
 )
 def test_invalid_simulations_are_refused_in_two_lines(edgetune, tasks, edit, options, why):

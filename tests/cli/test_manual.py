@@ -79,6 +79,12 @@ def test_an_unknown_topic_names_the_known_ones(edgetune):
     assert "did you mean security?" in done.err
 
 
+def test_the_help_of_a_command_is_named(edgetune):
+    done = edgetune("help", "profile")
+    assert done.code == 2
+    assert "edgetune profile --help" in done.err
+
+
 def test_a_page_lists_every_limit_as_it_is():
     rows = [f"- `{name}`, {limit.default:,} {limit.unit}: {limit.reason}" for name, limit in LIMITS.items()]
     table = "\n".join(fill(row, 80, subsequent_indent="  ", break_on_hyphens=False) for row in rows)

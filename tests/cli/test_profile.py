@@ -309,6 +309,31 @@ def test_a_live_search_without_a_task_is_of_inference(edgetune):
     assert "kind: infer" in ended.out
 
 
+@pytest.mark.parametrize(
+    ("model", "words"), [("net.onx", "there is no file net.onx"), ("table.parquet", "is a table, not an ONNX model")]
+)
+def test_a_missing_file_is_refused_before_a_missing_task(edgetune, tmp_path, monkeypatch, model, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
+    ended = edgetune("profile", model, "--device", "host")
+    assert_two_lines(ended, 2)
+    assert words in ended.lines[0]
+
+
+def test_a_missing_folder_is_named_with_the_command_that_makes_it(edgetune, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ended = edgetune("profile", "zoo:resnet18", "--device", "twin:orin-agx", "-o", "my runs/x.parquet")
+    assert_two_lines(ended, 2)
+    assert ended.lines[1] == "hint: make its folder first: mkdir -p 'my runs'"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("cpu", "host"), ("GPU", "nvidia:0"), ("cuda", "nvidia:0")])
+def test_other_words_for_devices_lead_to_them(edgetune, name, meant):
+    ended = edgetune("profile", "zoo:resnet18", "--device", name)
+    assert_two_lines(ended, 2)
+    assert f"did you mean {meant}?" in ended.lines[1]
+
+
 def test_a_name_in_a_table_has_no_default_task(edgetune, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("workload,task,batch_size,gpu_mhz,minibatch_s\nnet,train,8,300,0.2\n")

@@ -257,7 +257,7 @@ def _data_warnings(last: Sequence[SweepJournalEntry], options: ProfileOptions) -
         found.append(
             DataWarning(
                 "interval-wider-than-target",
-                "quieten the machine, or allow more minibatches or time per point",
+                "stop other programs, or allow more minibatches or time per point",
                 {"points": wide, "target_fraction": options.target_ci},
             )
         )

@@ -45,6 +45,8 @@ EXTRAS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("cuda", ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"), "compile CUDA kernels"),
     ("cuda", ("cuda-bindings",), "compile and launch CUDA kernels"),
     ("plot", ("matplotlib",), "draw figures"),
+    ("bayes", ("optuna",), "search by tpe and gp"),
+    ("optimum", ("ortools",), "find optimal schedules"),
 )
 """Extras, the distributions of which one is enough, and what it is for."""
 

@@ -24,7 +24,7 @@ from edgetune.workflows.parse_options import (
     parse_batch_sizes,
     parse_task,
 )
-from edgetune.workloads.resolve import resolve
+from edgetune.workloads.resolve import recognised, resolve
 from edgetune.workloads.workload import Workload
 
 
@@ -65,9 +65,10 @@ def check(words: WorkloadOptions) -> None:
     """Check the task and the batch sizes before a device is opened.
 
     Raises:
-        InputError: see ``parse_task`` and ``parse_batch_sizes``.
+        InputError: see ``parse_task`` and ``parse_batch_sizes``; ``choose_subject`` refuses a missing task.
     """
-    parse_task(words.task, model=words.model)
+    if words.task is not None:
+        parse_task(words.task)
     parse_batch_sizes(words.batch_sizes or "1")
     parse_batch_axes(words.batch_axis)
 
@@ -87,6 +88,9 @@ def choose_subject(
     Raises:
         InputError: the network, task or a batch size is not available here, or ``--ops`` does not apply.
     """
+    looked_up = words.ops is not None or isinstance(device.source, TableSource)
+    if words.task is None and not looked_up and recognised(words.model) is None:
+        resolve(words.model)  # a missing file is refused before a missing task
     task = parse_task(words.task, model=words.model)
     sizes: Sequence[int] = () if words.batch_sizes is None else parse_batch_sizes(words.batch_sizes)
     batch = None

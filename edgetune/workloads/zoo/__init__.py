@@ -145,10 +145,12 @@ def network(name: str) -> ZooNetwork:
     """Return a row of the zoo by name.
 
     Raises:
-        InputError: There is no such network.
+        InputError: there is no such network; the hint names the nearest.
     """
     if name not in NETWORKS:
-        raise InputError(f"the zoo has no network {name!r}", f"choose one of: {', '.join(NETWORKS)}")
+        listed = f"the zoo has {', '.join(NETWORKS)}"
+        hint = nearest(name, NETWORKS, listed=listed, prefix=PREFIX)
+        raise InputError(f"there is no network {name!r} in the zoo", hint)
     return NETWORKS[name]
 
 
@@ -206,14 +208,9 @@ def load(reference: str) -> Workload:
     """Return the workload named ``zoo:NAME``.
 
     Raises:
-        InputError: there is no such network; the hint names the nearest.
+        InputError: there is no such network.
     """
-    name = reference.removeprefix(PREFIX)
-    if name not in NETWORKS:
-        listed = f"the zoo has {', '.join(NETWORKS)}"
-        raise InputError(
-            f"there is no network {name!r} in the zoo", nearest(name, NETWORKS, listed=listed, prefix=PREFIX)
-        )
+    name = network(reference.removeprefix(PREFIX)).name
     return Workload(reference, name, "zoo", None, _hash(name))
 
 
