@@ -1,44 +1,114 @@
-"""Print how strategies fare on fully measured tables: python tests/benchmarks/search_tables.py --help.
+"""Print how near a search comes to the optimum on tables of real boards and of made-up ones, and which goals it meets.
 
-Tables: the twin's 441 modes for five training networks (made here when the folder lacks them), and, where the folder of
-public measurements is given, FlexiBO (times of a Jetson TX2, power from the formula of `flexibo_power_w`), LoudVA
-(Jetson Xavier NX and Nano) and Zeus (batch size x power limit on two GPUs).
+    python tests/benchmarks/search_tables.py --data FOLDER
+
+Every table is searched for power budgets from the 2 % to the 98 % quantile of its power, with five points for one or
+two knobs and ten for more. The tables are:
+
+- the twin's 441 modes for five training networks, made here and kept in the cache;
+- of the folder of public measurements FlexiBO (times of a Jetson TX2, power from ``flexibo_power_w``), LoudVA (Jetson
+  Xavier NX and Nano), Zeus (batch size x power limit on two GPUs), and a Titan X, an A100 and a V100;
+- the families of ``search_families.py``.
+
+``--like`` searches every table with the other tables of its board as relatives: without any, with one, with all.
+``--large`` times a search among the 18,096 modes of an Orin AGX instead.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 import subprocess
 import sys
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
+from scipy.special import ndtr
+from search_families import FAMILIES, family_table, large_table
+
+from edgetune.artifacts.evaluation import EvaluationRun
 from edgetune.artifacts.io import read_profile
-from edgetune.artifacts.profile import ProfileRow
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
-
-from strategy_scores import Score, evaluate, infer_problems, summarise, train_problems
+from edgetune.artifacts.problem import Problem
+from edgetune.artifacts.profile import Point, ProfileRow
+from edgetune.stages.search.evaluation.answering import Contender
+from edgetune.stages.search.evaluation.cases import EvaluationCase
+from edgetune.stages.search.evaluation.problems import Measured, ProblemSet
+from edgetune.stages.search.evaluation.results import Merit, merits
+from edgetune.stages.search.evaluation.runner import EvaluationRunner, _single_threaded, truths
+from edgetune.stages.search.space import offered_space
+from edgetune.stages.search.strategies import roofline
+from edgetune.stages.search.strategy import PointResult
 
 TWIN_NETWORKS = ("mobilenet_v3_large", "resnet18", "yolov8n", "bert_base", "lstm")
-INFER_NETWORKS = ("mobilenet_v3_large", "resnet18", "bert_base")
+SEEDS = 4
+"""Tables of each made-up family."""
 
-Tables = dict[str, list[ProfileRow]]
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A fully measured table.
+
+    Args:
+        name: Its name; the first word is the family.
+        board: The board that it shares with its relatives; empty for a table without any.
+        rows: Its points.
+    """
+
+    name: str
+    board: str
+    rows: tuple[ProfileRow, ...]
+
+    @property
+    def family(self) -> str:
+        """The first word of the name."""
+        return self.name.split()[0]
 
 
-def twin_tables(folder: Path, task: str = "train", batch_sizes: str = "16", names: tuple[str, ...] = TWIN_NETWORKS):
+def all_tables(data: Path, cache: Path, only: str) -> list[Table]:
+    """Return the tables whose name contains ``only``; those of the twin are made where the cache lacks them."""
+    made = [*public_tables(data), *twin_tables(cache, only)]
+    made += [
+        Table(f"{family} {seed}", "", tuple(family_table(family, seed))) for family in FAMILIES for seed in range(SEEDS)
+    ]
+    named = [replace(table, rows=tuple(replace(row, workload=table.name) for row in table.rows)) for table in made]
+    return [table for table in named if only in table.name]
+
+
+def twin_tables(folder: Path, only: str) -> Iterator[Table]:
+    """Yield the tables of the twin."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables: Tables = {}
-    for name in names:
-        path = folder / f"{task}-{name}.parquet"
+    for name in (name for name in TWIN_NETWORKS if only in f"twin {name}"):
+        path = folder / f"train-{name}.parquet"
         if not path.exists():
             command = [sys.executable, "-c", "from edgetune.cli.main import main; main()", "profile", f"zoo:{name}"]
-            command += ["--task", task, "--batch-sizes", batch_sizes, "--device", "twin:orin-agx"]
+            command += ["--task", "train", "--batch-sizes", "16", "--device", "twin:orin-agx"]
             subprocess.run([*command, "--modes", "grid:441", "-o", str(path)], check=True, capture_output=True)
-        tables[f"twin {name}"] = list(read_profile(str(path)).rows)
-    return tables
+        yield Table(f"twin {name}", "twin", _training(path))
+
+
+def public_tables(data: Path) -> Iterator[Table]:
+    """Yield the measurements of others."""
+    for path in sorted((data / "flexibo").glob("*.csv")):
+        rows = tuple(replace(row, power_w=flexibo_power_w(row)) for row in _training(path))
+        yield Table(f"flexibo {path.stem[4:]}", "flexibo", rows)
+    for path in sorted((data / "loudva").glob("*.csv")):
+        yield Table(f"loudva {path.stem}", "", _training(path))
+    for path in sorted((data / "zeus").glob("*_epochs.csv")):
+        yield from zeus_tables(path)
+    for path in sorted((data / "titanx_a100_v100").glob("*.csv")):
+        yield Table(f"gpu {path.stem}", path.stem.split("_")[0], _training(path))
+
+
+def _training(path: Path) -> tuple[ProfileRow, ...]:
+    """Return the rows of a table as those of training: a search for the shortest time within a power budget."""
+    return tuple(replace(row, task="train") for row in read_profile(str(path)).rows)
 
 
 def flexibo_power_w(row: ProfileRow) -> float:
@@ -48,88 +118,274 @@ def flexibo_power_w(row: ProfileRow) -> float:
     return 2.0 + 5.0 * (0.5 * g + 0.5 * g**3) + 1.5 * m + 4.0 * c * (0.4 * f + 0.6 * f**3)
 
 
-def public_tables(data: Path) -> Tables:
-    tables: Tables = {}
-    for path in sorted((data / "flexibo").glob("*.csv")):
-        rows = [replace(row, task="train") for row in read_profile(str(path)).rows]
-        tables[f"flexibo {path.stem[4:]}"] = [replace(row, power_w=flexibo_power_w(row)) for row in rows]
-    for path in sorted((data / "loudva").glob("*.csv")):
-        tables[f"loudva {path.stem}"] = [replace(row, task="train") for row in read_profile(str(path)).rows]
-    for path in sorted((data / "zeus").glob("*_epochs.csv")):
-        groups: dict[str, list[ProfileRow]] = defaultdict(list)
-        with path.open() as file:
-            for line in csv.DictReader(file):
-                batch = int(line["batch_size"])
-                groups[f"{line['workload']} {line['optimizer']}"].append(
-                    ProfileRow(
-                        line["workload"],
-                        "train",
-                        batch,
-                        float(line["epoch_s"]) * batch / 1e5,  # an epoch of 100,000 samples: only ratios matter
-                        power_limit_w=float(line["power_limit_w"]),
-                        power_w=float(line["power_w"]),
-                    )
-                )
-        tables |= {f"zeus {path.stem[:4]} {name}": rows for name, rows in groups.items()}
-    return tables
+def zeus_tables(path: Path) -> Iterator[Table]:
+    """Yield a table per network and optimiser; a minibatch has its share of an epoch of 100,000 samples."""
+    groups: dict[str, list[ProfileRow]] = defaultdict(list)
+    with path.open() as file:
+        for line in csv.DictReader(file):
+            batch, limit_w = int(line["batch_size"]), float(line["power_limit_w"])
+            row = ProfileRow(line["workload"], "train", batch, float(line["epoch_s"]) * batch / 1e5)
+            row = replace(row, power_limit_w=limit_w, power_w=float(line["power_w"]))
+            groups[f"{line['workload']} {line['optimizer']}"].append(row)
+    for name, rows in groups.items():
+        yield Table(f"zeus {path.stem[:4]} {name}", f"zeus {path.stem[:4]}", tuple(rows))
 
 
-def step_w(rows: list[ProfileRow]) -> float:
-    """Return 1 W, or less for a small board, so that there are at least 20 budgets."""
-    powers = [row.power_w for row in rows if row.power_w]
-    return next(step for step in (1.0, 0.5, 0.2, 0.1) if (max(powers) - min(powers)) / step >= 20 or step == 0.1)
-
-
-def line_of(name: str, scores: list[Score]) -> str:
-    s = summarise(scores)
-    figures = "  ".join(f"{100 * v:7.2f}" for v in (s.median, s.mean, s.p90, s.p99))
-    return (
-        f"{name:34} {s.solved:5}/{s.problems:<5} {s.violations:4}  {figures}  {s.points:6.1f} {1e3 * s.strategy_s:8.1f}"
+def case_of(table: Table, budgets: int, relatives: Sequence[Table] = ()) -> EvaluationCase:
+    """Return the case of a table, with so many power budgets and these tables as relatives."""
+    rows = {row.point: row for row in table.rows if row.status == "ok"}
+    space = offered_space(Problem("train"), rows)
+    measured = Measured.of(space, rows)
+    drawn_w = measured.power_w[np.isfinite(measured.power_w)]
+    budgets_w = np.unique(np.quantile(drawn_w, np.linspace(0.02, 0.98, budgets)).round(4))
+    nothing = np.full(len(budgets_w), np.nan)
+    known = tuple(row for relative in relatives for row in relative.rows)
+    problems = ProblemSet(Problem("train"), budgets_w, nothing, nothing)
+    return EvaluationCase(
+        "train", table.name, table.board, table.name, None, "auto", problems, space, rows, measured, known
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "../shared/data")
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The searches of one table; ``kind`` names the relatives that it is given."""
+
+    table: Table
+    kind: str
+    relatives: tuple[Table, ...]
+    strategy: str
+    points: int
+    budgets: int
+
+    def run(self) -> Searches:
+        """Search for every budget, and keep what was predicted of each measured point."""
+        case = case_of(self.table, self.budgets, self.relatives)
+        _held.clear()
+        contender = Contender(self.strategy, self.points)
+        runner = EvaluationRunner([case], truths([case]), [np.arange(len(case.problems))], [contender])
+        runner.run()
+        return Searches(self.table.family, self.table.name, self.kind, runner.runs(), list(_held))
+
+
+@dataclass(slots=True)
+class Searches:
+    """The searches of one table or of several, and their figures.
+
+    Args:
+        family, name, kind: Of the tables.
+        runs: The runs.
+        held: For each prediction, whether the 80 % intervals of time and power held what was measured.
+    """
+
+    family: str
+    name: str
+    kind: str
+    runs: list[EvaluationRun] = field(default_factory=list)
+    held: list[tuple[bool, bool]] = field(default_factory=list)
+
+    @property
+    def merit(self) -> Merit:
+        """The figures of the runs together."""
+        return merits(self.runs, lambda run: "")[0]
+
+    @property
+    def far(self) -> int:
+        """The number of budgets that cost more than 15 %."""
+        return int(sum((run.excess > 0.15).sum() for run in self.runs))
+
+    @property
+    def suggestion_s(self) -> float:
+        """Computation per suggestion, s."""
+        return float(
+            sum(run.strategy_s.sum() for run in self.runs) / max(sum(run.points.sum() for run in self.runs), 1)
+        )
+
+    @property
+    def held_shares(self) -> tuple[float, float]:
+        """Shares of the 80 % intervals of time and of power that held; NaN for a strategy that has none."""
+        time, power = np.mean(self.held, axis=0) if self.held else (math.nan, math.nan)
+        return float(time), float(power)
+
+    @property
+    def unsolved(self) -> int:
+        """The number of solvable budgets without an answer."""
+        return self.merit.solvable - self.merit.solved
+
+    def line(self) -> str:
+        """Return a line of the table."""
+        merit = self.merit
+        figures = "".join(f"{100 * value:8.2f}" for value in (merit.mean, merit.p90, merit.worst))
+        intervals = "/".join("-" if math.isnan(share) else f"{100 * share:.0f}" for share in self.held_shares)
+        return (
+            f"{_cut(self.name):36}{self.kind:5}{f'{merit.solved}/{merit.solvable}':>10}{merit.violations:5}{figures}"
+            f"{self.far:6}{intervals:>8}{1e3 * self.suggestion_s:6.1f}"
+        )
+
+
+HEAD = f"{'table':36}{'like':5}{'solved':>10}{'over':>5}"
+HEAD += f"{'mean %':>8}{'p90 %':>8}{'worst %':>8}{'>15 %':>6}{'in 80 %':>8}{'ms':>6}"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 35 else f"{name[:34]}~"
+
+
+def joined(searches: Iterable[Searches]) -> list[Searches]:
+    """Return the searches of each family and of all together, for each kind of relatives."""
+    found: dict[tuple[str, str], Searches] = {}
+    for each in searches:
+        for name in (f"= {each.family}", "= all"):
+            whole = found.setdefault((name, each.kind), Searches(each.family, name, each.kind))
+            whole.runs += each.runs
+            whole.held += each.held
+    return sorted(found.values(), key=lambda each: each.name == "= all")
+
+
+_held: list[tuple[bool, bool]] = []
+"""Whether the 80 % intervals held, in this process."""
+LEAST_SD = 0.01
+"""Standard deviation added to a prediction: an interval need not tell differences of a per cent apart."""
+
+
+def keep_predictions() -> None:
+    """Let the searches of one workload in this process record whether each measured point was within its interval.
+
+    The public interface has means only, so this reads the beliefs of ``roofline``.
+    """
+    searcher = roofline._RooflinePoints
+    tell = searcher.tell
+
+    def recording(self: roofline._RooflinePoints, point: Point, result: PointResult) -> None:
+        if self._measured and result.minibatch_s and result.power_w:
+            row = np.array([self._rows[self._space.levels[point]]])
+            belief = self._beliefs.about(row)
+            figures = (
+                (result.minibatch_s, belief.log_time, belief.time_sd),
+                (result.power_w, belief.log_power, belief.power_sd),
+            )
+            time, power = (
+                float(ndtr((math.log(value) - mean[0]) / np.hypot(sd[0], LEAST_SD))) for value, mean, sd in figures
+            )
+            _held.append((0.1 <= time <= 0.9, 0.1 <= power <= 0.9))
+        tell(self, point, result)
+
+    searcher.tell = recording  # type: ignore[method-assign]
+
+
+def jobs_of(tables: Sequence[Table], options: argparse.Namespace) -> Iterator[Job]:
+    """Yield the searches of every table; with ``--like``, without, with one and with all relatives."""
+    for table in tables:
+        others = [other for other in tables if other.board and other.board == table.board and other != table]
+        if options.like and not others:
+            continue
+        after = [other for other in others if tables.index(other) > tables.index(table)]
+        kinds = {"none": (), "one": ((after or others)[0],), "all": tuple(others)} if options.like else {"": ()}
+        knobs = len(offered_space(Problem("train"), [row.point for row in table.rows]).axes)
+        points = options.points or (4 if options.like else 5 if knobs <= 2 else 10)
+        for kind, relatives in kinds.items():
+            yield Job(table, kind, relatives, options.strategy, points, options.budgets)
+
+
+def done(jobs: Sequence[Job], processes: int) -> Iterator[Searches]:
+    """Yield the searches of every job, in their order; with 0 processes in this one, else with one thread in each."""
+    if not processes:
+        keep_predictions()
+        yield from map(Job.run, jobs)
+        return
+    with _single_threaded(), ProcessPoolExecutor(processes, get_context("spawn"), keep_predictions) as pool:
+        yield from pool.map(Job.run, jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure that is at most a limit in every table and family."""
+
+    said: str
+    figure: Callable[[Searches], float]
+    limit: float
+
+    def line(self, searches: Sequence[Searches]) -> str:
+        """Return whether the goal is met, and where it is missed most."""
+        missed = [each for each in searches if not self.figure(each) <= self.limit]
+        if not missed:
+            return f"met      {self.said}"
+        most = max(missed, key=lambda each: (math.isnan(self.figure(each)), self.figure(each)))
+        where = f"{most.name.removeprefix('= ')} {most.kind}".strip()
+        return f"NOT MET  {self.said}: {len(missed)} of {len(searches)} above, {where} {self.figure(most):.2f}"
+
+
+def _percent(name: str) -> Callable[[Searches], float]:
+    """Return a function that gives a figure in per cent; 0 where nothing was solved, which another goal counts."""
+    return lambda each: 0.0 if each.merit.solved == 0 else 100 * getattr(each.merit, name)
+
+
+GOALS = (
+    Goal("every solvable budget is solved", lambda each: each.unsolved, 0),
+    Goal("no answer is over budget", lambda each: each.merit.violations, 0),
+    Goal("mean at most 1 %", _percent("mean"), 1.0),
+    Goal("p90 at most 3 %", _percent("p90"), 3.0),
+    Goal("worst budget at most 15 %", _percent("worst"), 15.0),
+)
+WITH_RELATIVES = (
+    *GOALS[:2],
+    Goal("mean at most 2 %", _percent("mean"), 2.0),
+    Goal("p90 at most 6 %", _percent("p90"), 6.0),
+)
+INTERVALS = (
+    Goal("80 % intervals of time are off by at most 5 %", lambda each: 100 * abs(each.held_shares[0] - 0.8), 5.0),
+    Goal("80 % intervals of power are off by at most 5 %", lambda each: 100 * abs(each.held_shares[1] - 0.8), 5.0),
+)
+LARGE = (Goal("18,096 modes: at most 50 ms a suggestion", lambda each: 1e3 * each.suggestion_s, 50.0),)
+
+
+def goal_lines(tables: Sequence[Searches], wholes: Sequence[Searches]) -> Iterator[str]:
+    """Yield a line per goal: over every table and family; intervals over all tables together."""
+    rows = [*tables, *wholes]
+    without = {each.name: each for each in rows if each.kind in ("", "none")}
+    related = [each for each in rows if each.kind in ("one", "all")]
+    yield from (goal.line(related or rows) for goal in (WITH_RELATIVES if related else GOALS))
+    if related:
+        cost = Goal("mean at most 0.3 % worse than without", partial(_loss, without), 0.3)
+        yield cost.line(related)
+    yield from (goal.line([each for each in wholes if each.name == "= all"]) for goal in INTERVALS)
+
+
+def _loss(without: dict[str, Searches], each: Searches) -> float:
+    return 100 * (each.merit.mean - without[each.name].merit.mean)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "../shared/data", metavar="FOLDER")
     parser.add_argument("--cache", type=Path, default=Path("build/search-tables"), help="where twin tables are kept")
-    parser.add_argument("--runs", nargs="+", default=["roofline:10", "roofline:8", "gmd:10", "random:50", "random:250"])
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--strategy", default="roofline")
+    parser.add_argument("--points", type=int, help="points per search; default: 5 or 10 by the knobs, 4 with --like")
+    parser.add_argument("--budgets", type=int, default=25, metavar="N", help="power budgets per table")
     parser.add_argument("--only", default="", help="tables whose name contains this")
-    parser.add_argument("--noise", type=float, default=0.0, help="sd of times; powers get half of it")
-    parser.add_argument("--infer", type=int, default=0, metavar="N", help="N inference problems per network instead")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th problem")
-    parser.add_argument("--worst", action="store_true", help="name the worst problems")
-    options = parser.parse_args()
-    if options.infer:
-        tables = twin_tables(options.cache, "infer", "1,4,16,32,64", INFER_NETWORKS)
-    else:
-        tables = {**twin_tables(options.cache), **public_tables(options.data)}
-    tables = {name: rows for name, rows in tables.items() if options.only in name}
-    for run in options.runs:
-        strategy, points = run.split(":")
-        print(f"\n{run:34} {'solved':>11} viol   median     mean      p90      p99  points  ms/problem")
-        families: dict[str, list[Score]] = defaultdict(list)
-        for name, rows in tables.items():
-            scores: list[Score] = []
-            if options.infer:
-                problems = infer_problems(rows, sample=options.infer)
-            else:
-                problems = train_problems(rows, step_w=step_w(rows))
-            for seed in range(options.seeds):
-                arguments = {"time_noise": options.noise, "power_noise": options.noise / 2}
-                scores += evaluate(
-                    rows, problems[:: options.every], strategy, max_points=int(points), seed=seed, **arguments
-                )
-            if len(tables) <= 8 or not name.startswith("zeus"):
-                print(line_of(name, scores), flush=True)
-            families[name.split(" ", maxsplit=1)[0]] += scores
-            families["all"] += scores
-            if options.worst:
-                for score in sorted(scores, key=lambda s: -1e9 if s.excess is None else -s.excess)[:4]:
-                    p = score.problem
-                    print("    ", p.power_budget_w, p.latency_budget_s, p.arrival_rate_per_s, score.excess)
-        for family, scores in families.items():
-            print(line_of(f"= {family}", scores), flush=True)
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes, of one thread each; 0 for this one"
+    )
+    parser.add_argument("--like", action="store_true", help="with the other tables of the board as relatives")
+    parser.add_argument("--large", action="store_true", help="time a search among 18,096 modes")
+    return parser
+
+
+def main() -> None:
+    options = parser().parse_args()
+    print(HEAD)
+    if options.large:
+        table = Table("orin 18,096", "", tuple(large_table()))
+        (found,) = done([Job(table, "", (), options.strategy, options.points or 10, 3)], 1)
+        print(found.line(), *(goal.line([found]) for goal in LARGE), sep="\n")
+        return
+    jobs = list(jobs_of(all_tables(options.data, options.cache, options.only), options))
+    tables = []
+    for each in done(jobs, options.jobs):
+        print(each.line(), flush=True)
+        tables.append(each)
+    wholes = joined(tables)
+    print(*(each.line() for each in wholes), "", *goal_lines(tables, wholes), sep="\n")
 
 
 if __name__ == "__main__":

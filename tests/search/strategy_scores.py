@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,7 +32,6 @@ class Score:
         excess: Time, latency or energy of the answer over that of the best point, less one; ``None`` unless it gave
             an answer that keeps the budgets.
         points: Points it measured.
-        strategy_s: Its own computation, s.
     """
 
     problem: Problem
@@ -41,22 +39,18 @@ class Score:
     violated: bool
     excess: float | None
     points: int
-    strategy_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreSummary:
-    """Scores of many problems in figures; shares, not per cent, and points and seconds per problem."""
+    """Scores of many problems in figures; shares, not per cent, and points per problem."""
 
     problems: int
     solved: int
     violations: int
-    median: float
     mean: float
     p90: float
-    p99: float
     points: float
-    strategy_s: float
 
 
 def train_problems(rows: Iterable[ProfileRow], *, step_w: float = 1.0) -> list[Problem]:
@@ -124,12 +118,9 @@ def summarise(scores: Sequence[Score]) -> ScoreSummary:
         problems=len(scores),
         solved=sum(score.solved for score in scores),
         violations=sum(score.violated for score in scores),
-        median=_quantile(excess, 0.5),
         mean=sum(excess) / len(excess) if excess else math.nan,
         p90=_quantile(excess, 0.9),
-        p99=_quantile(excess, 0.99),
         points=sum(score.points for score in scores) / number,
-        strategy_s=sum(score.strategy_s for score in scores) / number,
     )
 
 
@@ -144,20 +135,18 @@ def _score(
     seed: int,
 ) -> Score:
     offered = offered_space(problem, table).points
-    started_s = time.perf_counter()
     try:
         result = run_search(
             problem, offered, measured.__getitem__, SearchSettings(strategy, max_points=max_points, seed=seed)
         )
     except (NothingFeasibleError, NoPowerError) as error:
         steps = () if error.trace is None else error.trace.rows
-        return Score(problem, False, False, None, len(steps), time.perf_counter() - started_s)
-    own_s = sum(row.strategy_s or 0.0 for row in result.trace.rows)
+        return Score(problem, False, False, None, len(steps))
     answer = result.plan.configuration
     truth = table[replace(offered[0], batch_size=answer.batch_size or offered[0].batch_size, mode=answer.mode)]
     value = _value(problem, truth)
     excess = None if value is None else _excess(value, best)
-    return Score(problem, True, value is None, excess, result.plan.search.points_measured, own_s)
+    return Score(problem, True, value is None, excess, result.plan.search.points_measured)
 
 
 def _value(problem: Problem, row: ProfileRow) -> float | None:
