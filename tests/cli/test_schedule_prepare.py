@@ -88,7 +88,7 @@ REFUSED = {
     "split and whole": (("zoo:squeezenet", "--split", "1MiB", "--whole"), "--whole"),
     "no such level": (("zoo:squeezenet", "--optimise", "most"), "--optimise"),
     "no folder": (("zoo:squeezenet", "-o", " "), "-o"),
-    "a file in the way": (("zoo:squeezenet", "-o", "net.onnx"), "net.onnx"),
+    "a file in the way": (("zoo:squeezenet", "-o", "net.onnx"), "net.onnx is a file, not a folder"),
     "no such dimension": (("zoo:squeezenet", "--dim", "length=3"), "length"),
     "an open dimension": (("net.onnx",), "length"),
 }

@@ -76,6 +76,8 @@ def _chosen(opts: PreparationOptions, reporter: Reporter) -> list[tuple[Workload
     workloads = _workloads(opts)
     if not opts.output.strip():
         raise InputError("-o names no folder", "e.g. -o prepared")
+    if Path(opts.output).is_file():
+        raise InputError(f"-o: {opts.output} is a file, not a folder", "name a folder, e.g. -o prepared")
     found = []
     for workload in workloads:
         sizes = [opts.batch_size] if opts.batch_size else []
