@@ -139,7 +139,7 @@ def test_noise_that_is_not_told_is_found_in_the_measurements():
     time_s, power_w = np.array([(row.minibatch_s, row.power_w) for row in map(measure_formula, space.points)]).T
     chosen = random.choice(rows, 30, replace=False)
     deviations = []
-    for noise in (0.0, 0.06):
+    for noise in (0.0, 0.03):
         beliefs = Beliefs(Coordinates.of(space), None)
         beliefs.learn(chosen, time_s[chosen] * np.exp(noise * random.normal(size=30)), power_w[chosen])
         belief = beliefs.about(rows)

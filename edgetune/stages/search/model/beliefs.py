@@ -16,13 +16,23 @@ from numpy.typing import NDArray
 from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
-from edgetune.stages.search.model.fit import NOISES, Mixture, Prior, fit
+from edgetune.stages.search.model.fit import NOISES, Law, Prior, mixed
+from edgetune.stages.search.model.hypotheses import Blend, physics, related
+from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategy import PointResult, Suggestion
+from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
 
 BLOCK = 1536
 """Number of points computed as a block: its arrays, some 100 figures per point for each of up to nine fits, then
 fit into caches. All 18,096 points at once take three times as long and 70 MB more."""
+
+
+LEAST_PAIR_WEIGHT = 0.003
+"""Weight below which a pair of hypotheses is left out of the score of a point."""
+TIME_SCALE_SD = 3.0
+POWER_SCALE_SD = 0.3
+"""Standard deviations of the log of the ratio between a network's time, or power, and its relatives': the time of a
+minibatch may be anything, and the board is the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +53,26 @@ class Beliefs:
         coordinates: The points.
         log_cap: Log of the power limit of each point, W; ``None`` without that knob.
         power_noise: Relative standard deviation of one power reading; 0 estimates it from the measurements.
-        priors: Priors of the coefficients of time and of power, in place of the models' own.
+        time_prior: Prior of the coefficients of time, in place of the model's own.
+        relatives: Curves of other networks on the same board, at every point.
     """
 
     coordinates: Coordinates
     log_cap: Array | None
     power_noise: float = 0.0
-    priors: tuple[Prior, Prior] | None = None
+    time_prior: Prior | None = None
+    relatives: Relatives = NO_RELATIVES
     _time_model: TimeModel = field(init=False)
     _power_model: PowerModel = field(init=False)
-    _time: Mixture | None = None
-    _power: Mixture | None = None
+    _time: Blend | None = None
+    _power: Blend | None = None
     _scale: tuple[float, float] = (0.0, 0.0)
 
     def __post_init__(self) -> None:
         self._time_model = TimeModel.of(self.coordinates)
         self._power_model = PowerModel.of(self.coordinates)
-        if self.priors is not None:
-            self._time_model = replace(self._time_model, prior=self.priors[0])
-            self._power_model = replace(self._power_model, prior=self.priors[1])
+        if self.time_prior is not None:
+            self._time_model = replace(self._time_model, prior=self.time_prior)
 
     def learn(self, rows: Rows, times_s: Array, powers_w: Array, readings: Array | None = None) -> None:
         """Fit both models to these measurements, at least one; a power that was not measured is NaN.
@@ -72,10 +83,10 @@ class Beliefs:
         log_time = np.log(times_s)
         time_scale = float(np.median(log_time))
         unit = self.coordinates.unit
-        start = None if self._time is None else self._time.start
-        prior = self._time_model.prior
-        law = self._time_model.law(rows)
-        self._time = fit(law, prior, unit[rows], log_time - time_scale, start=start, readings=readings)
+        hypotheses = physics(self._time_model.law, self._time_model.prior)
+        hypotheses += related(self.relatives.log_times, TIME_SCALE_SD)
+        log_time = log_time - time_scale
+        self._time = Blend.of(hypotheses, rows, unit, log_time, readings=readings, before=self._time)
         known = np.isfinite(powers_w)
         rows, readings, log_power = rows[known], readings[known], np.log(powers_w[known])
         power_scale = float(np.median(log_power)) if len(rows) else 0.0
@@ -83,17 +94,15 @@ class Beliefs:
         if not len(rows):
             self._power = None
             return
-        law = self._power_model.law(rows, self._time_model.busy(self._time.theta[0], rows), self._cap(rows))
-        start = None if self._power is None else self._power.start
-        prior = self._power_model.prior
+        theta = self._time.fits[0].theta[0]
+
+        def law(rows: Rows) -> Law:
+            return self._power_model.law(rows, self._time_model.busy(theta, rows), self._cap(rows))
+
+        hypotheses = physics(law, self._power_model.prior) + related(self.relatives.log_powers, POWER_SCALE_SD)
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
-        self._power = fit(law, prior, unit[rows], log_power, start=start, readings=readings, noises=noises)
-
-    def likeliest(self) -> tuple[Array, Array | None]:
-        """Return the most probable coefficients of time and of power; ``None`` without any measured power."""
-        assert self._time is not None
-        return self._time.theta[0], None if self._power is None else self._power.theta[0]
+        self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)
 
     def about(self, rows: Rows) -> Belief:
         """Return the beliefs of these points; power is NaN without any measurement of power."""
@@ -105,14 +114,34 @@ class Beliefs:
 
     def _about_block(self, rows: Rows) -> Belief:
         assert self._time is not None
-        unit = self.coordinates.unit[rows]
-        log_time, time_sd = self._time.predict(self._time_model.law(rows), unit)
+        unit = self.coordinates.unit
+        log_time, time_sd = mixed(*self._time.predict(rows, unit))
         if self._power is None:
             unknown = np.full(len(rows), np.nan)
             return Belief(log_time + self._scale[0], time_sd, unknown, unknown)
-        busy = self._time_model.busy(self._time.theta[0], rows)
-        log_power, power_sd = self._power.predict(self._power_model.law(rows, busy, self._cap(rows)), unit)
+        log_power, power_sd = mixed(*self._power.predict(rows, unit))
         return Belief(log_time + self._scale[0], time_sd, log_power + self._scale[1], power_sd)
+
+    def parts(self, rows: Rows) -> tuple[Array, Belief]:
+        """Return the weights of pairs of hypotheses, one of time and one of power, and the beliefs of each pair.
+
+        The weights have the shape (pairs,), the beliefs (pairs, points). Two hypotheses that disagree make two narrow
+        beliefs here and one wide belief in ``about``.
+        """
+        assert self._time is not None
+        unit = self.coordinates.unit
+        time_weights, times, time_sds = self._time.predict(rows, unit)
+        if self._power is None:
+            unknown = np.full(times.shape, np.nan)
+            return time_weights, Belief(times + self._scale[0], time_sds, unknown, unknown)
+        power_weights, powers, power_sds = self._power.predict(rows, unit)
+        each, with_each = np.divmod(np.arange(len(times) * len(powers)), len(powers))
+        weights = time_weights[each] * power_weights[with_each]
+        kept = weights > LEAST_PAIR_WEIGHT
+        each, with_each, weights = each[kept], with_each[kept], weights[kept] / weights[kept].sum()
+        return weights, Belief(
+            times[each] + self._scale[0], time_sds[each], powers[with_each] + self._scale[1], power_sds[with_each]
+        )
 
     def _cap(self, rows: Rows) -> Array | None:
         return None if self.log_cap is None else self.log_cap[rows] - self._scale[1]
@@ -136,17 +165,18 @@ class PointBeliefs:
 
     Args:
         points: The points.
-        power_noise: Relative standard deviation of one power reading.
+        hints: Prior knowledge: the noise of power readings, and relatives.
     """
 
-    def __init__(self, points: Iterable[Point], power_noise: float) -> None:
+    def __init__(self, points: Iterable[Point], hints: Hints) -> None:
         self.space = Space.of(points)
         self.rows = {point: row for row, point in enumerate(self.space.points)}
         self.coordinates = Coordinates.of(self.space)
         self.told: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.failed: NDArray[np.bool_] = np.zeros(len(self.rows), dtype=bool)
         self.figures: dict[int, PointFigures] = {}
-        self._beliefs = Beliefs(self.coordinates, log_caps(self.space), power_noise)
+        relatives = relative_curves(self.space.points, hints.relatives)
+        self._beliefs = Beliefs(self.coordinates, log_caps(self.space), hints.power_noise, relatives=relatives)
         self._stale, self._kept = True, None  # type: tuple[bool, Belief | None]
 
     def tell(self, row: int, result: PointResult) -> None:
@@ -214,15 +244,15 @@ class Halves:
 
     Args:
         space: The urgent points, with their background.
-        power_noise: Relative standard deviation of one power reading.
+        hints: Prior knowledge.
     """
 
-    def __init__(self, space: Space, power_noise: float) -> None:
+    def __init__(self, space: Space, hints: Hints) -> None:
         assert space.background is not None
         partners, first = [space.partner(point) for point in space.points], space.points[0]
         self.same = (first.workload, first.task) == (space.background.workload, space.background.task)
-        self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, power_noise)
-        self.background = self.urgent if self.same else PointBeliefs(partners, power_noise)
+        self.urgent = PointBeliefs([*space.points, *partners] if self.same else space.points, hints)
+        self.background = self.urgent if self.same else PointBeliefs(partners, hints)
         self.urgent_rows = np.array([self.urgent.rows[point] for point in space.points], dtype=np.intp)
         self.background_rows = np.array([self.background.rows[point] for point in partners], dtype=np.intp)
         self.batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)

@@ -72,6 +72,8 @@ ALL_AT_ONCE = 1600
 """Number of points up to which every point is scored by default."""
 KEPT = 4
 """Number of best points whose neighbours each refinement scores."""
+FALL = 0.03
+"""Share by which power must decrease as a knob grows before no point is ruled out any more."""
 _NEVER_RULED_OUT_BY = ("mem_mhz", "batch_size")
 """Axes along which power may decrease: a faster memory or a larger batch lowers the power of some networks."""
 
@@ -89,6 +91,8 @@ class OpenPoints:
         self._affordable, self._count = affordable, affordable // 2
         self._levels = coordinates.levels
         self._open = np.ones(len(self._levels), dtype=bool)
+        self._ruled_out = np.zeros(len(self._levels), dtype=bool)
+        self._grows = True
         self._tops = self._levels.max(axis=0, initial=0)
         # Points lie in the order of their levels, so their places in the full grid are sorted and can be looked up.
         self._strides = np.array(
@@ -107,16 +111,38 @@ class OpenPoints:
         self._open &= ~pointless
 
     def close_above(self, row: int) -> None:
-        """Remove every point that is nowhere below a point that exceeds the power budget."""
-        above = (self._levels >= self._levels[row]).all(axis=1)
+        """Rule out every point that is nowhere below a point over the budget, unless ``reopen`` was called."""
+        if self._grows:
+            self._ruled_out |= self._above(self._levels, self._levels[row])
+
+    def contradicts_growth(self, row: int, powers_w: dict[int, float]) -> bool:
+        """Return whether power decreases as a knob grows, between a point and another measured one (W by row)."""
+        others = np.array(list(powers_w))
+        levels, watts = self._levels[others], np.array(list(powers_w.values()))
+        above, below = self._above(levels, self._levels[row]), self._above(-levels, -self._levels[row])
+        fell = (watts[above] < powers_w[row] * (1 - FALL)).any() or (watts[below] * (1 - FALL) > powers_w[row]).any()
+        return bool(fell)
+
+    def reopen(self) -> None:
+        """Open the points that were ruled out, and rule out none from now on."""
+        self._grows = False
+        self._ruled_out[:] = False
+
+    def _above(self, levels: NDArray[np.int32], than: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which levels are nowhere below other levels."""
+        above = (levels >= than).all(axis=1)
         for i, name in enumerate(self.coordinates.names):
             if name in _NEVER_RULED_OUT_BY:
-                above &= self._levels[:, i] == self._levels[row, i]
-        self._open &= ~above
+                above &= levels[:, i] == than[i]
+        return np.asarray(above)
+
+    @property
+    def _left(self) -> NDArray[np.bool_]:
+        return self._open & ~self._ruled_out
 
     def nearest(self, place: Array) -> int | None:
         """Return the open point nearest to a place in unit coordinates."""
-        rows = np.flatnonzero(self._open)
+        rows = np.flatnonzero(self._left)
         if not len(rows):
             return None
         squares = ((self.coordinates.unit[rows] - place) ** 2).sum(axis=1)
@@ -124,15 +150,15 @@ class OpenPoints:
 
     def best(self, score: Callable[[Rows], Array]) -> tuple[int, float] | None:
         """Return the open point with the highest score, and that score; ``None`` when no point is open."""
-        rows = np.flatnonzero(self._open)
+        rows = np.flatnonzero(self._left)
         if not len(rows):
             return None
         if len(rows) <= self._affordable:
             scores = score(rows)
             return int(rows[np.argmax(scores)]), float(scores.max())
-        rows = self._coarse[self._open[self._coarse]]
+        rows = self._coarse[self._left[self._coarse]]
         if not len(rows):
-            rows = np.flatnonzero(self._open)[:: len(self._open) // self._count]
+            rows = np.flatnonzero(self._left)[:: len(self._open) // self._count]
         scores, steps = score(rows), self._steps
         while True:
             kept = np.argsort(-scores, kind="stable")[:KEPT]
@@ -144,6 +170,13 @@ class OpenPoints:
             if len(around):
                 rows, scores = np.concatenate([rows, around]), np.concatenate([scores, score(around)])
 
+    def top(self, score: Callable[[Rows], Array], count: int) -> Rows:
+        """Return the open points with the highest scores, best first; too many points are thinned out."""
+        rows = np.flatnonzero(self._left)
+        if len(rows) > self._affordable:
+            rows = rows[:: len(rows) // self._count]
+        return np.asarray(rows[np.argsort(-score(rows), kind="stable")[:count]] if len(rows) else rows)
+
     def _around(self, rows: Rows, steps: NDArray[np.int64]) -> Rows:
         """Return the open points one step away from these on any axes."""
         axes = len(self._tops)
@@ -153,7 +186,7 @@ class OpenPoints:
         places = np.unique(levels @ self._strides)
         found = np.minimum(np.searchsorted(self._places, places), len(self._places) - 1)
         found = found[self._places[found] == places]
-        return np.asarray(found[self._open[found]], dtype=np.intp)
+        return np.asarray(found[self._left[found]], dtype=np.intp)
 
     def _coarse_grid(self) -> tuple[Rows, NDArray[np.int64]]:
         """Return a sub-grid with both ends of every axis, and its steps; on a sparse set, evenly spaced points too."""

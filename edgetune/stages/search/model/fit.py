@@ -25,17 +25,31 @@ Law = Callable[[Array], tuple[Array, Array]]
 """From coefficients, shape (members, coefficients), to log y at some points, shape (members, points), and its slopes,
 shape (members, coefficients, points)."""
 
-REACH = 0.5
-"""Correlation length of a discrepancy, as a share of an axis."""
-PER_KNOB = 0.8
-"""Share of the discrepancy's variance that is a sum of one curve per knob; the rest is free."""
-DISCREPANCIES = (0.03, 0.08, 0.20)
-NOISES = (0.005, 0.02, 0.06)
-"""Candidate standard deviations of discrepancy and of measurements, in log y."""
+NOISES = (0.004, 0.012, 0.035)
+"""Candidate standard deviations of measurements, in log y."""
 LEAST_WEIGHT = 0.01
 """Weight below which a fit is dropped."""
 _STEPS = 15
 _SETTLED = 1e-2
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """How the discrepancy varies over the knobs.
+
+    Args:
+        reach: Distance over which it stays alike, as a share of an axis.
+        per_knob: Share of its variance that is a sum of one curve per knob; the rest is free.
+        sizes: Standard deviations to weigh against each other, in log y.
+    """
+
+    reach: float
+    per_knob: float
+    sizes: tuple[float, ...]
+
+
+SMOOTH = Kernel(reach=0.5, per_knob=0.8, sizes=(0.03, 0.08, 0.20))
+"""A discrepancy that grows slowly with the distance to what was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class Mixture:
         slopes: Slopes of the law at the measurements, shape (members, coefficients, measurements).
         inverse: Inverse covariance of the measurements, shape (members, measurements, measurements).
         offset: Measurements less the prior mean of the linearised law, shape (members, measurements).
+        kernel: Kernel of their discrepancies.
+        log_evidence: Log of the mean evidence of all members, up to a constant that all laws share.
     """
 
     prior: Prior
@@ -72,6 +88,8 @@ class Mixture:
     slopes: Array
     inverse: Array
     offset: Array
+    kernel: Kernel
+    log_evidence: float
 
     def predict(self, law: Law, unit: Array) -> tuple[Array, Array]:
         """Return mean and standard deviation of log y, without noise, at the places where the law is evaluated."""
@@ -79,27 +97,32 @@ class Mixture:
         square = self.discrepancies[:, None] ** 2
         scaled = slopes * self.prior.sd[:, None]
         near = (self.slopes * self.prior.sd[:, None]).swapaxes(1, 2) @ scaled
-        near += square[:, :, None] * closeness(self.unit, unit)
+        near += square[:, :, None] * closeness(self.unit, unit, self.kernel)
         away = (self.prior.mean - self.theta)[:, None]
         explained = (self.offset[:, None] @ self.inverse) @ near
         means = value + (away @ slopes + explained)[:, 0]
         variances = square + np.einsum("mcp,mcp->mp", scaled, scaled)
         variances -= np.einsum("mnp,mnp->mp", self.inverse @ near, near)
-        mean = self.weights @ means
-        return mean, np.sqrt(self.weights @ (np.maximum(variances, 1e-8) + (means - mean) ** 2))
+        return mixed(self.weights, means, np.sqrt(np.maximum(variances, 1e-8)))
 
 
-def closeness(a: Array, b: Array) -> Array:
+def mixed(weights: Array, means: Array, sds: Array) -> tuple[Array, Array]:
+    """Return mean and standard deviation of a mixture, shape (points,) each, of parts of shape (parts, points)."""
+    mean = weights @ means
+    return mean, np.sqrt(weights @ (sds**2 + (means - mean) ** 2))
+
+
+def closeness(a: Array, b: Array, kernel: Kernel = SMOOTH) -> Array:
     """Return the correlation of the discrepancy between two sets of places, shape (len(a), len(b))."""
     axes = a.shape[1]
     if axes == 0:
         return np.ones((len(a), len(b)))
     curves, whole = np.zeros((len(a), len(b))), np.ones((len(a), len(b)))
     for axis in range(axes):
-        curve = np.exp((a[:, axis, None] - b[None, :, axis]) ** 2 / (-2 * REACH**2))
+        curve = np.exp((a[:, axis, None] - b[None, :, axis]) ** 2 / (-2 * kernel.reach**2))
         curves += curve
         whole *= curve
-    return np.asarray((1 - PER_KNOB) * whole + PER_KNOB / axes * curves)
+    return np.asarray((1 - kernel.per_knob) * whole + kernel.per_knob / axes * curves)
 
 
 def fit(
@@ -111,6 +134,7 @@ def fit(
     start: Array | None = None,
     readings: Array | None = None,
     noises: Sequence[float] = NOISES,
+    kernel: Kernel = SMOOTH,
 ) -> Mixture:
     """Learn a law from measurements.
 
@@ -122,10 +146,11 @@ def fit(
         start: Initial coefficients, those of the last fit; by default the prior's mean.
         readings: Number of readings of each mean, shape (measurements,); 1 by default.
         noises: Standard deviations of one reading to consider.
+        kernel: Of the discrepancy.
     """
-    discrepancies, noise_sd = np.array(list(product(DISCREPANCIES, noises))).T[:, :, None, None]
+    discrepancies, noise_sd = np.array(list(product(kernel.sizes, noises))).T[:, :, None, None]
     repeated = np.ones(len(log_y)) if readings is None else readings
-    covariance = discrepancies**2 * closeness(unit, unit) + noise_sd**2 * np.diag(1 / repeated)
+    covariance = discrepancies**2 * closeness(unit, unit, kernel) + noise_sd**2 * np.diag(1 / repeated)
     if start is None:
         start = np.tile(prior.mean, (len(covariance), 1))
     theta, value, slopes = _most_probable(law, prior, covariance, log_y, start)
@@ -145,6 +170,8 @@ def fit(
         slopes=slopes[kept],
         inverse=inverse[kept],
         offset=offset[kept],
+        kernel=kernel,
+        log_evidence=float(evidence.max() + np.log(weights.mean())),
     )
 
 

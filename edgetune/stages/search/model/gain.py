@@ -71,7 +71,7 @@ def worth(problem: Problem, belief: Belief, batch_sizes: Array, *, power_noise: 
     if a few readings can confirm that it is.
     """
     kept = 1 - problem.margin
-    chance = np.ones(len(batch_sizes))
+    chance = np.ones(belief.log_time.shape)
     if problem.power_budget_w is not None and np.isfinite(belief.log_power).all():
         waver = power_noise / math.sqrt(EXPECTED_READINGS)
         spare = np.log(problem.power_budget_w * kept / (1 + Z * waver)) - belief.log_power

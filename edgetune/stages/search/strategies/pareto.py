@@ -59,7 +59,7 @@ class _Fronts:
         self._fronts = []
         for points in groups:
             per_minibatch = [epochs.get(point.batch_size, 1.0) / point.batch_size for point in points]
-            self._fronts.append(_Front(points, np.log(per_minibatch), hints.power_noise))
+            self._fronts.append(_Front(points, np.log(per_minibatch), hints))
 
     def ask(self) -> Suggestion | None:
         """Return the point with the largest expected gain of all fronts; fronts without measurements come first.
@@ -85,12 +85,12 @@ class _Front:
     Args:
         points: Its points.
         offset: Log of the factor from time to cost, shape (points,).
-        power_noise: Relative standard deviation of one power reading.
+        hints: Prior knowledge.
     """
 
-    def __init__(self, points: list[Point], offset: Array, power_noise: float) -> None:
+    def __init__(self, points: list[Point], offset: Array, hints: Hints) -> None:
 
-        self._learnt, self._offset = PointBeliefs(points, power_noise), offset
+        self._learnt, self._offset = PointBeliefs(points, hints), offset
         self._candidates = OpenPoints(self._learnt.coordinates)
         axes = len(self._learnt.coordinates.names)
         self._start = [(np.ones(axes), "the top of every knob"), (np.full(axes, 0.5), "the middle of every knob")]
@@ -149,7 +149,7 @@ class _FrontOfPairs:
     """Asks for halves of pairs, for all budgets."""
 
     def __init__(self, space: Space, hints: Hints) -> None:
-        self._halves = Halves(space, hints.power_noise)
+        self._halves = Halves(space, hints)
         self._candidates = OpenPoints(self._halves.coordinates)
         count = len(self._halves.batch_sizes)
         self._spread = np.linspace(0, count - 1, min(count, KEPT_POINTS)).astype(np.intp)

@@ -4,10 +4,11 @@
 
 Time is the largest of the times of arithmetic, memory, launches, data loading and a power cap; power is a static part
 plus clocks times voltage squared, weighted by the utilisation of the blocks in the time model (``search.model``). Every
-coefficient has a prior and an uncertainty; a smooth discrepancy models the rest; its size and the noise of the
-measurements are weighted by their evidence. The first two points are designed: the middle, then the top of every knob
-(in inference with the smallest batch). The search ends when no point has more than a negligible expected gain. The
-answer is the best point *measured*; a prediction is never the answer.
+coefficient has a prior and an uncertainty; a smooth or a jagged discrepancy models the rest. Tables of other networks
+on the same board are explanations beside the physics. All are weighted by their evidence, each scores the points, and
+the scores are averaged (``search.model.hypotheses``). The first point is the middle of every knob (in inference with
+the smallest batch). The search ends when no point has more than a negligible expected gain. The answer is the best
+point *measured*; a prediction is never the answer.
 
 Where power readings scatter, the search aims below the budget, at points that a few readings can confirm, and weights a
 mean by its number of readings.
@@ -32,13 +33,14 @@ import numpy as np
 
 from edgetune.artifacts.problem import Problem
 from edgetune.artifacts.profile import Point
-from edgetune.stages.search.model.beliefs import Beliefs, Halves
+from edgetune.stages.search.model.beliefs import Belief, Beliefs, Halves
 from edgetune.stages.search.model.coordinates import Array, Coordinates, OpenPoints, Rows, log_caps
 from edgetune.stages.search.model.gain import BestPair, PairGain, Pairs, pair_gain, worth
-from edgetune.stages.search.model.priors import informed_priors
+from edgetune.stages.search.model.priors import informed_time_prior
+from edgetune.stages.search.model.relatives import relative_curves
 from edgetune.stages.search.problem import EXPECTED_READINGS, Half, is_confirmed, judge_pair, objective_of
 from edgetune.stages.search.space import Space
-from edgetune.stages.search.strategy import NO_HINTS, AskTell, DelegatingStrategy, Hints, PointResult, Suggestion
+from edgetune.stages.search.strategy import NO_HINTS, DelegatingStrategy, Hints, PointResult, Suggestion
 
 OVER_BUDGET_SLACK = 0.10
 """Share by which a point must exceed the budget to rule out those above it: a core or a CPU clock more may draw a few
@@ -51,6 +53,8 @@ NEGLIGIBLE_THROUGHPUT = 2e-4
 """Expected gain below which nothing more is measured, as a share of the best throughput."""
 BOTH_UNKNOWN = 1.6
 """Divisor of the score of a pair of which both halves are unmeasured."""
+DRAWS = 400
+"""Number of draws for the expected gain of more measurements."""
 FILLING_SHARE = 0.8
 """Share of the latency budget that filling the first batch may take: the rest is for running it."""
 
@@ -63,7 +67,11 @@ class RooflineSearch(DelegatingStrategy):
     def __init__(self, space: Space, problem: Problem, *, seed: int, hints: Hints = NO_HINTS) -> None:
         del seed
         kind = _RooflinePoints if space.background is None else _RooflinePairs
-        self._search: AskTell = kind(space, problem, hints)
+        self._search: _RooflinePoints | _RooflinePairs = kind(space, problem, hints)
+
+    def expected_gain(self, count: int) -> float | None:
+        """Return the gain to expect of so many more measurements, a share of the best cost; ``None`` for pairs."""
+        return self._search.expected_gain(count) if isinstance(self._search, _RooflinePoints) else None
 
 
 class _RooflinePoints:
@@ -76,8 +84,9 @@ class _RooflinePoints:
         self._batch_sizes = np.array([point.batch_size for point in space.points], dtype=float)
         coordinates = Coordinates.of(space)
         self._candidates = OpenPoints(coordinates, affordable=AFFORDABLE)
-        self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, informed_priors(coordinates, hints))
-        self._start = _designed_start(coordinates.names, problem)
+        relatives = relative_curves(space.points, hints.relatives)
+        prior = informed_time_prior(coordinates, hints)
+        self._beliefs = Beliefs(coordinates, log_caps(space), hints.power_noise, prior, relatives)
         budget_w = problem.power_budget_w
         self._limit_w = math.inf if budget_w is None else budget_w * (1 - problem.margin)
         self._filling_s = (self._batch_sizes - 1) / (problem.arrival_rate_per_s or math.inf)
@@ -87,13 +96,9 @@ class _RooflinePoints:
 
     def ask(self) -> Suggestion | None:
         """Return the point with the largest expected gain; ``None`` if every gain is negligible."""
-        count = len(self._measured)
-        if count:
-            self._learn()
-        if count < len(self._start):
-            place, reason = self._start[count]
-            row = self._candidates.nearest(place)
-            return None if row is None else self._suggestion(row, reason)
+        if not self._measured:
+            return self._first()
+        self._learn()
         found = self._candidates.best(self._score)
         best = self._best_log_cost()
         if found is None or (best is not None and found[1] < NEGLIGIBLE):
@@ -101,6 +106,31 @@ class _RooflinePoints:
         if best is None:
             return self._suggestion(found[0], "likeliest to keep the budgets")
         return self._suggestion(found[0], f"most to gain, {100 * found[1]:.2g} % expected")
+
+    def expected_gain(self, count: int) -> float | None:
+        """Return the gain to expect of so many more measurements, a share of the best cost; ``None`` without a best.
+
+        Times and powers of the most promising points are drawn from the beliefs, independently given the hypotheses.
+        The search chooses each point with the results of the last, so that it does somewhat better.
+        """
+        best = self._best_log_cost()
+        if best is None:
+            return None
+        self._learn()
+        rows = self._candidates.top(self._score, count)
+        if not len(rows):
+            return 0.0
+        weights, belief = self._beliefs.parts(rows)
+        random = np.random.default_rng(0)
+        which = random.choice(len(weights), size=DRAWS, p=weights)
+
+        def drawn(means: Array, sds: Array) -> Array:
+            return np.asarray(means[which] + sds[which] * random.standard_normal((DRAWS, len(rows))))
+
+        sure = np.zeros((DRAWS, len(rows)))
+        draws = Belief(drawn(belief.log_time, belief.time_sd), sure, drawn(belief.log_power, belief.power_sd), sure)
+        found = worth(self._problem, draws, self._batch_sizes[rows], power_noise=self._power_noise)
+        return float(found.score(best).max(axis=1).mean())
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
@@ -111,8 +141,7 @@ class _RooflinePoints:
         power_w = math.nan if result.power_w is None else result.power_w
         readings = self._measured[row][2] + 1 if row in self._measured else 1
         self._measured[row] = (result.minibatch_s, power_w, readings)
-        if power_w > self._limit_w * (1 + OVER_BUDGET_SLACK):
-            self._candidates.close_above(row)
+        self._rule_out(row)
         objective = result.judgement.objective
         self._log_costs.pop(row, None)
         sure = is_confirmed(self._problem, result.power_w, max(readings, EXPECTED_READINGS), self._power_noise)
@@ -125,15 +154,33 @@ class _RooflinePoints:
         """Remove batches whose first request waits this long, s, before the batch is full: they cannot be better."""
         self._candidates.close_all(self._filling_s >= latency_s)
 
-    def _learn(self) -> None:
+    def _first(self) -> Suggestion | None:
+        """Return the middle of every knob, with the smallest batch where latency counts."""
+        middle = np.full(len(self._candidates.coordinates.names), 0.5)
+        if self._problem.kind == "infer" and objective_of(self._problem) != "throughput":
+            middle[[name == "batch_size" for name in self._candidates.coordinates.names]] = 0.0
+        row = self._candidates.nearest(middle)
+        return None if row is None else self._suggestion(row, "the middle of every knob")
 
+    def _rule_out(self, row: int) -> None:
+        """Close the points that exceed the budget if power grows with every knob, unless it was measured not to."""
+        powers = {row: power_w for row, (_, power_w, _) in self._measured.items() if not math.isnan(power_w)}
+        if row not in powers:
+            return
+        if self._candidates.contradicts_growth(row, powers):
+            self._candidates.reopen()
+        elif powers[row] > self._limit_w * (1 + OVER_BUDGET_SLACK):
+            self._candidates.close_above(row)
+
+    def _learn(self) -> None:
         times_s, powers_w, readings = np.array(list(self._measured.values()), dtype=float).T
         self._beliefs.learn(np.array(list(self._measured), dtype=np.intp), times_s, powers_w, readings)
 
     def _score(self, rows: Rows) -> Array:
 
-        belief, sizes = self._beliefs.about(rows), self._batch_sizes[rows]
-        return worth(self._problem, belief, sizes, power_noise=self._power_noise).score(self._best_log_cost())
+        weights, belief = self._beliefs.parts(rows)
+        found = worth(self._problem, belief, self._batch_sizes[rows], power_noise=self._power_noise)
+        return np.asarray(weights @ found.score(self._best_log_cost()))
 
     def _best_log_cost(self) -> float | None:
         """Return the log of the least cost of a point that keeps every budget, as far as a few readings can confirm."""
@@ -149,21 +196,12 @@ class _RooflinePoints:
         return Suggestion(point, reason, time_s, None if math.isnan(power_w) else power_w)
 
 
-def _designed_start(names: tuple[str, ...], problem: Problem) -> list[tuple[Array, str]]:
-    """Return the first places to measure, in unit coordinates, and why."""
-
-    middle, top = np.full(len(names), 0.5), np.ones(len(names))
-    if problem.kind == "infer" and objective_of(problem) != "throughput" and "batch_size" in names:
-        middle[names.index("batch_size")] = top[names.index("batch_size")] = 0.0
-    return [(middle, "the middle of every knob"), (top, "the top of every knob, for the range of power")]
-
-
 class _RooflinePairs:
     """Asks for halves of pairs, urgent points and background points."""
 
     def __init__(self, space: Space, problem: Problem, hints: Hints) -> None:
         self._problem, self._power_noise = problem, hints.power_noise
-        self._halves = Halves(space, hints.power_noise)
+        self._halves = Halves(space, hints)
         self._candidates = OpenPoints(self._halves.coordinates, affordable=AFFORDABLE)
         self._middle, self._top = _places(self._halves, problem)
         self._best: dict[int, BestPair] = {}

@@ -1,0 +1,156 @@
+"""Several explanations of the same measurements, each weighed by how well it explains them.
+
+    physics, smooth discrepancy --.
+    physics, jagged per knob -----+--> evidence --> weights --> one mean and standard deviation per point
+    each relative's curve --------'
+
+A board may break the physics: power may be a step function of a clock, or decrease as it grows. Under the jagged
+discrepancy, a level of a knob that was never measured may differ by a tenth or a quarter from its neighbours.
+
+A relative is a table of another network on the same board. Its curve is a hypothesis like any other, so that an unlike
+relative loses its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgetune.stages.search.model.coordinates import Array, Rows
+from edgetune.stages.search.model.fit import NOISES, SMOOTH, Kernel, Law, Mixture, Prior, fit
+
+LawOf = Callable[[Rows], Law]
+"""The law at the points of some rows."""
+
+JAGGED = Kernel(reach=0.12, per_knob=0.9, sizes=(0.1, 0.25))
+"""A discrepancy that may jump from one level of a knob to the next."""
+JAGGED_LOG_WEIGHT = -1.0
+"""Log of how likely the jagged discrepancy is beforehand, against the smooth one."""
+LEAST_WEIGHT = 0.003
+"""A hypothesis with less weight than this is left out of predictions."""
+RELATED = Kernel(reach=0.5, per_knob=0.5, sizes=(0.03, 0.1, 0.25))
+"""By how much, and how smoothly, two networks on one board differ."""
+ALIKE_SD = 0.2
+"""Standard deviation of how much steeper the curve of a network is than its relative's, in log y."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One way in which log time or log power may depend on the knobs.
+
+    Args:
+        law: The law.
+        prior: Of its coefficients.
+        kernel: Of the discrepancy.
+        log_weight: Log of how likely the hypothesis is beforehand, up to a constant that all share.
+    """
+
+    law: LawOf
+    prior: Prior
+    kernel: Kernel = SMOOTH
+    log_weight: float = 0.0
+
+
+def physics(law: LawOf, prior: Prior) -> list[Hypothesis]:
+    """Return the hypotheses that a physical law holds but for a smooth, or a jagged, discrepancy."""
+    return [Hypothesis(law, prior), Hypothesis(law, prior, JAGGED, JAGGED_LOG_WEIGHT)]
+
+
+def related(curves: Array, scale_sd: float) -> list[Hypothesis]:
+    """Return one hypothesis per relative, and one of their mixture where there are several.
+
+    Args:
+        curves: Log y of each relative at every point, shape (relatives, points).
+        scale_sd: Standard deviation of the log of the ratio between the network's scale and its relatives'.
+    """
+    if not len(curves):
+        return []
+    centred = curves - np.median(curves, axis=1, keepdims=True)
+    groups = [centred[[i]] for i in range(len(centred))] + ([centred] if len(centred) > 1 else [])
+    return [
+        Hypothesis(
+            _linear(group),
+            Prior(np.array([0.0] + [1 / len(group)] * len(group)), np.array([scale_sd] + [ALIKE_SD] * len(group))),
+            RELATED,
+            -np.log(len(groups)),
+        )
+        for group in groups
+    ]
+
+
+def _linear(columns: Array) -> LawOf:
+    """Return a law that is a constant plus a sum of columns, shape (columns, points), each times its coefficient."""
+
+    def of(rows: Rows) -> Law:
+        basis = np.concatenate([np.ones((1, len(rows))), columns[:, rows]])
+        return lambda theta: (theta @ basis, np.broadcast_to(basis, (len(theta), *basis.shape)))
+
+    return of
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """Fits of several hypotheses to the same measurements.
+
+    Args:
+        hypotheses: The hypotheses.
+        fits: The fit of each.
+        weights: Their weights, which add up to 1, shape (hypotheses,).
+    """
+
+    hypotheses: tuple[Hypothesis, ...]
+    fits: tuple[Mixture, ...]
+    weights: Array
+
+    @classmethod
+    def of(
+        cls,
+        hypotheses: Sequence[Hypothesis],
+        rows: Rows,
+        unit: Array,
+        log_y: Array,
+        *,
+        readings: Array,
+        noises: Sequence[float] = NOISES,
+        before: Blend | None = None,
+    ) -> Blend:
+        """Fit every hypothesis to measurements.
+
+        Args:
+            hypotheses: The hypotheses, the same in every call of one search.
+            rows: The points measured.
+            unit: Places of all points, shape (points, axes).
+            log_y: What was measured, shape (measurements,).
+            readings: How many readings each is the mean of, shape (measurements,).
+            noises: Standard deviations of one reading to consider.
+            before: The last fit, to start from.
+        """
+        starts = [None] * len(hypotheses) if before is None else [found.start for found in before.fits]
+        fits = tuple(
+            fit(
+                each.law(rows),
+                each.prior,
+                unit[rows],
+                log_y,
+                start=start,
+                readings=readings,
+                noises=noises,
+                kernel=each.kernel,
+            )
+            for each, start in zip(hypotheses, starts, strict=True)
+        )
+        logs = np.array([found.log_evidence + h.log_weight for found, h in zip(fits, hypotheses, strict=True)])
+        weights = np.exp(logs - logs.max())
+        return cls(tuple(hypotheses), fits, weights / weights.sum())
+
+    def predict(self, rows: Rows, unit: Array) -> tuple[Array, Array, Array]:
+        """Return the weights of the hypotheses worth keeping, and each one's mean and standard deviation of log y.
+
+        The weights have the shape (hypotheses,), mean and standard deviation (hypotheses, points), without noise.
+        """
+        kept = np.flatnonzero(self.weights > LEAST_WEIGHT)
+        found = [self.fits[i].predict(self.hypotheses[i].law(rows), unit[rows]) for i in kept]
+        means, sds = (np.array(each) for each in zip(*found, strict=True))
+        return self.weights[kept] / self.weights[kept].sum(), means, sds
