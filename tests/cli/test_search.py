@@ -102,7 +102,7 @@ def test_a_table_is_no_network_to_measure(edgetune, table):
     ended = edgetune("search", table, "--device", "twin:orin-agx", "--power-budget", "30W")
     assert_two_lines(ended, 2)
     assert "is a table" in ended.lines[0]
-    assert "leave --device out" in ended.lines[1]
+    assert f"to search it: edgetune search {table}" in ended.lines[1]
 
 
 def test_max_points_replay_roofline_on_a_table(edgetune, table):

@@ -27,8 +27,8 @@ BLOCK = 1536
 fit into caches. All 18,096 points at once take three times as long and 70 MB more."""
 
 
-LEAST_PAIR_WEIGHT = 0.003
-"""Weight below which a pair of hypotheses is left out of the score of a point."""
+LEAST_PAIR_WEIGHT = 0.01
+"""Share of the largest weight below which a pair of hypotheses is left out of the score of a point."""
 TIME_SCALE_SD = 3.0
 POWER_SCALE_SD = 0.3
 """Standard deviations of the log of the ratio between a network's time, or power, and its relatives': the time of a
@@ -137,7 +137,7 @@ class Beliefs:
         power_weights, powers, power_sds = self._power.predict(rows, unit)
         each, with_each = np.divmod(np.arange(len(times) * len(powers)), len(powers))
         weights = time_weights[each] * power_weights[with_each]
-        kept = weights > LEAST_PAIR_WEIGHT
+        kept = weights > LEAST_PAIR_WEIGHT * weights.max()
         each, with_each, weights = each[kept], with_each[kept], weights[kept] / weights[kept].sum()
         return weights, Belief(
             times[each] + self._scale[0], time_sds[each], powers[with_each] + self._scale[1], power_sds[with_each]

@@ -29,7 +29,7 @@ JAGGED = Kernel(reach=0.12, per_knob=0.9, sizes=(0.1, 0.25))
 JAGGED_LOG_WEIGHT = -1.0
 """Log of how likely the jagged discrepancy is beforehand, against the smooth one."""
 LEAST_WEIGHT = 0.003
-"""A hypothesis with less weight than this is left out of predictions."""
+"""A hypothesis with less than this share of the largest weight is left out of predictions."""
 RELATED = Kernel(reach=0.5, per_knob=0.5, sizes=(0.03, 0.1, 0.25))
 """By how much, and how smoothly, two networks on one board differ."""
 ALIKE_SD = 0.2
@@ -150,7 +150,7 @@ class Blend:
 
         The weights have the shape (hypotheses,), mean and standard deviation (hypotheses, points), without noise.
         """
-        kept = np.flatnonzero(self.weights > LEAST_WEIGHT)
+        kept = np.flatnonzero(self.weights > LEAST_WEIGHT * self.weights.max())
         found = [self.fits[i].predict(self.hypotheses[i].law(rows), unit[rows]) for i in kept]
         means, sds = (np.array(each) for each in zip(*found, strict=True))
         return self.weights[kept] / self.weights[kept].sum(), means, sds

@@ -130,7 +130,7 @@ class _RooflinePoints:
         sure = np.zeros((DRAWS, len(rows)))
         draws = Belief(drawn(belief.log_time, belief.time_sd), sure, drawn(belief.log_power, belief.power_sd), sure)
         found = worth(self._problem, draws, self._batch_sizes[rows], power_noise=self._power_noise)
-        return float(found.score(best).max(axis=1).mean())
+        return round(float(found.score(best).max(axis=1).mean()), 6)
 
     def tell(self, point: Point, result: PointResult) -> None:
         """Record the result of a point; a failed one is never asked for again."""
