@@ -311,3 +311,40 @@ def test_a_live_search_of_a_network_is_for_inference_where_no_task_is_said(edget
     answer = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json").out)
     said = json.loads(edgetune(*LIVE, "--power-budget", "25W", "--dry-run", "--json", "--task", "infer").out)
     assert answer == said
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """A table of 84 modes."""
+    lines = [
+        f"net,train,16,{cpu},{gpu},{30 / gpu + 10 / cpu},{5 + gpu / 40 + cpu / 300}"
+        for cpu in range(400, 2200, 300)
+        for gpu in range(300, 1700, 100)
+    ]
+    path = tmp_path / "grid.csv"
+    path.write_text("workload,task,batch_size,cpu_mhz,gpu_mhz,minibatch_s,power_w\n" + "\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_the_expected_gain_of_more_points_is_said_and_ends_a_search(edgetune, grid):
+    words = ("search", grid, "--power-budget", "30W", "--strategy", "roofline", "--max-points")
+    few, more = (edgetune(*words, points) for points in ("3", "9"))
+    gains = [yaml.safe_load(ended.out)["search"]["expected_gain"] for ended in (few, more)]
+    assert 0 <= gains[1] < gains[0] < 1
+    line = "expected gain of ten more measurements: "
+    assert f"{line}{100 * gains[0]:.2g} %" in few.err
+    assert few.err.splitlines()[-1].startswith(line)
+    ended = edgetune(*words, "9", "--good-enough", str(1.1 * gains[0]))
+    assert yaml.safe_load(ended.out)["search"]["points_measured"] <= 3
+    ended = edgetune("search", grid, "--power-budget", "30W", "--strategy", "exhaustive")
+    assert "expected gain" not in ended.out + ended.err
+
+
+def test_good_enough_names_the_strategies_that_predict_a_gain(edgetune, grid):
+    words = ("search", grid, "--power-budget", "30W", "--good-enough")
+    ended = edgetune(*words, "1%", "--strategy", "gmd")
+    assert_two_lines(ended, 2)
+    assert "gmd does not say what more measurements would gain" in ended.err
+    assert "hint: --strategy roofline\n" in ended.err
+    assert_two_lines(edgetune(*words, "200%"), 2)
+    assert_two_lines(edgetune(*words, "a little"), 2)
