@@ -258,13 +258,14 @@ def keep_predictions() -> None:
     def recording(self: roofline._RooflinePoints, point: Point, result: PointResult) -> None:
         if self._measured and result.minibatch_s and result.power_w:
             row = np.array([self._rows[self._space.levels[point]]])
-            belief = self._beliefs.about(row)
+            weights, belief = self._beliefs.parts(row)
             figures = (
                 (result.minibatch_s, belief.log_time, belief.time_sd),
                 (result.power_w, belief.log_power, belief.power_sd),
             )
             time, power = (
-                float(ndtr((math.log(value) - mean[0]) / np.hypot(sd[0], LEAST_SD))) for value, mean, sd in figures
+                float(weights @ ndtr((math.log(value) - mean[:, 0]) / np.hypot(sd[:, 0], LEAST_SD)))
+                for value, mean, sd in figures
             )
             _held.append((0.1 <= time <= 0.9, 0.1 <= power <= 0.9))
         tell(self, point, result)
