@@ -17,7 +17,7 @@ from edgetune.artifacts.profile import Point
 from edgetune.stages.search.model.board_laws import PowerModel, TimeModel
 from edgetune.stages.search.model.coordinates import Array, Coordinates, Rows, log_caps
 from edgetune.stages.search.model.fit import NOISES, Law, Prior, mixed
-from edgetune.stages.search.model.hypotheses import Blend, physics, related
+from edgetune.stages.search.model.hypotheses import Blend, any_slope, physics, related
 from edgetune.stages.search.model.relatives import NO_RELATIVES, Relatives, relative_curves
 from edgetune.stages.search.space import Space
 from edgetune.stages.search.strategy import Hints, PointResult, Suggestion
@@ -99,7 +99,8 @@ class Beliefs:
         def law(rows: Rows) -> Law:
             return self._power_model.law(rows, self._time_model.busy(theta, rows), self._cap(rows))
 
-        hypotheses = physics(law, self._power_model.prior) + related(self.relatives.log_powers, POWER_SCALE_SD)
+        hypotheses = [*physics(law, self._power_model.prior), any_slope(self.coordinates.logs)]
+        hypotheses += related(self.relatives.log_powers, POWER_SCALE_SD)
         noises = (self.power_noise,) if self.power_noise else NOISES
         log_power = log_power - power_scale
         self._power = Blend.of(hypotheses, rows, unit, log_power, readings=readings, noises=noises, before=self._power)

@@ -1,11 +1,13 @@
 """Several explanations of the same measurements, each weighed by how well it explains them.
 
     physics, smooth discrepancy --.
-    physics, jagged per knob -----+--> evidence --> weights --> one mean and standard deviation per point
+    physics, jagged per knob -----+--> evidence --> weights --> mean and standard deviation of each per point
+    any slope along each knob ----|
     each relative's curve --------'
 
 A board may break the physics: power may be a step function of a clock, or decrease as it grows. Under the jagged
-discrepancy, a level of a knob that was never measured may differ by a tenth or a quarter from its neighbours.
+discrepancy, a level of a knob that was never measured may differ by a tenth or a quarter from its neighbours. Power
+with any slope along each knob has no physics at all: it may decrease as well as increase.
 
 A relative is a table of another network on the same board. Its curve is a hypothesis like any other, so that an unlike
 relative loses its weight.
@@ -30,6 +32,11 @@ JAGGED_LOG_WEIGHT = -1.0
 """Log of how likely the jagged discrepancy is beforehand, against the smooth one."""
 LEAST_WEIGHT = 0.003
 """A hypothesis with less than this share of the largest weight is left out of predictions."""
+BUMPY = Kernel(reach=0.3, per_knob=0.8, sizes=(0.05, 0.15))
+"""The discrepancy of power that has any slope along each knob."""
+ANY_SLOPE_SD = 0.3
+ANY_SLOPE_LOG_WEIGHT = -3.0
+"""Standard deviation of these slopes, of log power along the log of a knob, and the log of how likely they are."""
 RELATED = Kernel(reach=0.5, per_knob=0.5, sizes=(0.03, 0.1, 0.25))
 """By how much, and how smoothly, two networks on one board differ."""
 ALIKE_SD = 0.2
@@ -56,6 +63,12 @@ class Hypothesis:
 def physics(law: LawOf, prior: Prior) -> list[Hypothesis]:
     """Return the hypotheses that a physical law holds but for a smooth, or a jagged, discrepancy."""
     return [Hypothesis(law, prior), Hypothesis(law, prior, JAGGED, JAGGED_LOG_WEIGHT)]
+
+
+def any_slope(logs: Array) -> Hypothesis:
+    """Return the hypothesis that log power has some slope along the log of each knob, of shape (points, knobs)."""
+    sd = np.array([1.0] + [ANY_SLOPE_SD] * logs.shape[1])
+    return Hypothesis(_linear((logs - logs.mean(axis=0)).T), Prior(np.zeros(len(sd)), sd), BUMPY, ANY_SLOPE_LOG_WEIGHT)
 
 
 def related(curves: Array, scale_sd: float) -> list[Hypothesis]:
